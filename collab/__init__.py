@@ -1,0 +1,1 @@
+"""A multi-agent collaboration runtime whose agents can be trained."""

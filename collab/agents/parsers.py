@@ -1,0 +1,115 @@
+"""Parsers: from a response to the artefact in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+
+from collab.plugins import find
+from collab.syntax import parse, parses
+
+Parser = Callable[[str], str]
+
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
+_STARTS_CODE = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
+_MAX_STARTS = 50
+
+
+def parser_for(name: str) -> Parser:
+    """The parser called `name`, or the user's own at `module:function`."""
+    parser: Parser = find("parser", name, {"text": parse_text, "python": parse_python})
+    return parser
+
+
+def parse_text(response: str) -> str:
+    """The response, stripped."""
+    return response.strip()
+
+
+def parse_python(response: str) -> str:
+    """The Python code of a response.
+
+    Code is looked for in fenced blocks (a missing closing fence is tolerated), then in the whole
+    response, then in its longest run of lines that parses. Of code that parses, definitions,
+    imports and assignments are kept as they were written; calls and asserts at module level,
+    which show how to use it, are left out. When nothing parses, the text that looks most like
+    code is given as it is, so that its errors can be located. Empty when there is no code.
+    """
+    blocks = _fenced_blocks(response)
+    parsed = [block for block in blocks if parses(block)]
+    if parsed:
+        return "\n\n".join(kept for kept in map(_definitions, parsed) if kept)
+    if blocks:
+        return max(blocks, key=len).strip("\n")
+    if parses(response):
+        return _definitions(response)
+    return _longest_parsing_run(response) or _from_first_code_line(response)
+
+
+def _fenced_blocks(response: str) -> list[str]:
+    fences = list(_FENCE.finditer(response))
+    blocks = []
+    for opening, closing in zip(fences[::2], [*fences[1::2], None], strict=False):
+        language = opening.group(1).lower()
+        if language in ("", "py", "python", "python3"):
+            block = response[opening.end() : closing.start() if closing else len(response)]
+            blocks.append(_dedent(block))
+    return [block for block in blocks if block.strip()]
+
+
+def _dedent(block: str) -> str:
+    lines = block.strip("\n").split("\n")
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    if margin and all(not line[:margin].strip() for line in lines):
+        lines = [line[margin:] for line in lines]
+    return "\n".join(lines)
+
+
+def _definitions(code: str) -> str:
+    lines = code.split("\n")
+    kept = []
+    for node in parse(code).body:
+        if _shows_usage(node):
+            continue
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(d.lineno for d in decorators)])
+        kept.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n".join(kept)
+
+
+def _shows_usage(node: ast.stmt) -> bool:
+    """Calls, asserts, bare names and `if __name__ == "__main__"` at module level."""
+    if isinstance(node, ast.If):
+        return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+    return isinstance(node, ast.Expr | ast.Assert)
+
+
+def _longest_parsing_run(response: str) -> str:
+    """The most lines, from a line that starts code, that parse together."""
+    lines = response.split("\n")
+    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:_MAX_STARTS]
+    best = ""
+    for start in starts:
+        run = _longest_from(lines, start)
+        if run.count("\n") > best.count("\n") or not best:
+            best = run
+    return _definitions(best) if best else ""
+
+
+def _longest_from(lines: list[str], start: int) -> str:
+    """Grow from `start` up to each line that could begin the prose behind the code."""
+    ends = [i for i in range(start + 1, len(lines)) if lines[i][:1].strip()] + [len(lines)]
+    for end in reversed(ends[-_MAX_STARTS:] if len(ends) > _MAX_STARTS else ends):
+        run = "\n".join(lines[start:end])
+        if parses(run):
+            return run
+    return ""
+
+
+def _from_first_code_line(response: str) -> str:
+    lines = response.split("\n")
+    for i, line in enumerate(lines):
+        if _STARTS_CODE.match(line):
+            return "\n".join(lines[i:]).rstrip()
+    return ""

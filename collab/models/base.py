@@ -1,0 +1,59 @@
+"""The one interface of every engine: a batch of requests in, as many actions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from pydantic import Field
+
+from collab.records import Action, Message, Record, Sampling
+
+
+class Call(Record):
+    """Which decision a request is for; scripts and replays find their answer by it."""
+
+    task: str
+    sample: int
+    turn: int
+    round: int
+    agent: str
+
+
+class Request(Record):
+    """One response to be generated. Exactly one of `messages` and `prompt_ids` is given."""
+
+    call: Call
+    messages: tuple[Message, ...] = ()
+    prompt_ids: tuple[int, ...] = ()
+    sampling: Sampling = Sampling()
+    adapter: str | None = None
+    """A LoRA adapter's folder, or its name where the engine already holds it."""
+    seed: int = Field(default=0, ge=0)
+    """The same request with the same seed in the same batch gives the same tokens."""
+
+
+Progress = Callable[[Request, int, str], None]
+"""Called with a request, its new tokens so far, and the text that they add ("" where unknown)."""
+
+
+class Model(Protocol):
+    """An engine with a model in it.
+
+    `batching` tells the runtime when to dispatch. A `static` engine answers a batch as a whole,
+    so the runtime waits until no more requests can come; a `continuous` one takes requests at
+    any time and is called at once.
+
+    `generate` returns one action for each request, in order. A request that cannot be answered
+    gives an action with a `failure`; trouble that concerns them all raises `ModelError`. When
+    the call is cancelled the engine stops within two seconds.
+    """
+
+    name: str
+    batching: Literal["static", "continuous"]
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]: ...
+
+    async def aclose(self) -> None: ...

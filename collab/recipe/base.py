@@ -1,0 +1,39 @@
+"""What every part of a recipe shares: unknown keys are errors, fields are documented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+from collab.errors import nearest
+
+
+class Spec(BaseModel):
+    """A part of a recipe, written by a user: frozen, strict about its keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        protected_namespaces=(),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in data:
+                if key not in cls.model_fields:
+                    raise _unknown_key(str(key), list(cls.model_fields))
+        return data
+
+
+def _unknown_key(key: str, known: list[str]) -> PydanticCustomError:
+    close = nearest(key, known)
+    remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
+    return PydanticCustomError(
+        "unknown_key", "unknown key '{key}'; {remedy}", {"key": key, "remedy": remedy}
+    )

@@ -1,0 +1,97 @@
+"""What the environment tells each agent between turns.
+
+A source is written as its name (`static`) or as a mapping with options
+(`{source: static, tools: [ruff, mypy]}`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from collab.recipe.base import Spec
+from collab.recipe.model import AnthropicModel, ModelSpec
+
+
+class FeedbackBase(Spec):
+    required: bool = True
+    """When the source fails: True ends the episode with a typed failure, False goes on without."""
+    seconds: float = Field(default=30.0, gt=0)
+    """Time limit for one turn's feedback."""
+
+
+class SelfFeedback(FeedbackBase):
+    """Nothing but the agent's own history and the request to revise."""
+
+    source: Literal["self"] = "self"
+
+
+class StaticFeedback(FeedbackBase):
+    """Findings of static analysis, mapped to each agent's own lines."""
+
+    source: Literal["static"] = "static"
+    tools: tuple[Literal["ast", "ruff", "mypy", "ty"], ...] = ("ast", "ruff")
+    limit: int = Field(default=10, ge=1)
+    """Findings told to one agent."""
+
+
+class ExecutionFeedback(FeedbackBase):
+    """The examples that stand in the prompt, run by the judge. Never a hidden test."""
+
+    source: Literal["execution"] = "execution"
+    limit: int = Field(default=5, ge=1)
+    """Failing examples told."""
+
+
+class SolvedFeedback(FeedbackBase):
+    """One bit: whether the hidden tests pass."""
+
+    source: Literal["solved"] = "solved"
+
+
+class ExpertFeedback(FeedbackBase):
+    """A stronger model reads the task and the joint artefact and proposes edits for each agent."""
+
+    source: Literal["expert"] = "expert"
+    model: ModelSpec = AnthropicModel()
+    seconds: float = Field(default=300.0, gt=0)
+    max_new_tokens: int = Field(default=1024, ge=1)
+    retries: int = Field(default=1, ge=0)
+    """Further attempts when the answer is not of the asked form."""
+
+
+class PluginFeedback(FeedbackBase):
+    """A source of the user's own."""
+
+    source: str = Field(pattern=r"^[^:]+:[A-Za-z_][\w.]*$")
+    """`module:function` or `file.py:function`."""
+    options: dict[str, Any] = {}
+
+
+SOURCES: dict[str, type[FeedbackBase]] = {
+    "self": SelfFeedback,
+    "static": StaticFeedback,
+    "execution": ExecutionFeedback,
+    "solved": SolvedFeedback,
+    "expert": ExpertFeedback,
+}
+
+
+def _dispatch(value: Any) -> Any:
+    if isinstance(value, str):
+        value = {"source": value}
+    if isinstance(value, dict):
+        return SOURCES.get(str(value.get("source")), PluginFeedback).model_validate(value)
+    return value
+
+
+FeedbackSpec = Annotated[
+    SelfFeedback
+    | StaticFeedback
+    | ExecutionFeedback
+    | SolvedFeedback
+    | ExpertFeedback
+    | PluginFeedback,
+    BeforeValidator(_dispatch),
+]

@@ -1,0 +1,58 @@
+"""A recipe joins a team, a task, a model and a trainer."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from collab.recipe.base import Spec
+from collab.recipe.judge import JudgeSpec
+from collab.recipe.model import ModelSpec, TransformersModel
+from collab.recipe.sampling import SamplingSpec, merge_sampling
+from collab.recipe.task import TaskSpec
+from collab.recipe.team import TeamSpec
+from collab.recipe.trainer import TrainerSpec
+from collab.records import Sampling
+
+DEFAULT_MODEL = "smollm2-135m"
+
+
+class BudgetSpec(Spec):
+    """Limits of one episode. One that reaches a limit ends with a typed failure."""
+
+    tokens: int | None = Field(default=None, ge=1)
+    """New tokens of all agents together."""
+    seconds: float | None = Field(default=None, gt=0)
+    """Wall time."""
+
+
+class Recipe(Spec):
+    """All that a run needs. A recipe without a trainer can be run, not trained."""
+
+    name: str = ""
+    description: str = ""
+    team: TeamSpec
+    task: TaskSpec | None = None
+    model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
+    """Answers for every agent that names no model of its own."""
+    sampling: SamplingSpec = SamplingSpec()
+    seed: int = Field(default=0, ge=0)
+    samples: int = Field(default=1, ge=1)
+    """Episodes of each problem in a run."""
+    judge: JudgeSpec = JudgeSpec()
+    budget: BudgetSpec = BudgetSpec()
+    trainer: TrainerSpec | None = None
+
+    @model_validator(mode="after")
+    def _agents_are_named(self) -> Recipe:
+        for name in self.team.agents:
+            if not name.isidentifier():
+                raise ValueError(f"agent name '{name}' is not a plain word")
+        return self
+
+    def model_of(self, agent: str) -> ModelSpec:
+        """The model that answers for `agent`."""
+        return self.team.agents[agent].model or self.model
+
+    def sampling_of(self, agent: str) -> Sampling:
+        """The agent's sampling settings: its own over the team's over the recipe's."""
+        return merge_sampling(self.team.sampling, self.sampling, self.team.agents[agent].sampling)

@@ -1,0 +1,52 @@
+"""Where problems come from, what agents may see of them, and how answers are rewarded."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from collab.recipe.base import Spec
+from collab.recipe.reward import RewardSpec
+
+
+class SourceSpec(Spec):
+    """Exactly one of `package`, `path` and `hub`."""
+
+    package: str | None = None
+    """An installed distribution that carries the data file `file`."""
+    path: str | None = None
+    """A `.jsonl`, `.jsonl.gz` or `.json` file; relative to the task's own YAML file."""
+    hub: str | None = None
+    """A dataset's name on the hub."""
+    file: str | None = None
+    """The data file within the package or the hub's repository."""
+    revision: str | None = None
+    """A hub revision: branch, tag or commit."""
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> SourceSpec:
+        given = [name for name in ("package", "path", "hub") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"a source takes exactly one of 'package', 'path' and 'hub', got {given or 'none'}"
+            )
+        if self.path is None and self.file is None:
+            raise ValueError(f"a source by '{given[0]}' also takes 'file'")
+        return self
+
+
+class TaskSpec(Spec):
+    """A suite of problems with one joint reward."""
+
+    name: str = ""
+    description: str = ""
+    kind: Literal["code", "text"] = "code"
+    """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields."""
+    source: SourceSpec
+    id_field: str = "task_id"
+    hidden: tuple[str, ...] = ("test", "canonical_solution")
+    """Fields that no agent and no feedback source ever sees."""
+    splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
+    """Named ranges of rows, `first-last`, counted from 0, both ends included."""
+    reward: RewardSpec

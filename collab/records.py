@@ -1,0 +1,220 @@
+"""The record of what a team did: plain typed data, JSON in and out.
+
+An `Episode` is one attempt of a team at a problem. It holds turns; a turn holds decisions (one
+agent's observation and its action), the joint artefact, its score, and the feedback for the next
+turn. Tokens are the record and text is derived from them, so a trainer never re-tokenises.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from collab.errors import CollabError
+
+FinishReason = Literal["stop", "length", "failed"]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Failure(Record):
+    """Something of ours, or of a service, that did not work; never a score."""
+
+    boundary: str
+    """The boundary that was crossed: model, agent, judge, reward, feedback, task, budget."""
+    type: str
+    message: str
+
+
+class Message(Record):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Sampling(Record):
+    """How a model samples. `temperature` 0 is greedy."""
+
+    temperature: float = Field(default=1.0, ge=0.0, le=5.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0)
+    """Keep the k likeliest tokens; 0 keeps all."""
+    max_new_tokens: int = Field(default=256, ge=1)
+    stop: tuple[str, ...] = ()
+    """The response ends before the first of these strings."""
+
+
+class Usage(Record):
+    prompt_tokens: int = 0
+    new_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens that a service read from its cache."""
+    cost: float | None = None
+    """US dollars; None where the engine has no price."""
+
+
+class Action(Record):
+    """One agent's whole response: the sequence-level action a_i,t."""
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    """The sampled tokens, the end-of-turn token included when it was sampled."""
+    logprobs: tuple[float, ...] = ()
+    """Log-probability of each of `token_ids` under the sampling distribution, in nats."""
+    prompt_ids: tuple[int, ...] = ()
+    finish_reason: FinishReason = "stop"
+    model: str = ""
+    adapter: str | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    """Wall time from the request's dispatch to its answer; in a batch, that of the batch."""
+    failure: Failure | None = None
+
+
+class Decision(Record):
+    """One agent acting once: what it newly observed, and what it did."""
+
+    agent: str
+    round: int = 0
+    """Position within the turn; agents of one round act at the same time."""
+    observation: tuple[Message, ...]
+    """The messages added to the agent's history (the first one carries its role)."""
+    action: Action
+
+
+class Finding(Record):
+    """One remark on an artefact, in the shape that every feedback tool shares."""
+
+    source: str
+    code: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    line: int | None = None
+    """1-based, in the agent's own artefact."""
+    column: int | None = None
+    fix: str | None = None
+    url: str | None = None
+
+
+class Feedback(Record):
+    """What one source tells one agent after a turn."""
+
+    source: str
+    text: str
+    findings: tuple[Finding, ...] = ()
+
+
+class Tests(Record):
+    passed: int
+    total: int
+
+    @property
+    def fraction(self) -> float:
+        return self.passed / self.total if self.total else 0.0
+
+
+class PartScore(Record):
+    """One named part of a joint reward. `points` = `weight` x `value`."""
+
+    name: str
+    level: str
+    value: float
+    weight: float
+    reason: str
+    applies: bool = True
+    """False where the part has no meaning for this team; it then leaves the maximum too."""
+
+    @property
+    def points(self) -> float:
+        return self.weight * self.value if self.applies else 0.0
+
+
+class Score(Record):
+    """The joint reward of one turn and everything it is made of."""
+
+    reward: float
+    maximum: float
+    """The largest reward that this team could have been given."""
+    passed: bool | None = None
+    """All hidden tests held; None for tasks without tests."""
+    tests: Tests | None = None
+    parts: tuple[PartScore, ...] = ()
+    flags: tuple[str, ...] = ()
+    """Signs of a program that attacks its judge, e.g. `worker_died`."""
+    failures: tuple[str, ...] = ()
+    """For people: the first tests that did not hold. Agents never see this."""
+    isolation: str | None = None
+    """How the program was run: `sealed` or `unsafe`."""
+    seconds: float = 0.0
+
+
+class Turn(Record):
+    index: int
+    decisions: tuple[Decision, ...]
+    artefacts: dict[str, str] = {}
+    """By agent: what its parser took from its last response of the turn."""
+    joint: str = ""
+    """The joint artefact, e.g. the joined program."""
+    score: Score | None = None
+    feedback: dict[str, tuple[Feedback, ...]] = {}
+    failures: tuple[Failure, ...] = ()
+    """Failures that the episode survived, e.g. of an optional feedback source."""
+    seconds: float = 0.0
+
+
+class Problem(Record):
+    """One problem of a suite. Agents and feedback see `public` only; rewards see both."""
+
+    address: str
+    public: dict[str, Any]
+    hidden: dict[str, Any] = {}
+
+
+class Episode(Record):
+    """One attempt of a team at a problem."""
+
+    id: str
+    task: str
+    """The problem's address."""
+    team: str
+    group: int = 0
+    """Episodes of one problem that are compared with each other share a group."""
+    sample: int = 0
+    """Position within the group, 0..G-1."""
+    seed: int = 0
+    turns: tuple[Turn, ...] = ()
+    failure: Failure | None = None
+    """Why the episode could not be finished; its rewards are then not to be used."""
+    started: str = ""
+    seconds: float = 0.0
+
+    @property
+    def score(self) -> Score | None:
+        """The last turn's score."""
+        return self.turns[-1].score if self.turns else None
+
+    @property
+    def reward(self) -> float | None:
+        """The last turn's joint reward."""
+        return self.score.reward if self.score else None
+
+    @property
+    def joint_return(self) -> float | None:
+        """R_0, the undiscounted sum of the joint rewards of all turns."""
+        rewards = [turn.score.reward for turn in self.turns if turn.score]
+        return sum(rewards) if rewards and len(rewards) == len(self.turns) else None
+
+    @property
+    def solved(self) -> bool:
+        return bool(self.score and self.score.passed)
+
+    def decisions(self, agent: str) -> list[Decision]:
+        """Everything `agent` did, in order."""
+        return [d for turn in self.turns for d in turn.decisions if d.agent == agent]
+
+
+def failure_of(error: CollabError) -> Failure:
+    """The record of an error that ended something within an episode."""
+    return Failure(boundary=error.boundary, type=type(error).__name__, message=str(error))

@@ -1,0 +1,58 @@
+"""Parsing Python that a model wrote: every way to fail is a SyntaxError."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+MAX_CHARACTERS = 200_000
+MAX_DEPTH = 200
+
+
+def parse(source: str) -> ast.Module:
+    """The syntax tree of `source`, no deeper than a recursive visitor can walk.
+
+    Raises:
+        SyntaxError: with line and column where they are known; also for sources that would
+            exhaust the parser (90,000 minus signs), hold NUL bytes or lone surrogates, or are
+            longer than `MAX_CHARACTERS`.
+    """
+    if len(source) > MAX_CHARACTERS:
+        raise SyntaxError(f"source of {len(source)} characters; the limit is {MAX_CHARACTERS}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (MemoryError, RecursionError):
+        raise SyntaxError("nested too deeply for the parser") from None
+    except ValueError as error:  # NUL bytes, lone surrogates
+        raise SyntaxError(str(error)) from None
+    if _deeper_than(tree, MAX_DEPTH):
+        raise SyntaxError(f"nested deeper than {MAX_DEPTH} levels")
+    return tree
+
+
+def parses(source: str) -> bool:
+    try:
+        parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
+def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The module-level functions by name; the last definition of a name counts."""
+    return {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def _deeper_than(tree: ast.AST, limit: int) -> bool:
+    level = [tree]
+    for _ in range(limit):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
