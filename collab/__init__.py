@@ -1,1 +1,45 @@
-"""A multi-agent collaboration runtime whose agents can be trained."""
+"""A multi-agent collaboration runtime whose agents can be trained.
+
+import collab
+
+rollout = collab.load("coding").run("humaneval/12")
+print(rollout.episode.reward)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collab.recipe import Recipe, load_recipe
+    from collab.records import Episode, read_episodes
+    from collab.runtime import Event, Rollout, Session, Team, load
+
+__all__ = [
+    "Episode",
+    "Event",
+    "Recipe",
+    "Rollout",
+    "Session",
+    "Team",
+    "load",
+    "load_recipe",
+    "read_episodes",
+]
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "Episode": "collab.records",
+    "Recipe": "collab.recipe",
+    "load_recipe": "collab.recipe",
+    "read_episodes": "collab.records",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names on first use: `import collab` itself costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'collab' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_ROOMS.get(name, "collab.runtime")), name)

@@ -7,11 +7,15 @@ turn. Tokens are the record and text is derived from them, so a trainer never re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from collab.errors import CollabError
+from collab.errors import CollabError, RecordError
+
+EPISODES = "episodes.jsonl"
 
 FinishReason = Literal["stop", "length", "failed"]
 
@@ -218,3 +222,24 @@ class Episode(Record):
 def failure_of(error: CollabError) -> Failure:
     """The record of an error that ended something within an episode."""
     return Failure(boundary=error.boundary, type=type(error).__name__, message=str(error))
+
+
+def read_episodes(path: Path) -> Iterator[Episode]:
+    """The episodes of a run's folder or of an `episodes.jsonl`.
+
+    A last line that was cut off in the middle of being written is passed over.
+
+    Raises:
+        RecordError: there is no such file, or a line that is whole is not an episode.
+    """
+    file = path / EPISODES if path.is_dir() else path
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{file}: cannot be read: {error.strerror}") from error
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        try:
+            yield Episode.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise RecordError(f"{file}, line {number}: not an episode: {first['msg']}") from error

@@ -69,8 +69,8 @@ def preamble(prompt: str, entry_point: str) -> str:
 
 def _stack(pieces: dict[str, str], separator: str) -> Joint:
     text, spans = "", {}
-    for agent, piece in pieces.items():
-        piece = piece.strip("\n")
+    for agent, source in pieces.items():
+        piece = source.strip("\n")
         if not piece:
             continue
         text += separator if text else ""

@@ -68,13 +68,13 @@ def _dedent(block: str) -> str:
 
 def _definitions(code: str) -> str:
     lines = code.split("\n")
-    kept = []
+    kept, last = [], 0
     for node in parse(code).body:
-        if _shows_usage(node):
-            continue
         decorators = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(d.lineno for d in decorators)])
-        kept.append("\n".join(lines[first - 1 : node.end_lineno]))
+        if first > last and not _shows_usage(node):
+            last = node.end_lineno or first
+            kept.append("\n".join(lines[first - 1 : last]))
     return "\n\n".join(kept)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
+from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -30,7 +30,7 @@ class Template:
         """The prompt, stripped of outer blank lines.
 
         Raises:
-            AgentError: when the template names a field that the task does not have.
+            AgentError: the template names a field that the task does not have, or fails.
         """
         try:
             return self._template.render(fields).strip()
@@ -38,8 +38,8 @@ class Template:
             task = fields.get("task")
             known = f"; the task's fields: {', '.join(task)}" if isinstance(task, dict) else ""
             raise AgentError(f"{self.place}: {error.message}{known}") from error
-        except TemplateError as error:
-            raise AgentError(f"{self.place}: {error.message}") from error
+        except Exception as error:  # whatever an expression within it can raise
+            raise AgentError(f"{self.place}: {type(error).__name__}: {error}") from error
 
 
 @lru_cache(maxsize=512)

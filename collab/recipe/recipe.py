@@ -38,6 +38,8 @@ class Recipe(Spec):
     seed: int = Field(default=0, ge=0)
     samples: int = Field(default=1, ge=1)
     """Episodes of each problem in a run."""
+    concurrency: int = Field(default=64, ge=1)
+    """Episodes under way at the same time."""
     judge: JudgeSpec = JudgeSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None

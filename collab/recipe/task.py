@@ -18,9 +18,11 @@ class SourceSpec(Spec):
     path: str | None = None
     """A `.jsonl`, `.jsonl.gz` or `.json` file; relative to the task's own YAML file."""
     hub: str | None = None
-    """A dataset's name on the hub."""
+    """A dataset's name on the hub; needs `pip install collab[hub]`."""
     file: str | None = None
-    """The data file within the package or the hub's repository."""
+    """The data file within `package`."""
+    split: str = "train"
+    """The split of a `hub` dataset."""
     revision: str | None = None
     """A hub revision: branch, tag or commit."""
 
@@ -31,8 +33,8 @@ class SourceSpec(Spec):
             raise ValueError(
                 f"a source takes exactly one of 'package', 'path' and 'hub', got {given or 'none'}"
             )
-        if self.path is None and self.file is None:
-            raise ValueError(f"a source by '{given[0]}' also takes 'file'")
+        if self.package and not self.file:
+            raise ValueError("a source by 'package' also takes 'file'")
         return self
 
 

@@ -1,0 +1,210 @@
+"""How values flow between the variables of a program that an entry point can reach."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from collab.analysis.scopes import (
+    Definition,
+    Scope,
+    Variable,
+    evaluated_at_definition,
+)
+
+USED = Variable(-1, "used")
+"""Where a value arrives that decides something."""
+
+_WITHOUT_EFFECT = frozenset(dir(builtins)) - {"setattr", "exec", "eval", "next"}
+
+
+class Flow:
+    """The calls of `helper` that `entry` can reach, and whether their value arrives."""
+
+    def __init__(self, scopes: list[Scope], entry: Scope, helper: str) -> None:
+        self._scopes, self._entry = scopes, entry
+        self._edges: defaultdict[Variable, set[Variable]] = defaultdict(set)
+        self._inner = {id(scope.node): scope for scope in scopes}
+        self.aliases = _aliases(scopes, Variable(0, helper))
+        self.calls: list[ast.expr] = []
+        reachable = _reachable(scopes, entry)
+        called = [self._find_calls(scope) for scope in reachable]
+        self._called: set[int] = set().union(*called)
+        for scope in reachable:
+            self._connect(scope)
+        self.used = self._arrives()
+
+    def _find_calls(self, scope: Scope) -> set[int]:
+        """The names of the helper that stand where it is called or handed to a call."""
+        names = set()
+        for node in scope.nodes:
+            for name in _called_names(node):
+                if scope.resolve(name.id) in self.aliases:
+                    names.add(id(name))
+                    self.calls.append(name)
+        return names
+
+    def _arrives(self) -> bool:
+        seen = set(self.aliases)
+        pending = list(seen)
+        while pending:
+            for target in self._edges[pending.pop()] - seen:
+                seen.add(target)
+                pending.append(target)
+        return USED in seen
+
+    def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
+        """The variables whose values make up `expressions`."""
+        variables = set()
+        for expression in expressions:
+            for node in ast.walk(expression) if expression is not None else ():
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    variable = scope.resolve(node.id)
+                    if variable not in self.aliases or id(node) in self._called:
+                        variables.add(variable)
+        return variables
+
+    def _add(self, sources: set[Variable], targets: Iterable[Variable]) -> None:
+        for target in targets:
+            for source in sources:
+                self._edges[source].add(target)
+
+    def _connect(self, scope: Scope) -> None:
+        if scope.is_class:
+            self._add({Variable(scope.number, name) for name in scope.bound}, [scope.variable])
+        for node in scope.nodes:
+            self._connect_node(scope, node)
+
+    def _connect_node(self, scope: Scope, node: ast.AST) -> None:
+        targets, value = _assignment(node)
+        self._assign(scope, targets, value)
+        self._add(self._reads(scope, [_deciding(node)]), [USED])
+        match node:
+            case ast.Return(value=value) | ast.Yield(value=value) | ast.YieldFrom(value=value):
+                self._add(self._reads(scope, [value]), [self._result(scope)])
+            case ast.Expr(value=ast.Call() as call):
+                self._add(self._reads(scope, _arguments(call)), self._effects(scope, call))
+            case ast.Call(func=ast.Attribute()):
+                self._add(self._reads(scope, _arguments(node)), self._mutated(scope, node.func))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._define(scope, node)
+
+    def _result(self, scope: Scope) -> Variable:
+        return USED if scope is self._entry else scope.variable
+
+    def _assign(self, scope: Scope, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
+        sources = self._reads(scope, [value])
+        for target in targets:
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    self._add(sources, [scope.resolve(node.id)])
+                elif isinstance(node, ast.Attribute | ast.Subscript):
+                    self._add(sources, self._mutated(scope, node))
+
+    def _define(self, scope: Scope, node: Definition) -> None:
+        sources = self._reads(scope, evaluated_at_definition(node))
+        self._add(sources, [self._result(self._inner[id(node)])])
+
+    def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
+        """The variable whose object an attribute, item or method call changes."""
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return []
+        variable = scope.resolve(node.id)
+        return [variable, USED] if scope.is_parameter(variable) else [variable]
+
+    def _effects(self, scope: Scope, call: ast.Call) -> list[Variable]:
+        """Where the arguments of a call arrive whose own value is dropped."""
+        if isinstance(call.func, ast.Name):
+            variable = scope.resolve(call.func.id)
+            if variable in self.aliases:
+                return []
+            without_effect = call.func.id in _WITHOUT_EFFECT and variable.scope == 0
+            return [] if without_effect else [USED]
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            variable = scope.resolve(call.func.value.id)
+            owner = self._scopes[variable.scope]
+            is_own = variable.name in owner.bound and variable.name not in owner.imported
+            return [] if is_own else [USED]
+        return [USED]
+
+
+def _assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
+    """What a node binds, and the expression that the new values come from."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return targets, value
+        case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+            return [node.target], node.value
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            return [node.target], node.iter
+        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+            return [target], value
+    return [], None
+
+
+def _deciding(node: ast.AST) -> ast.expr | None:
+    """The expression by which a statement decides how the program goes on."""
+    match node:
+        case ast.If(test=value) | ast.While(test=value) | ast.Assert(test=value):
+            return value
+        case ast.For(iter=value) | ast.AsyncFor(iter=value) | ast.Match(subject=value):
+            return value
+        case ast.Raise(exc=value) | ast.match_case(guard=value):
+            return value
+    return None
+
+
+def _arguments(call: ast.Call) -> list[ast.AST]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _called_names(node: ast.AST) -> Iterator[ast.Name]:
+    if isinstance(node, ast.Call):
+        candidates: list[ast.AST] = [node.func, *_arguments(node)]
+    elif isinstance(node, Definition):
+        candidates = [*node.decorator_list]
+    else:
+        return
+    yield from (name for name in candidates if isinstance(name, ast.Name))
+
+
+def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:
+    """The helper and the variables that a plain `name = helper` binds to it."""
+    copies: defaultdict[Variable, set[Variable]] = defaultdict(set)
+    for scope in scopes:
+        for node in scope.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+                source = scope.resolve(node.value.id)
+                names = [target for target in node.targets if isinstance(target, ast.Name)]
+                copies[source].update(scope.resolve(name.id) for name in names)
+    found, pending = {helper}, [helper]
+    while pending:
+        for copy in copies[pending.pop()] - found:
+            found.add(copy)
+            pending.append(copy)
+    return found
+
+
+def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
+    """The module's own statements, the entry point, and what these name, in turn."""
+    defined: defaultdict[Variable, list[Scope]] = defaultdict(list)
+    for scope in scopes[1:]:
+        defined[scope.variable].append(scope)
+    found, pending = {0: scopes[0], entry.number: entry}, [scopes[0], entry]
+    while pending:
+        scope = pending.pop()
+        named = {
+            scope.resolve(node.id)
+            for node in scope.nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        for variable in named:
+            for inner in defined[variable]:
+                if inner.number not in found:
+                    found[inner.number] = inner
+                    pending.append(inner)
+    return list(found.values())

@@ -1,0 +1,147 @@
+"""Code that can run: a syntax tree without the statements that are visibly dead."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.eq,
+    ast.IsNot: operator.ne,
+}
+_BLOCKS = ("body", "orelse", "finalbody")
+
+
+def prune(tree: ast.Module) -> ast.Module:
+    """Take dead code out of `tree`, in place.
+
+    Dead are statements behind `return`, `raise`, `break` and `continue`, branches and loops
+    whose condition is a literal (`if False`, `while 0`, `for _ in ()`), and operands that
+    `and`, `or` and conditional expressions never reach.
+    """
+    _Pruner().visit(tree)
+    return tree
+
+
+def truth(expression: ast.expr) -> bool | None:
+    """The truth of an expression made of literals only; None where it is not known."""
+    if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
+        operand = truth(expression.operand)
+        return None if operand is None else not operand
+    if isinstance(expression, ast.BoolOp):
+        return _truth_of_all(expression)
+    try:
+        if isinstance(expression, ast.Compare):
+            return _compare(expression)
+        return bool(ast.literal_eval(expression))
+    except (ValueError, TypeError):
+        return None
+
+
+def _truth_of_all(expression: ast.BoolOp) -> bool | None:
+    known = [truth(value) for value in expression.values]
+    decisive = isinstance(expression.op, ast.Or)
+    if decisive in known:
+        return decisive
+    return None if None in known else not decisive
+
+
+def _compare(expression: ast.Compare) -> bool | None:
+    values = [ast.literal_eval(node) for node in (expression.left, *expression.comparators)]
+    for compare, left, right in zip(expression.ops, values, values[1:], strict=False):
+        if type(compare) not in _COMPARE:
+            return None
+        if not _COMPARE[type(compare)](left, right):
+            return False
+    return True
+
+
+class _Pruner(ast.NodeTransformer):
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for block in _BLOCKS:
+            statements = getattr(node, block, None)
+            if isinstance(statements, list):
+                setattr(node, block, _up_to_exit(statements))
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        known = truth(node.test)
+        if known is None:
+            return node
+        return node.body if known else node.orelse
+
+    def visit_While(self, node: ast.While) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if truth(node.test) is False else node
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if truth(node.iter) is False else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        known = truth(node.test)
+        if known is None:
+            return node
+        return node.body if known else node.orelse
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        decisive = isinstance(node.op, ast.Or)
+        for position, value in enumerate(node.values):
+            if truth(value) is decisive:
+                node.values = node.values[: position + 1]
+                break
+        return node
+
+
+def _up_to_exit(statements: list[ast.stmt]) -> list[ast.stmt]:
+    for position, statement in enumerate(statements):
+        if _exits(statement):
+            return statements[: position + 1]
+    return statements
+
+
+def _exits(statement: ast.AST) -> bool:
+    """Whether control never passes from the statement to the one behind it."""
+    match statement:
+        case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
+            return True
+        case ast.Assert(test=test):
+            return truth(test) is False
+        case ast.If(body=body, orelse=orelse):
+            return _block_exits(body) and _block_exits(orelse)
+        case ast.While(test=test):
+            return truth(test) is True and not _breaks(statement)
+        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=finalbody):
+            goes_on = not _block_exits([*body, *orelse])
+            caught = all(_block_exits(handler.body) for handler in handlers)
+            return _block_exits(finalbody) or (not goes_on and caught)
+    return False
+
+
+def _block_exits(statements: list[ast.stmt]) -> bool:
+    return bool(statements) and _exits(statements[-1])
+
+
+def _breaks(loop: ast.While) -> bool:
+    pending: list[ast.AST] = list(loop.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Break):
+            return True
+        if not isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef):
+            pending.extend(ast.iter_child_nodes(node))
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            pending.extend(node.orelse)
+    return False

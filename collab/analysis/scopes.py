@@ -1,0 +1,125 @@
+"""Which variable a name means, by Python's rules for modules, functions and classes.
+
+Lambdas and comprehensions count as part of the function around them: their own names then
+shadow outer ones a little too widely, which can only make a use unseen, never invent one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name together with the scope that binds it (0 is the module)."""
+
+    scope: int
+    name: str
+
+
+@dataclass(eq=False)
+class Scope:
+    number: int
+    node: ast.Module | Definition
+    parent: Scope | None
+    nodes: list[ast.AST] = field(default_factory=list)
+    """The nodes evaluated in this scope, in no particular order."""
+    bound: set[str] = field(default_factory=set)
+    outer: set[str] = field(default_factory=set)
+    """Names declared `global`."""
+    parameters: set[str] = field(default_factory=set)
+    imported: set[str] = field(default_factory=set)
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.node, ast.ClassDef)
+
+    def resolve(self, name: str) -> Variable:
+        """The variable that `name` means here; unbound names belong to the module."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.outer:
+            if name in scope.bound and (scope is self or not scope.is_class):
+                return Variable(scope.number, name)
+            scope = scope.parent
+        return Variable(0, name)
+
+    def is_parameter(self, variable: Variable) -> bool:
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.number == variable.scope:
+                return variable.name in scope.parameters
+            scope = scope.parent
+        return False
+
+    @property
+    def variable(self) -> Variable:
+        """The variable that this function or class is bound to; a method counts for its class."""
+        assert self.parent is not None
+        assert not isinstance(self.node, ast.Module)
+        if self.parent.is_class:
+            return self.parent.variable
+        return self.parent.resolve(self.node.name)
+
+
+def scopes_of(tree: ast.Module) -> list[Scope]:
+    """Every scope of a module, the module's own first, outer ones before inner ones."""
+    module = Scope(0, tree, None)
+    scopes = [module]
+    for scope in scopes:
+        for node in _evaluated_in(scope.node):
+            scope.nodes.append(node)
+            _bind(scope, node)
+            if isinstance(node, Definition):
+                scopes.append(Scope(len(scopes), node, scope))
+    return scopes
+
+
+def _evaluated_in(owner: ast.Module | Definition) -> Iterator[ast.AST]:
+    pending: list[ast.AST] = list(owner.body)
+    if isinstance(owner, Function):
+        pending.extend(_arguments(owner.args))
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, Definition):
+            pending.extend(evaluated_at_definition(node))
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def evaluated_at_definition(node: Definition) -> list[ast.expr]:
+    """The expressions of a definition that run where it stands, not when it is called."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]
+    defaults = [default for default in node.args.kw_defaults if default is not None]
+    return [*node.decorator_list, *node.args.defaults, *defaults]
+
+
+def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [*named, *(a for a in (arguments.vararg, arguments.kwarg) if a is not None)]
+
+
+def _bind(scope: Scope, node: ast.AST) -> None:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            scope.bound.add(name)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            scope.bound.add(name)
+        case ast.arg(arg=name):
+            scope.bound.add(name)
+            scope.parameters.add(name)
+        case ast.alias(name=name, asname=asname):
+            scope.bound.add(asname or name.partition(".")[0])
+            scope.imported.add(asname or name.partition(".")[0])
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            scope.bound.add(name)
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            scope.bound.add(name)
+        case ast.Global(names=names):
+            scope.outer.update(names)

@@ -1,0 +1,102 @@
+"""Whether a function does no more than hand its helper's value on."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from collab.analysis.scopes import Scope, Variable
+
+
+def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> bool:
+    """Whether everything `entry` returns is the value of one same call of the helper.
+
+    `return helper(x)`, `y = helper(x); return y` and a chain of functions that do so forward;
+    a return without the helper, an operation on its value, or a choice between different calls
+    is work of the entry point's own.
+    """
+    values = _Forwards(scopes, aliases).of(entry)
+    return len(values) == 1 and not values & _OWN
+
+
+_OWN = frozenset({"a value of its own"})
+_MAX_CHAIN = 50
+
+
+class _Forwards:
+    """The distinct helper calls that a function forwards; an own value counts as another."""
+
+    def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
+        self._aliases = aliases
+        self._functions = {scope.variable: scope for scope in scopes[1:] if not scope.is_class}
+        self._values = {scope.number: _values_of(scope) for scope in scopes}
+        self._known: dict[Variable, frozenset[str]] = {}
+        self._chain = 0
+
+    def of(self, scope: Scope) -> frozenset[str]:
+        found: set[str] = set()
+        for node in scope.nodes:
+            if isinstance(node, ast.Return | ast.YieldFrom) and node.value is not None:
+                found |= self._expression(scope, node.value)
+            elif isinstance(node, ast.Yield):
+                found |= _OWN
+        return frozenset(found)
+
+    def _expression(self, scope: Scope, node: ast.expr) -> frozenset[str]:
+        match node:
+            case ast.Await(value=value) | ast.NamedExpr(value=value):
+                return self._expression(scope, value)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._expression(scope, body) | self._expression(scope, orelse)
+            case ast.Call(func=ast.Name(id=name)):
+                function = scope.resolve(name)
+                if function in self._aliases:
+                    return frozenset({ast.dump(node)})
+                return self._follow(scope, function) if function in self._functions else _OWN
+            case ast.Name(id=name):
+                variable = scope.resolve(name)
+                return _OWN if variable in self._functions else self._follow(scope, variable)
+        return _OWN
+
+    def _follow(self, scope: Scope, variable: Variable) -> frozenset[str]:
+        """What a function returns or a variable holds; nothing new where it is under way."""
+        if self._chain > _MAX_CHAIN:
+            return _OWN
+        if variable not in self._known:
+            self._known[variable] = frozenset()
+            self._chain += 1
+            self._known[variable] = self._looked_up(scope, variable)
+            self._chain -= 1
+        return self._known[variable]
+
+    def _looked_up(self, scope: Scope, variable: Variable) -> frozenset[str]:
+        if variable in self._functions:
+            return self.of(self._functions[variable]) or _OWN
+        values = self._values[scope.number].get(variable.name)
+        if variable.scope != scope.number or not values:
+            return _OWN
+        found: set[str] = set()
+        for value in values:
+            found |= self._expression(scope, value) if value is not None else _OWN
+        return frozenset(found)
+
+
+def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
+    """By name: what is assigned to it; None for a binding that is no plain assignment."""
+    values: defaultdict[str, list[ast.expr | None]] = defaultdict(list)
+    plain = set()
+    for node in scope.nodes:
+        target: ast.expr | None = None
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+            target = node.target
+        if isinstance(target, ast.Name):
+            plain.add(id(target))
+            values[target.id].append(getattr(node, "value", None))
+    for node in scope.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in plain:
+            values[node.id].append(None)
+    for name in scope.parameters:
+        values[name].append(None)
+    return values

@@ -1,0 +1,76 @@
+"""The caller's side of one court: a child process that is asked one thing at a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from collab.errors import JudgeError
+from collab.judge.court import wire
+
+ANSWER_BYTES = 1 << 26
+END_SECONDS = 2.0
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from court.supervisor import main; "
+_MAIN = "main(int(sys.argv[2]), sys.argv[3])"
+ROOM = str(Path(__file__).parent)
+
+
+class CourtClient:
+    """A running court. Blocking; for one thread at a time, but for `end`."""
+
+    def __init__(self, isolation: str) -> None:
+        command = [sys.executable, "-I", "-S", "-c", _BOOT + _MAIN]
+        arguments = [ROOM, str(os.getpid()), isolation]
+        try:
+            self._process = subprocess.Popen(
+                command + arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise JudgeError(f"the judge's process cannot be started: {error}") from error
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One trial. Raises JudgeError when the court is gone."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            wire.send(self._process.stdin.fileno(), request)
+            answer: dict[str, Any] = wire.receive(self._process.stdout.fileno(), ANSWER_BYTES)
+        except (wire.Closed, wire.Malformed) as error:
+            self.end()
+            raise JudgeError(
+                f"the judge's process {self.pid} ended in the middle of a trial "
+                f"(exit status {self._process.returncode}); the next trial starts another"
+            ) from error
+        return answer
+
+    def stop(self) -> None:
+        """Ask the court to end itself and all below it; `end` waits for it."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Stop the court and wait until every process below it is gone."""
+        self.stop()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,100 @@
+"""Forking sealed processes.
+
+The pid namespaces nest: the warden is the first process of one, each worker is the first of one
+below it. Ending a worker ends every process that it may have made, and the end of the warden,
+however it comes, is the end of every worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from . import linux
+from .layers import INSIDE_UID, Setting, drop_uid, granted, seal
+from .limits import Limits
+
+LINUX = sys.platform == "linux"
+
+
+class Jail:
+    """Workers behind the layers of `names`; none of them is the unsafe jail."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._namespaces = "namespaces" in names
+        self._own_pids = -1
+        self._mapped = 0
+
+    def enter(self) -> None:
+        """Put on what this process needs to spawn. It may go on as its own child.
+
+        Raises LayerUnavailable.
+        """
+        if "uid" in self._names:
+            with granted("uid"):
+                drop_uid()
+        if LINUX:
+            linux.die_with_parent()
+            self._mapped = _mapped_bytes()
+        if self._namespaces:
+            with granted("namespaces"):
+                linux.own_user_namespace(linux.NEWPID, INSIDE_UID)
+                _go_on_as_child()
+                linux.die_with_parent()
+                self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+
+    def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
+        """Fork a process that runs `body`, which calls its argument to seal itself.
+
+        Returns the process id. Raises LayerUnavailable.
+        """
+        if self._namespaces:
+            with granted("namespaces"):
+                linux.unshare(linux.NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            self._run(limits, body)
+        if self._namespaces:
+            linux.setns(self._own_pids, linux.NEWPID)
+        return pid
+
+    def _run(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> NoReturn:
+        try:
+            if not self._namespaces:
+                os.setpgid(0, 0)
+                if LINUX:
+                    linux.die_with_parent()
+            body(lambda: seal(Setting(limits, self._names, self._mapped)))
+        finally:
+            os._exit(0)
+
+    def end(self, pid: int) -> int:
+        """Kill the process with all that it made; the status that it ended with."""
+        if not self._namespaces:
+            _kill_group(pid)
+        os.kill(pid, signal.SIGKILL)
+        return os.waitpid(pid, 0)[1]
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it had not made its group yet, and so has no children
+
+
+def _go_on_as_child() -> None:
+    """Fork, and leave the parent behind to wait, as the only way into a new pid namespace."""
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def _mapped_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123
+        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

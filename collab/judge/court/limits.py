@@ -1,0 +1,18 @@
+"""The limits of one trial, as the court receives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    seconds: float
+    """Wall time for loading the program and all of its tests."""
+    cpu_seconds: float
+    memory_mb: int
+    """Address space beyond what the interpreter itself maps."""
+    answer_bytes: int
+    depth: int
+    threads: int
+    disk_mb: int

@@ -1,0 +1,113 @@
+"""The Linux calls that Python does not offer. Every one raises OSError when it fails."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import platform
+import signal
+
+NEWNS = 0x00020000
+NEWCGROUP = 0x02000000
+NEWUTS = 0x04000000
+NEWIPC = 0x08000000
+NEWUSER = 0x10000000
+NEWPID = 0x20000000
+NEWNET = 0x40000000
+
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
+MNT_DETACH = 2
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_READ, PR_CAPBSET_DROP = 1, 4, 23, 24
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_NUMBERS = {
+    "x86_64": {"pivot_root": 155, "capset": 126, "seccomp": 317},
+    "aarch64": {"pivot_root": 41, "capset": 91, "seccomp": 277},
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def number(name: str) -> int:
+    """The system call's number on this machine."""
+    machine = platform.machine()
+    if machine not in _NUMBERS:
+        raise OSError(f"the processor {machine} is not supported, only {', '.join(_NUMBERS)}")
+    return _NUMBERS[machine][name]
+
+
+def _checked(name: str, result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+    return result
+
+
+def syscall(name: str, nr: int, *arguments: object) -> int:
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _checked(name, _libc.syscall(ctypes.c_long(nr), *words))
+
+
+def prctl(option: int, *arguments: int) -> int:
+    words = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
+    return _checked(f"prctl({option})", _libc.prctl(option, *words))
+
+
+def unshare(flags: int) -> None:
+    _checked("unshare", _libc.unshare(flags))
+
+
+def setns(fd: int, kind: int) -> None:
+    _checked("setns", _libc.setns(fd, kind))
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    kind_bytes = kind.encode() if kind else None
+    result = _libc.mount(
+        source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), options.encode()
+    )
+    _checked(f"mount {target}", result)
+
+
+def pivot_here() -> None:
+    """Make the working directory the root, and let go of the old root."""
+    syscall("pivot_root", number("pivot_root"), b".", b".")
+    _checked("umount2", _libc.umount2(b".", MNT_DETACH))
+
+
+def die_with_parent() -> None:
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def own_user_namespace(flags: int, inside: int) -> None:
+    """Enter a new user namespace, and what else `flags` names; its only user is `inside`."""
+    uid, gid = os.getuid(), os.getgid()
+    unshare(NEWUSER | flags)
+    maps = {"setgroups": "deny", "uid_map": f"{inside} {uid} 1", "gid_map": f"{inside} {gid} 1"}
+    for name, text in maps.items():
+        fd = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, and any way to gain one by running another program."""
+    for capability in itertools.takewhile(_known_capability, range(64)):
+        prctl(PR_CAPBSET_DROP, capability)
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    version_3, this_process = 0x20080522, 0
+    header = (ctypes.c_uint32 * 2)(version_3, this_process)
+    none = (ctypes.c_uint32 * 6)()
+    syscall("capset", number("capset"), ctypes.byref(header), ctypes.byref(none))
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _known_capability(capability: int) -> bool:
+    return bool(_libc.prctl(PR_CAPBSET_READ, ctypes.c_ulong(capability), 0, 0, 0) >= 0)

@@ -1,0 +1,109 @@
+"""The worker's system-call filter: a Berkeley packet filter over `struct seccomp_data`.
+
+Allowed calls pass, hostile ones kill the process with SIGSYS, every other call fails with EPERM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from functools import lru_cache
+
+from . import linux
+from .syscalls import ALLOWED, CONDITIONAL, HOSTILE, numbers
+
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+X32_BIT = 0x40000000
+CLONE_THREAD = 0x00010000
+
+KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NR, _ARCH, _ARGUMENTS = 0, 4, 16
+
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, the record locks, F_DUPFD_CLOEXEC."""
+_PR_SET_NAME, _PR_GET_NAME = 15, 16
+
+
+def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, jt, jf, k)
+
+
+def _load(offset: int) -> bytes:
+    return _instruction(_LOAD, offset)
+
+
+def _argument(index: int, *, high: bool = False) -> bytes:
+    return _load(_ARGUMENTS + 8 * index + (4 if high else 0))
+
+
+def _give(action: int) -> bytes:
+    return _instruction(_RETURN, action)
+
+
+def _fail(code: int) -> bytes:
+    return _give(ERRNO | code)
+
+
+def _one_of(values: tuple[int, ...], otherwise: bytes) -> bytes:
+    """Allow when the loaded word is among `values`."""
+    return b"".join(_instruction(_EQUAL, v, 0, 1) + _give(ALLOW) for v in values) + otherwise
+
+
+def _call(nr: int, body: bytes) -> bytes:
+    """Run `body`, which must return, when the loaded number is `nr`."""
+    return _instruction(_EQUAL, nr, 0, len(body) // 8) + body
+
+
+def _conditional(pid: int) -> dict[str, bytes]:
+    kill = _give(KILL_PROCESS)
+    threads_only = _instruction(_ANY_BIT, CLONE_THREAD, 1, 0) + kill + _give(ALLOW)
+    only_reading = _instruction(_EQUAL, 0, 1, 0) + _fail(errno.EPERM)
+    return {
+        "clone": _argument(0) + threads_only,
+        "clone3": _fail(errno.ENOSYS),
+        "kill": _argument(0) + _one_of((pid,), kill),
+        "tgkill": _argument(0) + _one_of((pid,), kill),
+        "fcntl": _argument(1) + _one_of(_FCNTL, _fail(errno.EPERM)),
+        "ioctl": _fail(errno.ENOTTY),
+        "prctl": _argument(0) + _one_of((_PR_SET_NAME, _PR_GET_NAME), _fail(errno.EPERM)),
+        "prlimit64": _argument(2)
+        + only_reading
+        + _argument(2, high=True)
+        + only_reading
+        + _give(ALLOW),
+        "socketpair": _fail(errno.EPERM),
+    }
+
+
+@lru_cache(maxsize=4)
+def program(pid: int, machine: str) -> bytes:
+    """The filter for a worker whose process id is `pid`, as `struct sock_filter` array."""
+    if machine not in AUDIT_ARCH:
+        raise OSError(f"the processor {machine} is not supported, only {', '.join(AUDIT_ARCH)}")
+    kill, special = _give(KILL_PROCESS), _conditional(pid)
+    parts = [_load(_ARCH), _instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0), kill, _load(_NR)]
+    if machine == "x86_64":
+        parts += [_instruction(_AT_LEAST, X32_BIT, 0, 1), kill]
+    parts += [_call(nr, _give(ALLOW)) for nr in numbers(ALLOWED, machine).values()]
+    parts += [_call(nr, special[name]) for name, nr in numbers(CONDITIONAL, machine).items()]
+    parts += [_call(nr, kill) for nr in numbers(HOSTILE, machine).values()]
+    return b"".join([*parts, _fail(errno.EPERM)])
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def install() -> None:
+    """Put the filter on this process, for good."""
+    code = program(os.getpid(), platform.machine())
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    argument = _Program(len(code) // 8, code)
+    set_mode_filter, every_thread = 1, 1
+    linux.syscall(
+        "seccomp", linux.number("seccomp"), set_mode_filter, every_thread, ctypes.byref(argument)
+    )

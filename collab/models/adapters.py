@@ -1,0 +1,99 @@
+"""LoRA adapters in one base model, by PEFT: several of them answer within one batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import ModelError
+
+if TYPE_CHECKING:
+    from collab.models.weights import Weights
+
+BASE = "__base__"
+"""PEFT's name for a row that no adapter touches."""
+
+
+class Adapters:
+    """The adapters of one base model, by name and by folder.
+
+    A folder is read once. One whose content changes must be given under a new path: reading a
+    path again would leave it open which version answered.
+    """
+
+    def __init__(self, weights: Weights, model: str) -> None:
+        self._weights = weights
+        self._model = model
+        self._by_folder: dict[Path, str] = {}
+
+    @property
+    def names(self) -> set[str]:
+        """The adapters that the model holds."""
+        return set(getattr(self._weights.module, "peft_config", {}))
+
+    def name_of(self, adapter: str) -> str:
+        """The name of an adapter that is held, or of a folder, which is loaded at first sight.
+
+        Raises ModelError for what is neither, or does not fit the model.
+        """
+        if adapter in self.names:
+            return adapter
+        folder = Path(adapter).expanduser().resolve()
+        if folder not in self._by_folder:
+            name = f"adapter{len(self._by_folder)}"
+            self._load(name, folder)
+            self._by_folder[folder] = name
+        return self._by_folder[folder]
+
+    def _load(self, name: str, folder: Path) -> None:
+        if not (folder / "adapter_config.json").is_file():
+            held = ", ".join(sorted(self.names)) or "none"
+            raise ModelError(
+                f"adapter {folder} is no folder with an adapter_config.json, and no adapter that "
+                f"model {self._model!r} holds ({held})"
+            )
+        import torch
+
+        try:
+            self._insert(name, folder)
+        except (ValueError, KeyError, RuntimeError, OSError, TypeError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise ModelError(f"no memory is left for adapter {folder}") from error
+            self._discard(name)
+            raise ModelError(
+                f"adapter {folder} does not fit model {self._model!r}: {error}"
+            ) from error
+
+    def _insert(self, name: str, folder: Path) -> None:
+        """Load `folder` beside the other adapters; every one of its tensors must find its place."""
+        from peft import PeftConfig, get_peft_model
+
+        from collab.models.weights import quiet_transformers
+
+        with quiet_transformers():
+            config = PeftConfig.from_pretrained(str(folder))
+            if config.peft_type != "LORA":
+                raise ValueError(f"its type is {config.peft_type}, and LORA is served")
+            config.inference_mode = True
+            module: Any = self._weights.module
+            if hasattr(module, "peft_config"):
+                module.add_adapter(name, config)
+            else:
+                module = self._weights.module = get_peft_model(module, config, adapter_name=name)
+            result = module.load_adapter(
+                str(folder), name, torch_device=str(self._weights.device)
+            )
+        astray = [*result.unexpected_keys, *(k for k in result.missing_keys if f".{name}." in k)]
+        if astray:
+            raise ValueError(f"{len(astray)} tensors have no counterpart, e.g. {astray[0]}")
+        module.eval()
+
+    def _discard(self, name: str) -> None:
+        """Take out what a failed load has left."""
+        module = self._weights.module
+        if name not in self.names:
+            return
+        if len(self.names) == 1:
+            self._weights.module = module.unload()
+        else:
+            module.delete_adapter(name)

@@ -1,0 +1,148 @@
+"""What goes on while transformers generates: choosing tokens, stopping rows, reporting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from collab.models.base import Request
+from collab.models.sampling import Settings, draw
+from collab.records import FinishReason
+
+REPORT_SECONDS = 0.1
+
+Report = Callable[[list[tuple[Request, int, str]]], None]
+
+
+class Cancelled(Exception):
+    """The caller does not want the answer any more."""
+
+
+@dataclass
+class Row:
+    """One response on its way."""
+
+    request: Request
+    prompt: list[int]
+    adapter: str | None = None
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    stop_window: int = 0
+    """Tokens that surely hold the longest stop string; 0 where there is none."""
+    shown: int = 0
+    """Tokens whose text was reported."""
+    shown_from: int = 0
+
+    def __post_init__(self) -> None:
+        stop = self.request.sampling.stop
+        if stop:
+            self.stop_window = max(len(text.encode()) for text in stop) + 4
+
+    def add(self, token: int, logprob: float, stop_ids: frozenset[int], tokenizer: Any) -> None:
+        """Take one more token and see whether it is the last."""
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        if token in stop_ids or self._meets_stop_string(tokenizer):
+            self.finish_reason = "stop"
+        elif len(self.tokens) >= self.request.sampling.max_new_tokens:
+            self.finish_reason = "length"
+
+    def _meets_stop_string(self, tokenizer: Any) -> bool:
+        if not self.stop_window:
+            return False
+        tail = tokenizer.decode(self.tokens[-self.stop_window :], skip_special_tokens=True)
+        return any(text in tail for text in self.request.sampling.stop)
+
+    def text(self, tokenizer: Any) -> str:
+        """The response, without special tokens, up to the first stop string."""
+        text: str = tokenizer.decode(self.tokens, skip_special_tokens=True)
+        ends = [at for stop in self.request.sampling.stop if (at := text.find(stop)) >= 0]
+        return text[: min(ends)] if ends else text
+
+    def news(self, tokenizer: Any) -> str:
+        """The text that was added since the last call; waits for whole characters."""
+        before = tokenizer.decode(
+            self.tokens[self.shown_from : self.shown], skip_special_tokens=True
+        )
+        now: str = tokenizer.decode(self.tokens[self.shown_from :], skip_special_tokens=True)
+        if now.endswith("\ufffd"):
+            return ""
+        self.shown_from, self.shown = self.shown, len(self.tokens)
+        return now[len(before) :]
+
+
+class Decoder:
+    """The logits processor and stopping criterion of one padded batch.
+
+    `choose` draws the tokens; transformers then takes the one token that is left. `stop` is true
+    for the rows that have ended; when half of them have, it ends this call for all, so that the
+    caller goes on with a smaller batch.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        settings: Settings,
+        stop_ids: frozenset[int],
+        tokenizer: Any,
+        cancelled: Event,
+        report: Report | None,
+    ) -> None:
+        self.rows = list(rows)
+        self._settings = settings
+        self._stop_ids = stop_ids
+        self._tokenizer = tokenizer
+        self._cancelled = cancelled
+        self._report = report
+        self._reported = time.monotonic()
+        self._step = 0
+
+    def choose(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG002
+        """Leave one token a row; scores and result are [rows, vocabulary]."""
+        self.check()
+        tokens, logprobs = draw(scores, self._settings, self._step)
+        self._step += 1
+        for row, token, logprob in zip(
+            self.rows, tokens.tolist(), logprobs.tolist(), strict=True
+        ):
+            if row.finish_reason is None:
+                row.add(token, logprob, self._stop_ids, self._tokenizer)
+        return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
+
+    def stop(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:  # noqa: ARG002
+        """Whether each row has ended, [rows]."""
+        self.report()
+        ended = [row.finish_reason is not None for row in self.rows]
+        if sum(ended) * 2 >= len(ended):
+            ended = [True] * len(ended)
+        return torch.tensor(ended, device=input_ids.device)
+
+    def live(self) -> list[int]:
+        """The rows that have not ended."""
+        return [i for i, row in enumerate(self.rows) if row.finish_reason is None]
+
+    def select(self, keep: Sequence[int]) -> None:
+        """Go on with some of the rows only."""
+        self.rows = [self.rows[i] for i in keep]
+        self._settings = self._settings.select(keep)
+
+    def check(self, *_: Any) -> None:
+        """Raise Cancelled when the caller has gone; also a hook before every layer."""
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def report(self, *, last: bool = False) -> None:
+        """Tell what is new, some times a second."""
+        now = time.monotonic()
+        if self._report is None or not (last or now - self._reported >= REPORT_SECONDS):
+            return
+        self._reported = now
+        grown = [row for row in self.rows if len(row.tokens) > row.shown]
+        self._report([(r.request, len(r.tokens), r.news(self._tokenizer)) for r in grown])

@@ -1,0 +1,150 @@
+"""Opens engines from what a recipe says."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Self, assert_never
+
+from collab.errors import ModelUnavailable, UnknownName
+from collab.models.base import Model, Verified
+from collab.models.store import StoreProgress, quiet
+from collab.recipe.model import (
+    ENGINES,
+    AnthropicModel,
+    EchoModel,
+    ModelSpec,
+    PluginModel,
+    ReplayModel,
+    ScriptedModel,
+    TransformersModel,
+)
+
+ENTRY_POINTS = "collab.models"
+"""Third parties register an engine's name in this group; it leads to a function as of a plugin."""
+
+
+def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Model:
+    """The engine that `spec` describes, ready to be asked; weights are loaded at first use.
+
+    Raises RecipeError, ModelUnavailable or RecordError for what cannot work, before any work.
+    `progress` is told of downloads and conversions, on the thread that does them.
+    """
+    match spec:
+        case TransformersModel():
+            from collab.models.transformers_engine import TransformersEngine
+
+            return TransformersEngine(spec, progress=progress or quiet)
+        case AnthropicModel():
+            from collab.models.anthropic_engine import AnthropicEngine
+
+            return AnthropicEngine(spec)
+        case ScriptedModel():
+            from collab.models import scripted
+
+            return scripted.ScriptedModel.from_file(spec.name)
+        case EchoModel():
+            from collab.models import echo
+
+            return echo.EchoModel(spec.name)
+        case ReplayModel():
+            from collab.models import replay
+
+            return replay.ReplayModel(spec.name)
+        case PluginModel():
+            return _open_plugin(spec)
+        case _:
+            assert_never(spec)
+
+
+class ModelPool:
+    """Opens each distinct spec once, so that equal models are one in memory; closes them all.
+
+    On a clean end it also asks the models whether they were used as they were meant to be.
+    """
+
+    def __init__(self, *, progress: StoreProgress | None = None) -> None:
+        self._progress = progress
+        self._models: dict[str, Model] = {}
+
+    def open(self, spec: ModelSpec) -> Model:
+        """The model for `spec`, opened now or before; raises what `open_model` raises."""
+        key = f"{type(spec).__name__} {spec.model_dump_json()}"
+        if key not in self._models:
+            self._models[key] = open_model(spec, progress=self._progress)
+        return self._models[key]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+        if kind is None:
+            self.verify()
+
+    def verify(self) -> None:
+        """Raise ModelError for a model that was not used as it was meant to be."""
+        for model in self._models.values():
+            if isinstance(model, Verified):
+                model.verify()
+
+    async def aclose(self) -> None:
+        """Close every model."""
+        for model in self._models.values():
+            await model.aclose()
+
+
+def _open_plugin(spec: PluginModel) -> Model:
+    target = spec.engine if ":" in spec.engine else _registered(spec.engine)
+    factory = _load(target)
+    model = factory(spec)
+    if not isinstance(model, Model):
+        raise ModelUnavailable(
+            f"model engine {spec.engine!r} returned {type(model).__name__}, which lacks part of "
+            "collab.models.Model: name, batching, generate, aclose"
+        )
+    return model
+
+
+def _registered(name: str) -> str:
+    found = {point.name: point.value for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    if name not in found:
+        remedy = "(or write module:function or file.py:function)"
+        raise UnknownName("model engine", name, [*ENGINES, *found], remedy=remedy)
+    return found[name]
+
+
+def _load(target: str) -> Callable[[PluginModel], Any]:
+    """The function behind `module:function` or `file.py:function`."""
+    where, _, path = target.rpartition(":")
+    try:
+        found: Any = _module(where)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, OSError, AttributeError, SyntaxError) as error:
+        raise ModelUnavailable(f"model engine {target!r} cannot be imported: {error}") from error
+    if not callable(found):
+        raise ModelUnavailable(f"model engine {target!r} is no function")
+    function: Callable[[PluginModel], Any] = found
+    return function
+
+
+def _module(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        return importlib.import_module(where)
+    file = Path(where).expanduser()
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,111 @@
+"""Draws one token a row, each row under settings and with a random number of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from collab.records import Sampling
+
+NUCLEUS_WIDTH = 1024
+"""Candidates looked at before a whole vocabulary is sorted."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The sampling settings of the rows of a batch, as tensors on the model's device."""
+
+    temperature: Tensor  # [rows], 1 where a row is greedy
+    top_p: Tensor  # [rows]
+    top_k: Tensor  # [rows], the vocabulary's size where a row keeps all
+    uniforms: Tensor  # [rows, steps], in [0, 1)
+    plain: Tensor  # indices of the rows that draw from the whole distribution
+    filtered: Tensor  # indices of the rows with a top_p or a top_k
+
+    def select(self, rows: Sequence[int]) -> Settings:
+        """The settings of some of the rows, in the order of `rows`."""
+        device = self.temperature.device
+        keep = torch.tensor(rows, device=device)
+        return Settings(
+            temperature=self.temperature[keep],
+            top_p=self.top_p[keep],
+            top_k=self.top_k[keep],
+            uniforms=self.uniforms[keep],
+            plain=torch.isin(keep, self.plain).nonzero()[:, 0],
+            filtered=torch.isin(keep, self.filtered).nonzero()[:, 0],
+        )
+
+
+def settings_of(
+    samplings: Sequence[Sampling], seeds: Sequence[int], vocabulary: int, device: torch.device
+) -> Settings:
+    """Prepare a batch. A row's random numbers depend on its seed alone."""
+    steps = max(sampling.max_new_tokens for sampling in samplings)
+    uniforms = np.stack([np.random.default_rng(seed).random(steps) for seed in seeds])
+    narrow = [s.top_p < 1 or 0 < s.top_k < vocabulary for s in samplings]
+    drawn = [s.temperature > 0 for s in samplings]
+    return Settings(
+        temperature=torch.tensor([s.temperature or 1.0 for s in samplings], device=device),
+        top_p=torch.tensor([s.top_p for s in samplings], device=device),
+        top_k=torch.tensor([s.top_k or vocabulary for s in samplings], device=device),
+        uniforms=torch.from_numpy(uniforms).to(device),
+        plain=_rows([d and not n for d, n in zip(drawn, narrow, strict=True)], device),
+        filtered=_rows([d and n for d, n in zip(drawn, narrow, strict=True)], device),
+    )
+
+
+def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]:
+    """Tokens [rows] and their log-probabilities [rows] from `logits` [rows, vocabulary].
+
+    The log-probability is that of the distribution which the token was drawn from: after
+    temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1.
+    """
+    tokens = logits.argmax(dim=-1)
+    scaled = torch.log_softmax(logits / settings.temperature[:, None], dim=-1)
+    uniforms = settings.uniforms[:, step]
+    if len(rows := settings.plain):
+        tokens[rows] = _inverse_cdf(scaled[rows].exp(), uniforms[rows])
+    logprobs = scaled.gather(1, tokens[:, None])[:, 0]
+    if len(rows := settings.filtered):
+        tokens[rows], logprobs[rows] = _draw_filtered(
+            scaled[rows].exp(), settings.top_p[rows], settings.top_k[rows], uniforms[rows]
+        )
+    return tokens, logprobs
+
+
+def _draw_filtered(
+    probabilities: Tensor, top_p: Tensor, top_k: Tensor, uniforms: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Draw from the likeliest candidates only; arguments are by row."""
+    vocabulary = probabilities.shape[-1]
+    candidates, index = probabilities.topk(min(NUCLEUS_WIDTH, vocabulary), dim=-1)
+    enough = (candidates.sum(dim=-1) >= top_p) & (top_k >= vocabulary)
+    if not bool((enough | (top_k <= candidates.shape[-1])).all()):
+        candidates, index = probabilities.sort(dim=-1, descending=True)
+    rank = torch.arange(candidates.shape[-1], device=candidates.device)
+    candidates = candidates.masked_fill(rank >= top_k[:, None], 0.0)
+    whole = torch.where(top_k >= vocabulary, 1.0, candidates.sum(dim=-1))
+    before = candidates.cumsum(dim=-1) - candidates
+    candidates = candidates.masked_fill(before >= (top_p * whole)[:, None], 0.0)
+    chosen = _inverse_cdf(candidates, uniforms)[:, None]
+    logprobs = (candidates.gather(1, chosen)[:, 0] / candidates.sum(dim=-1)).log()
+    return index.gather(1, chosen)[:, 0], logprobs
+
+
+def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """For each row the first index whose cumulated weight passes `uniforms` of the total."""
+    cumulated = weights.to(uniforms.dtype).cumsum(dim=-1)
+    targets = uniforms[:, None] * cumulated[:, -1:]
+    # Rounding may bring a target up to the total, where the last index that has weight is meant.
+    targets = torch.minimum(targets, torch.nextafter(cumulated[:, -1:], -torch.ones_like(targets)))
+    return torch.searchsorted(cumulated, targets, right=True)[:, 0]
+
+
+def _rows(mask: list[bool], device: torch.device) -> Tensor:
+    return torch.tensor([row for row, on in enumerate(mask) if on], dtype=torch.long, device=device)
+
+

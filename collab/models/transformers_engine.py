@@ -1,0 +1,155 @@
+"""Local models, run by transformers on CPU or CUDA: static batches, many adapters in one.
+
+Everything that torch does happens on one thread of the engine's own, so the event loop lives on
+and calls queue up. Messages are turned into tokens by the model's chat template. All requests of
+a call go into one left-padded batch, whatever their agent, sampling settings or adapter, split
+only where it would pass `batch_tokens`. Rows that have ended leave the batch when half of them
+have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Literal
+
+from collab.errors import ModelError
+from collab.models import store
+from collab.models.base import Progress, Request
+from collab.recipe.model import TransformersModel
+from collab.records import Action
+
+if TYPE_CHECKING:
+    from collab.models.adapters import Adapters
+    from collab.models.decoding import Report
+    from collab.models.weights import Weights
+
+
+class TransformersEngine:
+    """A model in this process. Loaded at the first use, or by `load`.
+
+    A trainer shares the weights: `module` is the causal language model, or the PeftModel around
+    it, and may be updated in place or replaced between calls. Adapters that it adds to `module`
+    answer requests by their names.
+
+    An action's `logprobs` are those of the distribution that its tokens were drawn from: after
+    temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
+    """
+
+    batching: Literal["static"] = "static"
+
+    def __init__(
+        self, spec: TransformersModel, *, progress: store.StoreProgress = store.quiet
+    ) -> None:
+        """Raises UnknownName or ModelUnavailable for a bad name; fetches nothing yet."""
+        store.check_name(spec.name, spec.revision)
+        self.spec = spec
+        self.name = spec.name
+        self._progress = progress
+        self._lock = Lock()
+        self._weights: Weights | None = None
+        self._adapters: Adapters | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
+
+    @property
+    def module(self) -> Any:
+        """The language model; loads it when it must."""
+        return self.load().module
+
+    @module.setter
+    def module(self, module: Any) -> None:
+        self.load().module = module
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer; loads the model when it must."""
+        return self.load().tokenizer
+
+    def load(self) -> Weights:
+        """Fetch and load the model, once; blocks meanwhile.
+
+        Raises ModelUnavailable for a model that cannot be fetched or loaded, ModelTimeout for a
+        download that stands still, ModelError for one that does not fit into memory.
+        """
+        return self._loaded(self._progress)[0]
+
+    def load_adapter(self, adapter: str) -> str:
+        """Load an adapter's folder, once, and return its name in `module`.
+
+        Raises ModelError for a folder that is none, or does not fit the model.
+        """
+        return self._loaded(self._progress)[1].name_of(adapter)
+
+    def _loaded(self, progress: store.StoreProgress) -> tuple[Weights, Adapters]:
+        from collab.models.adapters import Adapters
+        from collab.models.weights import load_weights
+
+        spec = self.spec
+        with self._lock:
+            if self._weights is None or self._adapters is None:
+                folder = store.resolve(spec.name, spec.revision, progress)
+                progress("load", 0, 0)
+                self._weights = load_weights(folder, spec.name, spec.dtype, spec.device)
+                self._adapters = Adapters(self._weights, spec.name)
+            return self._weights, self._adapters
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        """Answer `requests` in one batch; cancellation takes effect before the next layer."""
+        loop = asyncio.get_running_loop()
+        cancelled = Event()
+        report = _reporter(loop, progress) if progress else None
+        work = loop.run_in_executor(
+            self._thread, self._answer, requests, time.monotonic(), cancelled, report
+        )
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # it is the cancellation, or comes too late for anybody
+            raise
+
+    def _answer(
+        self, requests: Sequence[Request], started: float, cancelled: Event, report: Report | None
+    ) -> list[Action]:
+        def progress(stage: str, done: int, total: int) -> None:
+            if cancelled.is_set():
+                raise ModelError(f"model {self.name!r} was not loaded: the request was cancelled")
+            self._progress(stage, done, total)
+
+        weights, adapters = self._loaded(progress)
+        from collab.models.generation import Generation
+
+        generation = Generation(
+            weights,
+            adapters,
+            model=self.name,
+            batch_tokens=self.spec.batch_tokens,
+            cancelled=cancelled,
+            report=report,
+        )
+        return generation.answer(requests, started)
+
+    async def aclose(self) -> None:
+        """Give the memory back."""
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+        self._weights = self._adapters = None
+
+
+def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:
+    """Carries news from the engine's thread to the event loop."""
+
+    def deliver(news: list[tuple[Request, int, str]]) -> None:
+        for request, n_tokens, text in news:
+            progress(request, n_tokens, text)
+
+    def report(news: list[tuple[Request, int, str]]) -> None:
+        loop.call_soon_threadsafe(deliver, news)
+
+    return report

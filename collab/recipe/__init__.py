@@ -1,0 +1,32 @@
+"""All that a user writes: pydantic models, and loading them by name with overrides."""
+
+from collab.recipe.feedback import FeedbackSpec
+from collab.recipe.judge import JudgeSpec
+from collab.recipe.load import load_recipe, load_task
+from collab.recipe.model import ModelSpec
+from collab.recipe.recipe import BudgetSpec, Recipe
+from collab.recipe.reward import PartSpec, RewardSpec
+from collab.recipe.sampling import SamplingSpec
+from collab.recipe.schema import json_schema
+from collab.recipe.task import SourceSpec, TaskSpec
+from collab.recipe.team import AgentSpec, TeamSpec
+from collab.recipe.trainer import TrainerSpec
+
+__all__ = [
+    "AgentSpec",
+    "BudgetSpec",
+    "FeedbackSpec",
+    "JudgeSpec",
+    "ModelSpec",
+    "PartSpec",
+    "Recipe",
+    "RewardSpec",
+    "SamplingSpec",
+    "SourceSpec",
+    "TaskSpec",
+    "TeamSpec",
+    "TrainerSpec",
+    "json_schema",
+    "load_recipe",
+    "load_task",
+]

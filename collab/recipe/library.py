@@ -1,0 +1,58 @@
+"""Where components are found by name: the user's project first, then the shipped library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from collab.errors import RecipeError, UnknownName
+
+Kind = Literal["team", "task", "reward", "trainer"]
+
+FOLDERS: dict[Kind, str] = {
+    "team": "agents",
+    "task": "tasks",
+    "reward": "tasks/rewards",
+    "trainer": "trainers",
+}
+
+
+def roots() -> list[Path]:
+    """The folders that hold `agents/`, `tasks/` and `trainers/`, first one first."""
+    return [Path.cwd(), shipped()]
+
+
+def shipped() -> Path:
+    """The library that comes with collab: inside the wheel, or the checkout's own root."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "library"
+    return inside if inside.is_dir() else package.parent
+
+
+def find(kind: Kind, name: str) -> Path:
+    """The YAML file of a component, by name or by path.
+
+    Raises:
+        UnknownName: no such name; with the nearest one.
+        RecipeError: no such file.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        path = Path(name)
+        if not path.is_file():
+            raise RecipeError(f"{kind} file '{name}' does not exist (current folder: {Path.cwd()})")
+        return path
+    known = dict(components(kind))
+    if name not in known:
+        raise UnknownName(kind, name, known)
+    return known[name]
+
+
+def components(kind: Kind) -> Iterator[tuple[str, Path]]:
+    """Every component of a kind, by name; a project's own hides a shipped one."""
+    seen: set[str] = set()
+    for root in roots():
+        for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):
+            if path.stem not in seen:
+                seen.add(path.stem)
+                yield path.stem, path

@@ -1,0 +1,51 @@
+"""`--set path.to.key=value`, applied to a recipe's raw data before it is validated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collab.errors import RecipeError
+from collab.recipe.documents import parse_yaml
+
+
+def apply(data: dict[str, Any], setting: str) -> None:
+    """Change `data` in place by a setting of the form `key.key=value`; the value is YAML.
+
+    `agents.NAME` is short for `team.agents.NAME`. A number selects an entry of a list.
+
+    Raises:
+        RecipeError: a setting that is not of this form, or whose path leads nowhere.
+    """
+    path, equals, text = setting.partition("=")
+    if not equals or not path.strip():
+        raise RecipeError(f"--set takes KEY=VALUE, got '{setting}'")
+    keys = path.strip().split(".")
+    if keys[0] == "agents":
+        keys.insert(0, "team")
+    _assign(data, keys, parse_yaml(text, f"--set {path}"), setting)
+
+
+def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:
+    for key in keys[:-1]:
+        data = _descend(data, key, setting)
+    last = keys[-1]
+    if isinstance(data, list):
+        data[_position(data, last, setting)] = value
+    else:
+        data[last] = value
+
+
+def _descend(data: Any, key: str, setting: str) -> Any:
+    if isinstance(data, list):
+        return data[_position(data, key, setting)]
+    if data.get(key) is None:
+        data[key] = {}
+    if not isinstance(data[key], dict | list):
+        raise RecipeError(f"--set {setting}: '{key}' is {data[key]!r}, which has no keys")
+    return data[key]
+
+
+def _position(data: list[Any], key: str, setting: str) -> int:
+    if not key.isdigit() or int(key) >= len(data):
+        raise RecipeError(f"--set {setting}: '{key}' is not a position in a list of {len(data)}")
+    return int(key)

@@ -1,0 +1,8 @@
+"""The runtime: teams play episodes; what happens is a stream of events."""
+
+from collab.runtime.events import Event
+from collab.runtime.folder import read_about
+from collab.runtime.session import Session
+from collab.runtime.team import Rollout, Team, load
+
+__all__ = ["Event", "Rollout", "Session", "Team", "load", "read_about"]

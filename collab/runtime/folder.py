@@ -1,0 +1,107 @@
+"""What a run leaves behind: a folder that is readable at every moment.
+
+recipe.yaml       the resolved recipe
+run.json          what was run, with which versions, and how it ended
+episodes.jsonl    one episode a line, appended as they end
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collab.errors import RecordError
+from collab.recipe import Recipe
+from collab.records import EPISODES, Episode
+
+RECIPE = "recipe.yaml"
+RUN = "run.json"
+
+
+class RunFolder:
+    """A run's folder, open for writing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._episodes = (path / EPISODES).open("ab", buffering=0)
+
+    @classmethod
+    def create(cls, path: Path, recipe: Recipe, about: dict[str, Any]) -> RunFolder:
+        """Make the folder and write what is known at the start.
+
+        Raises:
+            RecordError: the folder holds a run already, or cannot be written.
+        """
+        if (path / EPISODES).exists():
+            raise RecordError(f"{path} holds a run already; give another folder with --out")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / RECIPE, dump_recipe(recipe))
+            write_atomically(path / RUN, json.dumps({**about, "status": "running"}, indent=2))
+            return cls(path)
+        except OSError as error:
+            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+
+    def append(self, episode: Episode) -> None:
+        """Add a finished episode, whole or not at all."""
+        line = episode.model_dump_json().encode() + b"\n"
+        try:
+            written = self._episodes.write(line)
+        except OSError as error:
+            raise RecordError(f"{self.path / EPISODES}: {error.strerror}") from error
+        if written != len(line):
+            raise RecordError(f"{self.path / EPISODES}: only {written} of {len(line)} bytes fit")
+
+    def finish(self, about: dict[str, Any]) -> None:
+        self._episodes.close()
+        write_atomically(self.path / RUN, json.dumps(about, indent=2))
+
+
+def new_run_id(name: str) -> str:
+    """A name for a run: when it began, and what it is of."""
+    return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{name or 'run'}"
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe as YAML that loads to the same recipe."""
+    data = recipe.model_dump(mode="json", exclude_none=True)
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `run.json` says.
+
+    Raises:
+        RecordError: the folder is not a run's.
+    """
+    path = folder / RUN
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON: {error}") from error
+    if not isinstance(about, dict):
+        raise RecordError(f"{path}: expected a mapping, got {type(about).__name__}")
+    return about
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole: a reader sees the old text or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

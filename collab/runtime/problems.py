@@ -1,0 +1,51 @@
+"""From addresses to problems, and the recipe that goes with their suite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TaskSpec, load_task
+from collab.records import Problem
+from collab.tasks import open_suite, split_address
+
+
+def find_problems(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
+    """The problems at `addresses`, each once, and the recipe with their suite as its task.
+
+    An address without a suite of its own selects within the recipe's task; no address at all
+    selects all of it.
+
+    Raises:
+        RecipeError: addresses of different suites, or no suite at all.
+        TaskError: a problem that is not in the suite.
+    """
+    spec, selections = _one_suite(recipe, addresses)
+    suite = open_suite(spec)
+    problems = [problem for selection in selections for problem in suite.select(selection)]
+    unique = {problem.address: problem for problem in problems}
+    return recipe.model_copy(update={"task": spec}), list(unique.values())
+
+
+def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list[str]]:
+    if not addresses:
+        if recipe.task is None:
+            raise RecipeError("the recipe names no task; give one, e.g. --task humaneval/12")
+        return recipe.task, [""]
+    pairs = [split_address(address) for address in addresses]
+    suites = list(dict.fromkeys(suite for suite, _ in pairs))
+    if len(suites) > 1:
+        raise RecipeError(
+            f"a run takes problems of one suite, got {', '.join(suites)}; run them one by one"
+        )
+    selections = [selection for _, selection in pairs]
+    if recipe.task is not None and _names(suites[0], recipe.task):
+        return recipe.task, selections
+    return load_task(suites[0]), selections
+
+
+def _names(suite: str, spec: TaskSpec) -> bool:
+    """Whether an address's suite is the recipe's own, by its name or by its file."""
+    own_file = spec.source.path
+    return suite == spec.name or bool(own_file and Path(suite).resolve() == Path(own_file))

@@ -1,0 +1,160 @@
+"""A recipe with its models, judge and feedback open, ready to roll out episodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+
+from collab.agents import join_for
+from collab.feedback import Source, open_sources
+from collab.judge import Judge
+from collab.models import Model, Progress, Request
+from collab.models.open import ModelPool
+from collab.recipe import Recipe
+from collab.records import Episode, Problem
+from collab.rewards import Scorer
+from collab.runtime.episode import EpisodeRun, Stage
+from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
+from collab.runtime.players import make_players
+from collab.runtime.scheduler import Scheduler
+
+
+class Session:
+    """Opens what a recipe names; rolls out episodes of problems; closes everything.
+
+    Raises (on entry):
+        RecipeError, ModelUnavailable, JudgeUnavailable: before any work is done.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.judge = Judge(recipe.judge)
+        self.models: dict[str, Model] = {}
+        self._pool = ModelPool()
+        self._sources: list[Source] = []
+        self._scorer: Scorer | None = None
+
+    async def __aenter__(self) -> Session:
+        try:
+            for name in self.recipe.team.agents:
+                self.models[name] = self._pool.open(self.recipe.model_of(name))
+            join = join_for(self.recipe.team.join)
+            if self.recipe.task is not None:
+                self._scorer = Scorer(self.recipe.task.reward, self.judge, join)
+            if self.recipe.team.turns > 1:
+                self._sources = open_sources(
+                    self.recipe.team.feedback, judge=self.judge, open_model=self._pool.open
+                )
+            self._players = make_players(self.recipe, self.models)
+            self._join = join
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        for source in self._sources:
+            await source.aclose()
+        await self._pool.aclose()
+        await self.judge.aclose()
+
+    async def rollout(
+        self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
+    ) -> list[Episode]:
+        """`samples` episodes of each problem, ordered by problem, then sample."""
+        episodes = [
+            event.episode
+            async for event in self.stream(problems, samples=samples, seed=seed)
+            if isinstance(event, EpisodeFinished)
+        ]
+        return sorted(episodes, key=lambda episode: (episode.group, episode.sample))
+
+    async def stream(
+        self,
+        problems: Sequence[Problem],
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> AsyncIterator[Event]:
+        """The events of a rollout as they happen.
+
+        Leaving the iteration early cancels the episodes that are still under way and waits
+        until their engines have stopped.
+        """
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        work = asyncio.create_task(
+            self._play_all(problems, samples, seed, events.put_nowait, progress)
+        )
+        work.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await work
+        finally:
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+
+    async def _play_all(
+        self, problems: Sequence[Problem], samples: int, seed: int, emit: Emit, progress: bool
+    ) -> None:
+        lanes = min(self.recipe.concurrency, len(problems) * samples)
+        scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
+        stage = Stage(
+            recipe=self.recipe,
+            players=self._players,
+            join=self._join,
+            scorer=self._scorer,
+            sources=self._sources,
+            scheduler=scheduler,
+            emit=emit,
+        )
+        try:
+            runs = (
+                EpisodeRun(stage, problem, number, sample, seed)
+                for number, problem in enumerate(problems)
+                for sample in range(samples)
+            )
+            async with asyncio.TaskGroup() as group:
+                for _ in range(lanes):
+                    group.create_task(_play_lane(runs, scheduler))
+        finally:
+            await scheduler.aclose()
+
+    def model_names(self) -> Mapping[str, str]:
+        """By agent: the name of the model that answers."""
+        return {name: model.name for name, model in self.models.items()}
+
+
+async def _play_lane(runs: Iterator[EpisodeRun], scheduler: Scheduler) -> None:
+    try:
+        for run in runs:
+            await run.play()
+    finally:
+        scheduler.leave()
+
+
+def _reporter(emit: Emit) -> Progress:
+    def report(request: Request, new_tokens: int, text: str) -> None:
+        call = request.call
+        emit(
+            AgentProgress(
+                episode=f"{call.task}#{call.sample}",
+                agent=call.agent,
+                new_tokens=new_tokens,
+                text=text,
+            )
+        )
+
+    return report

@@ -1,0 +1,48 @@
+"""A run in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from collab.records import Episode
+
+
+def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
+    """Counts, mean joint reward, and the cost of a run; per agent where that tells more."""
+    scored = [episode for episode in episodes if episode.failure is None]
+    rewards = [episode.reward for episode in scored if episode.reward is not None]
+    new_tokens = sum(agent["new_tokens"] for agent in by_agent(episodes).values())
+    return {
+        "episodes": len(episodes),
+        "failed": len(episodes) - len(scored),
+        "failures": dict(Counter(e.failure.type for e in episodes if e.failure)),
+        "passed": sum(episode.solved for episode in scored),
+        "mean_reward": sum(rewards) / len(rewards) if rewards else None,
+        "maximum": max((e.score.maximum for e in scored if e.score), default=None),
+        "flagged": sum(bool(e.score and e.score.flags) for e in scored),
+        "new_tokens": new_tokens,
+        "seconds": round(seconds, 3),
+        "tokens_per_second": round(new_tokens / seconds, 1) if seconds else 0.0,
+        "agents": by_agent(episodes),
+    }
+
+
+def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+    """Tokens, seconds and money that each agent took."""
+    totals: dict[str, dict[str, Any]] = {}
+    for episode in episodes:
+        for turn in episode.turns:
+            for decision in turn.decisions:
+                usage = decision.action.usage
+                total = totals.setdefault(
+                    decision.agent,
+                    {"responses": 0, "prompt_tokens": 0, "new_tokens": 0, "cost": None},
+                )
+                total["responses"] += 1
+                total["prompt_tokens"] += usage.prompt_tokens
+                total["new_tokens"] += usage.new_tokens
+                if usage.cost is not None:
+                    total["cost"] = (total["cost"] or 0.0) + usage.cost
+    return totals

@@ -1,0 +1,5 @@
+"""Problems: suites, where they come from, and their addresses."""
+
+from collab.tasks.suite import Suite, open_suite, split_address
+
+__all__ = ["Suite", "open_suite", "split_address"]

@@ -1,0 +1,127 @@
+"""A suite of problems, and addresses into it.
+
+humaneval/12             a task id, the last part of one, or a row number
+humaneval/0-19           rows 0 to 19
+humaneval/test           a split that the suite names
+humaneval/3,7,20-25      several of these
+humaneval                all of it
+./mine.jsonl/3           the same for a file of one's own
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from collab.errors import TaskError, nearest
+from collab.recipe import TaskSpec
+from collab.records import Problem
+from collab.tasks.sources import Row, read_rows
+
+_FILE = re.compile(r"^(.*\.(?:jsonl|json|jsonl\.gz|yaml|yml))(?:/(.*))?$")
+_RANGE = re.compile(r"^(\d+)-(\d+)$")
+_REQUIRED = {"code": ("prompt", "entry_point", "test"), "text": ()}
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The suite and the selection within it ("" for all)."""
+    file = _FILE.match(address)
+    if file:
+        return file.group(1), file.group(2) or ""
+    suite, _, selection = address.partition("/")
+    return suite, selection
+
+
+def open_suite(spec: TaskSpec) -> Suite:
+    """Read a suite's problems.
+
+    Raises:
+        TaskError: the data cannot be read, is empty, or lacks a field that its kind needs.
+    """
+    rows = read_rows(spec.source)
+    if not rows:
+        raise TaskError(f"the suite '{spec.name}' is empty")
+    return Suite(spec, tuple(rows))
+
+
+@dataclass(frozen=True)
+class Suite:
+    spec: TaskSpec
+    rows: tuple[Row, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The short id of each row: the last part of its task id where that is unique."""
+        full = [str(row.get(self.spec.id_field, number)) for number, row in enumerate(self.rows)]
+        short = [name.rpartition("/")[2] for name in full]
+        counts = Counter(short)
+        return [s if counts[s] == 1 else f for s, f in zip(short, full, strict=True)]
+
+    def select(self, selection: str) -> list[Problem]:
+        """The problems of a selection, in order, each once.
+
+        Raises:
+            TaskError: nothing in the suite answers to it; a problem lacks a field.
+        """
+        if not selection:
+            return [self.problem(number) for number in range(len(self.rows))]
+        numbers = [n for piece in selection.split(",") for n in self._rows_of(piece.strip())]
+        return [self.problem(number) for number in dict.fromkeys(numbers)]
+
+    def problem(self, number: int) -> Problem:
+        row = self.rows[number]
+        address = f"{self.spec.name}/{self.ids[number]}"
+        self._check(row, address)
+        hidden = {key: value for key, value in row.items() if key in self.spec.hidden}
+        public = {key: value for key, value in row.items() if key not in self.spec.hidden}
+        return Problem(address=address, public=public, hidden=hidden)
+
+    def _check(self, row: Row, address: str) -> None:
+        for field in _REQUIRED[self.spec.kind]:
+            if not isinstance(row.get(field), str) or not row[field].strip():
+                raise TaskError(
+                    f"{address}: the field '{field}' is missing or not text"
+                    f" (fields: {', '.join(row)})"
+                )
+
+    def _rows_of(self, piece: str) -> Sequence[int]:
+        if piece in self.spec.splits:
+            return [
+                n for p in self.spec.splits[piece].split(",") for n in self._numbered(p.strip())
+            ]
+        for names in (self._full_ids, self.ids):
+            if piece in names:
+                return [names.index(piece)]
+        return self._numbered(piece)
+
+    @cached_property
+    def _full_ids(self) -> list[str]:
+        return [str(row.get(self.spec.id_field, "")) for row in self.rows]
+
+    def _numbered(self, piece: str) -> Sequence[int]:
+        matched = _RANGE.match(piece)
+        if matched:
+            first, last = int(matched.group(1)), int(matched.group(2))
+        elif piece.isdecimal():
+            first = last = int(piece)
+        else:
+            raise TaskError(self._unknown(piece))
+        if first > last or last >= len(self.rows):
+            raise TaskError(
+                f"'{piece}' is outside the suite '{self.spec.name}',"
+                f" which has rows 0-{len(self.rows) - 1}"
+            )
+        return range(first, last + 1)
+
+    def _unknown(self, piece: str) -> str:
+        close = nearest(piece, [*self.spec.splits, *self.ids])
+        remedy = f"did you mean '{close}'?" if close else f"rows: 0-{len(self.rows) - 1}"
+        if not close and self.spec.splits:
+            remedy += f"; splits: {', '.join(self.spec.splits)}"
+        return f"the suite '{self.spec.name}' has no problem '{piece}'; {remedy}"

@@ -1,0 +1,52 @@
+"""From artefacts to the joint artefact, and back to whose line it was."""
+
+from collab.agents.joins import join_python, join_text, preamble
+from collab.records import Problem
+
+PROMPT = '''\
+from typing import List
+
+
+def helper(x):
+    return x
+
+
+def task(xs: List[int]) -> int:
+    """Adds."""
+'''
+PROBLEM = Problem(address="t/0", public={"prompt": PROMPT, "entry_point": "task"})
+
+
+def test_preamble_is_the_prompts_imports_and_helpers() -> None:
+    assert preamble(PROMPT, "task").split("\n") == [
+        "from typing import List",
+        "def helper(x):",
+        "    return x",
+    ]
+    assert preamble("not ( python", "task") == ""
+
+
+def test_join_python_locates_every_agents_lines() -> None:
+    artefacts = {"aux": "def aux():\n    return 1", "main": "def task(xs):\n    return aux()"}
+    joint = join_python(artefacts, PROBLEM)
+    lines = joint.text.split("\n")
+    for agent, artefact in artefacts.items():
+        for number, line in enumerate(artefact.split("\n"), start=1):
+            [position] = [n for n, text in enumerate(lines, start=1) if text == line and line]
+            assert joint.locate(position) == (agent, number)
+    assert joint.locate(1) is None
+    scope: dict[str, object] = {}
+    exec(joint.text, scope)
+    assert scope["task"]([1]) == 1  # type: ignore[operator]
+
+
+def test_empty_artefacts_leave_no_trace() -> None:
+    joint = join_python({"aux": "", "main": "x = 1"}, PROBLEM)
+    assert set(joint.spans) == {"main"}
+    assert join_text({"a": "", "b": ""}, PROBLEM).text == ""
+
+
+def test_join_text_stacks_in_order() -> None:
+    joint = join_text({"a": "one\ntwo", "b": "three"}, PROBLEM)
+    assert joint.text == "one\ntwo\n\nthree\n"
+    assert joint.locate(4) == ("b", 1)

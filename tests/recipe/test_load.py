@@ -1,0 +1,165 @@
+"""Loading recipes: names, files, overrides, and what is said when they are wrong."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from collab.errors import RecipeError, UnknownName
+from collab.recipe import library, load_recipe, load_task
+from collab.recipe.recipe import Recipe
+
+TEAM = """\
+agents:
+  solo:
+    prompt: "{{ task.prompt }}"
+protocol: single
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "mine.yaml").write_text(TEAM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name, _ in library.components("team")])
+def test_every_shipped_team_loads(name: str) -> None:
+    assert load_recipe(name, task="humaneval").team.name == name
+
+
+@pytest.mark.parametrize("name", [name for name, _ in library.components("task")])
+def test_every_shipped_task_loads(name: str) -> None:
+    assert load_task(name).reward.parts
+
+
+def test_a_projects_own_team_comes_before_the_librarys(project: Path) -> None:
+    assert list(load_recipe("mine").team.agents) == ["solo"]
+    (project / "agents" / "coding.yaml").write_text(TEAM)
+    assert list(load_recipe("coding").team.agents) == ["solo"]
+
+
+def test_a_recipe_file_joins_components_and_overrides_them(project: Path) -> None:
+    path = project / "recipe.yaml"
+    path.write_text("team: {extends: coding, turns: 3}\ntask: humaneval\nmodel: echo\n")
+    recipe = load_recipe("recipe.yaml")
+    assert recipe.team.turns == 3
+    assert list(recipe.team.agents) == ["aux", "main"]
+    assert recipe.model.engine == "echo"
+
+
+def test_extends_keeps_what_is_not_changed() -> None:
+    base, changed = load_recipe("coding").team, load_recipe("coding-sequential").team
+    assert changed.protocol == "sequential"
+    assert changed.agents["aux"] == base.agents["aux"]
+    assert changed.agents["main"].prompt != base.agents["main"].prompt
+
+
+def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
+    recipe = load_recipe("coding", task="humaneval", settings=["team.turns=2", "seed=7"])
+    dumped = yaml.safe_dump(recipe.model_dump(mode="json", exclude_none=True))
+    (project / "again.yaml").write_text(dumped)
+    assert load_recipe("again.yaml") == recipe
+
+
+@pytest.mark.parametrize(
+    ("setting", "read", "value"),
+    [
+        ("team.turns=4", lambda r: r.team.turns, 4),
+        ("agents.main.sampling.temperature=0.7", lambda r: r.sampling_of("main").temperature, 0.7),
+        ("sampling.max_new_tokens=9", lambda r: r.sampling_of("aux").max_new_tokens, 9),
+        ("team.feedback=[static, execution]", lambda r: [f.source for f in r.team.feedback],
+         ["static", "execution"]),
+        ("team.feedback.0.limit=2", lambda r: r.team.feedback[0].limit, 2),
+        ("model.dtype=float32", lambda r: r.model.dtype, "float32"),
+        ("model=echo", lambda r: r.model.engine, "echo"),
+        ("agents.aux.model=anthropic:claude-x", lambda r: r.model_of("aux").name, "claude-x"),
+        ("judge.seconds=1.5", lambda r: r.judge.seconds, 1.5),
+        ("task.reward.parts.tests.weight=3", lambda r: r.task.reward.parts["tests"].weight, 3.0),
+        ("task.reward=code-correct-first", lambda r: r.task.reward.name, "code-correct-first"),
+    ],
+)
+def test_set(setting: str, read, value: object) -> None:
+    assert read(load_recipe("coding", task="humaneval", settings=[setting])) == value
+
+
+def test_set_takes_a_short_model_apart(project: Path) -> None:
+    recipe = load_recipe("coding", settings=["agents.aux.model=echo", "agents.aux.model.name=e"])
+    assert recipe.model_of("aux").name == "e"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["team.turn=2"], "unknown key 'turn'; did you mean 'turns'?"),
+        (["agents.mian.sampling.temperature=1"], "team.agents.mian.prompt"),
+        (["team.turns=0"], "greater than or equal to 1, got 0"),
+        (["team.turns"], "--set takes KEY=VALUE"),
+        (["team.turns=[1"], "--set team.turns, line 1"),
+        (["seed.x=1"], "unknown key"),
+        (["team.protocol=paralel"], "'parallel'"),
+        (["team.protocol=single"], "takes 1 agent, the team has 2"),
+        (["model.temperature=1"], "unknown key 'temperature'"),
+        (["team.feedback.7.limit=1"], "'7' is not a position in a list of 2"),
+        (["team.feedback=[statc]"], "statc"),
+    ],
+)
+def test_wrong_settings_name_the_key_and_the_remedy(settings: list[str], said: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("coding", settings=settings)
+    assert said in str(caught.value)
+
+
+def test_unknown_team_names_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'coding'"):
+        load_recipe("codign")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("team: [coding\ntask: x", "line 2, column 5"),
+        ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' stands twice"),
+        ("- a\n", "expected a mapping, got list"),
+        ("team: nothere\n", "unknown team 'nothere'"),
+        ("team: {extends: coding}\ntsak: humaneval\n", "did you mean 'task'?"),
+        ("task: humaneval\n", "team: Field required"),
+        ("team: {extends: a.yaml}\n", "'a.yaml' does not exist"),
+    ],
+)
+def test_wrong_files_say_where(project: Path, text: str, said: str) -> None:
+    (project / "recipe.yaml").write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("recipe.yaml")
+    assert said in str(caught.value)
+
+
+def test_unreadable_files_say_why(project: Path) -> None:
+    (project / "latin.yaml").write_bytes(b"team: \xe9\n")
+    with pytest.raises(RecipeError, match="not UTF-8"):
+        load_recipe("latin.yaml")
+    with pytest.raises(RecipeError, match="does not exist"):
+        load_recipe("nothere.yaml", task=None)
+
+
+def test_a_circle_of_extends_ends(project: Path) -> None:
+    (project / "agents" / "a.yaml").write_text("extends: b\n")
+    (project / "agents" / "b.yaml").write_text("extends: a\n")
+    with pytest.raises(RecipeError, match="levels of 'extends'"):
+        load_recipe("a")
+
+
+def test_sampling_is_inherited_from_team_to_recipe_to_agent() -> None:
+    recipe = Recipe.model_validate(
+        {
+            "team": {
+                "sampling": {"temperature": 0.1, "top_p": 0.5, "max_new_tokens": 10},
+                "agents": {"a": {"prompt": "x", "sampling": {"max_new_tokens": 30}}},
+            },
+            "sampling": {"top_p": 0.6, "max_new_tokens": 20},
+        }
+    )
+    sampling = recipe.sampling_of("a")
+    assert (sampling.temperature, sampling.top_p, sampling.max_new_tokens) == (0.1, 0.6, 30)
