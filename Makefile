@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint types check bench clean
+.PHONY: run test test-slow lint types check schema bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -22,6 +22,10 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 check: lint types test
+
+schema: $(VENV)/.installed
+	for part in recipe team task reward trainer; do \
+		$(BIN)/collab schema $$part > docs/schema/$$part.json || exit 1; done
 
 bench: $(VENV)/.installed
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done

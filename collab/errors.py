@@ -14,6 +14,7 @@
     │   └── JudgeUnavailable   this system cannot isolate a program
     ├── RewardError            a reward part that raises, blocks or is not a finite number
     ├── FeedbackError          a feedback source that fails
+    │   └── FeedbackUnavailable    a tool that a source needs is not installed
     ├── BudgetExceeded         a limit on turns, tokens, seconds or money was reached
     ├── TrainingError          a training run that cannot go on
     └── RecordError            a run folder that cannot be read or written
@@ -98,6 +99,10 @@ class RewardError(CollabError):
 
 class FeedbackError(CollabError):
     boundary = "feedback"
+
+
+class FeedbackUnavailable(FeedbackError):
+    exit_status = 2
 
 
 class BudgetExceeded(CollabError):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import RecipeError, UnknownName
 
@@ -42,6 +48,45 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
+def check_options(
+    what: str, function: Callable[..., Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options, of the types that `function` takes behind its first parameter.
+
+    Raises:
+        RecipeError: an option that the function does not take (with the nearest name), one of
+            another type, or one that is missing.
+    """
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        for name in options:
+            if name not in takes:
+                raise UnknownName(f"option of {what}", name, takes)
+    for name, parameter in takes.items():
+        if parameter.default is parameter.empty and name not in options:
+            raise RecipeError(f"{what} needs the option '{name}'")
+    hints = _hints(function)
+    return {
+        name: _of_type(f"{what}: option '{name}'", hints[name], value) if name in hints else value
+        for name, value in options.items()
+    }
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except (NameError, TypeError):  # names that are imported for type checkers only
+        return {}
+
+
+def _of_type(what: str, hint: Any, value: Any) -> Any:
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        raise RecipeError(f"{what}: {error.errors()[0]['msg']}, got {value!r:.80}") from None
+
+
 def _from_module(kind: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
@@ -69,3 +114,43 @@ def _from_file(kind: str, name: str) -> ModuleType:
             f"{kind} file '{name}' fails to load: {type(error).__name__}: {error}"
         ) from error
     return module
+
+
+async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What `function` returns, called in a daemon thread of its own.
+
+    An async function runs there in a loop of its own, so that even one that blocks can be left
+    behind: when the caller is cancelled the thread goes on, and ends with the program at the
+    latest. `SystemExit` and `KeyboardInterrupt` in the function arrive as `RuntimeError`.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def settle(outcome: tuple[Any, BaseException | None]) -> None:
+        if not done.done():
+            done.set_result(outcome)
+
+    def work() -> None:
+        outcome: tuple[Any, BaseException | None]
+        try:
+            outcome = (_call(function, args, options), None)
+        except BaseException as error:
+            outcome = (None, error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, outcome)
+
+    name = getattr(function, "__name__", "user function")
+    threading.Thread(target=work, name=f"collab {name}", daemon=True).start()
+    value, error = await done
+    if error is None:
+        return value
+    if isinstance(error, Exception):
+        raise error
+    raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+
+def _call(function: Callable[..., Any], args: Any, options: Any) -> Any:
+    returned = function(*args, **options)
+    if inspect.iscoroutine(returned):
+        return asyncio.run(returned)
+    return returned

@@ -33,11 +33,12 @@ def parse_python(response: str) -> str:
     Code is looked for in fenced blocks (a missing closing fence is tolerated), then in the whole
     response, then in its longest run of lines that parses. Of code that parses, definitions,
     imports and assignments are kept as they were written; calls and asserts at module level,
-    which show how to use it, are left out. When nothing parses, the text that looks most like
-    code is given as it is, so that its errors can be located. Empty when there is no code.
+    which show how to use it, are left out; so is a last definition that was cut off, where
+    others stand before it. When nothing parses, the text that looks most like code is given as
+    it is, so that its errors can be located. Empty when there is no code.
     """
     blocks = _fenced_blocks(response)
-    parsed = [block for block in blocks if parses(block)]
+    parsed = [whole for whole in map(_without_cut_off_end, blocks) if whole]
     if parsed:
         return "\n\n".join(kept for kept in map(_definitions, parsed) if kept)
     if blocks:
@@ -56,6 +57,16 @@ def _fenced_blocks(response: str) -> list[str]:
             block = response[opening.end() : closing.start() if closing else len(response)]
             blocks.append(_dedent(block))
     return [block for block in blocks if block.strip()]
+
+
+def _without_cut_off_end(code: str) -> str:
+    """`code` if it parses; else without its last statement, if that defines something; or ""."""
+    if parses(code):
+        return code
+    lines = code.split("\n")
+    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)]
+    whole = "\n".join(lines[: starts[-1]]) if starts else ""
+    return whole if parses(whole) and _definitions(whole) else ""
 
 
 def _dedent(block: str) -> str:

@@ -14,20 +14,26 @@ from collab.judge.court import wire
 
 ANSWER_BYTES = 1 << 26
 END_SECONDS = 2.0
-_BOOT = "import sys; sys.path.append(sys.argv[1]); from court.supervisor import main; "
-_MAIN = "main(int(sys.argv[2]), sys.argv[3])"
-ROOM = str(Path(__file__).parent)
+_ROOM = str(Path(__file__).parent)
+_BOOT = "import sys; sys.path.append(sys.argv[1]); "
+_MAIN = "from court.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
+
+
+def interpreter(main: str, *arguments: str) -> list[str]:
+    """The command of a bare interpreter that runs `main` with the court's modules at hand.
+
+    Without the caller's settings, site packages and folder; `sys.argv[2:]` are `arguments`.
+    """
+    return [sys.executable, "-I", "-S", "-c", f"{_BOOT}{main}", _ROOM, *arguments]
 
 
 class CourtClient:
     """A running court. Blocking; for one thread at a time, but for `end`."""
 
     def __init__(self, isolation: str) -> None:
-        command = [sys.executable, "-I", "-S", "-c", _BOOT + _MAIN]
-        arguments = [ROOM, str(os.getpid()), isolation]
         try:
             self._process = subprocess.Popen(
-                command + arguments,
+                interpreter(_MAIN, str(os.getpid()), isolation),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -43,6 +49,10 @@ class CourtClient:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """One trial. Raises JudgeError when the court is gone."""
         assert self._process.stdin is not None
@@ -56,6 +66,8 @@ class CourtClient:
                 f"the judge's process {self.pid} ended in the middle of a trial "
                 f"(exit status {self._process.returncode}); the next trial starts another"
             ) from error
+        if answer.get("lost"):
+            self.end()
         return answer
 
     def stop(self) -> None:

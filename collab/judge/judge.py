@@ -112,6 +112,9 @@ class Judge:
     def _take(self) -> CourtClient:
         with self._lock:
             court = self._idle.pop() if self._idle else None
+        if court is not None and not court.alive:
+            court.end()
+            court = None
         court = court or CourtClient(self.spec.isolation)
         with self._lock:
             self._busy.add(court)
@@ -161,11 +164,12 @@ class _Work:
             if self._cancelled:
                 raise JudgeError("the trial was cancelled")
             self._court = court
-        try:
-            return court.ask(request)
-        finally:
-            with self._lock:
-                self._court = None
+        answer = court.ask(request)
+        with self._lock:
+            self._court = None
+            if self._cancelled:
+                raise JudgeError("the trial was cancelled")
+        return answer
 
     def cancel(self) -> None:
         with self._lock:

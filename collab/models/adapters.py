@@ -39,11 +39,12 @@ class Adapters:
         if adapter in self.names:
             return adapter
         folder = Path(adapter).expanduser().resolve()
-        if folder not in self._by_folder:
+        name = self._by_folder.get(folder)
+        if name is None or name not in self.names:
             name = f"adapter{len(self._by_folder)}"
             self._load(name, folder)
             self._by_folder[folder] = name
-        return self._by_folder[folder]
+        return name
 
     def _load(self, name: str, folder: Path) -> None:
         if not (folder / "adapter_config.json").is_file():
@@ -80,9 +81,7 @@ class Adapters:
                 module.add_adapter(name, config)
             else:
                 module = self._weights.module = get_peft_model(module, config, adapter_name=name)
-            result = module.load_adapter(
-                str(folder), name, torch_device=str(self._weights.device)
-            )
+            result = module.load_adapter(str(folder), name, torch_device=str(self._weights.device))
         astray = [*result.unexpected_keys, *(k for k in result.missing_keys if f".{name}." in k)]
         if astray:
             raise ValueError(f"{len(astray)} tensors have no counterpart, e.g. {astray[0]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -33,10 +33,13 @@ class Request(Record):
     """The same request with the same seed in the same batch gives the same tokens."""
 
 
+Batching = Literal["static", "continuous"]
+
 Progress = Callable[[Request, int, str], None]
 """Called with a request, its new tokens so far, and the text that they add ("" where unknown)."""
 
 
+@runtime_checkable
 class Model(Protocol):
     """An engine with a model in it.
 
@@ -49,11 +52,30 @@ class Model(Protocol):
     the call is cancelled the engine stops within two seconds.
     """
 
-    name: str
-    batching: Literal["static", "continuous"]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def batching(self) -> Batching: ...
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]: ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A model that cannot follow every setting."""
+
+    def check(self, sampling: Sampling, adapter: str | None) -> None:
+        """Raise RecipeError for settings that this engine cannot follow; before any work."""
+
+
+@runtime_checkable
+class Verifies(Protocol):
+    """A model that knows how it was meant to be used."""
+
+    def verify(self) -> None:
+        """Raise ModelError when it was used otherwise; at the end of a run without errors."""

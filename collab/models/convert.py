@@ -2,13 +2,16 @@
 
     python -P convert.py MODEL.gguf FOLDER
 
-It runs in a process of its own, because conversion takes seconds that nothing can interrupt.
-This file imports nothing of collab, so that it needs no search path.
+It runs in a process of its own, because conversion takes seconds that nothing can interrupt, and
+ends when its standard input does: with the process that started it. This file imports nothing of
+collab, so that it needs no search path.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -68,5 +71,11 @@ def _model(gguf: Path) -> Any:
     return dense
 
 
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     convert(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -72,7 +72,7 @@ class Row:
             self.tokens[self.shown_from : self.shown], skip_special_tokens=True
         )
         now: str = tokenizer.decode(self.tokens[self.shown_from :], skip_special_tokens=True)
-        if now.endswith("\ufffd"):
+        if now.endswith("\ufffd") and self.finish_reason is None:
             return ""
         self.shown_from, self.shown = self.shown, len(self.tokens)
         return now[len(before) :]
@@ -90,6 +90,7 @@ class Decoder:
         self,
         rows: Sequence[Row],
         settings: Settings,
+        *,
         stop_ids: frozenset[int],
         tokenizer: Any,
         cancelled: Event,
@@ -109,9 +110,7 @@ class Decoder:
         self.check()
         tokens, logprobs = draw(scores, self._settings, self._step)
         self._step += 1
-        for row, token, logprob in zip(
-            self.rows, tokens.tolist(), logprobs.tolist(), strict=True
-        ):
+        for row, token, logprob in zip(self.rows, tokens.tolist(), logprobs.tolist(), strict=True):
             if row.finish_reason is None:
                 row.add(token, logprob, self._stop_ids, self._tokenizer)
         return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
@@ -130,6 +129,7 @@ class Decoder:
 
     def select(self, keep: Sequence[int]) -> None:
         """Go on with some of the rows only."""
+        self.report(last=True)
         self.rows = [self.rows[i] for i in keep]
         self._settings = self._settings.select(keep)
 

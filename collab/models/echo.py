@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Literal
 
-from collab.models.base import Progress, Request
+from collab.models.base import Batching, Progress, Request
 from collab.records import Action, FinishReason, Usage
 
 
@@ -16,7 +15,7 @@ class EchoModel:
     It keeps to `max_new_tokens` and the stop strings, and needs no weights.
     """
 
-    batching: Literal["static"] = "static"
+    batching: Batching = "static"
 
     def __init__(self, name: str = "echo") -> None:
         self.name = name
@@ -51,9 +50,7 @@ class EchoModel:
             finish_reason=finish_reason,
             model=self.name,
             adapter=request.adapter,
-            usage=Usage.model_construct(
-                prompt_tokens=count_bytes(request), new_tokens=len(kept)
-            ),
+            usage=Usage.model_construct(prompt_tokens=count_bytes(request), new_tokens=len(kept)),
             seconds=time.perf_counter() - started,
         )
 

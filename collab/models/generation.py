@@ -85,7 +85,12 @@ class Generation:
             weights.device,
         )
         decoder = Decoder(
-            rows, settings, weights.stop_ids, weights.tokenizer, self._cancelled, self._report
+            rows,
+            settings,
+            stop_ids=weights.stop_ids,
+            tokenizer=weights.tokenizer,
+            cancelled=self._cancelled,
+            report=self._report,
         )
         input_ids, attention_mask = self._pad(rows)
         cache: Any = None

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
-import importlib.util
-from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Self, assert_never
+from types import TracebackType
+from typing import Self, assert_never
 
-from collab.errors import ModelUnavailable, UnknownName
-from collab.models.base import Model, Verified
+from collab.errors import ModelUnavailable
+from collab.models.base import Model, Verifies
 from collab.models.store import StoreProgress, quiet
+from collab.plugins import find
 from collab.recipe.model import (
-    ENGINES,
     AnthropicModel,
     EchoModel,
     ModelSpec,
@@ -23,9 +18,6 @@ from collab.recipe.model import (
     ScriptedModel,
     TransformersModel,
 )
-
-ENTRY_POINTS = "collab.models"
-"""Third parties register an engine's name in this group; it leads to a function as of a plugin."""
 
 
 def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Model:
@@ -94,7 +86,7 @@ class ModelPool:
     def verify(self) -> None:
         """Raise ModelError for a model that was not used as it was meant to be."""
         for model in self._models.values():
-            if isinstance(model, Verified):
+            if isinstance(model, Verifies):
                 model.verify()
 
     async def aclose(self) -> None:
@@ -104,47 +96,10 @@ class ModelPool:
 
 
 def _open_plugin(spec: PluginModel) -> Model:
-    target = spec.engine if ":" in spec.engine else _registered(spec.engine)
-    factory = _load(target)
-    model = factory(spec)
+    model = find("model", spec.engine, {})(spec)
     if not isinstance(model, Model):
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} returned {type(model).__name__}, which lacks part of "
+            f"model engine {spec.engine!r} gave a {type(model).__name__}, which lacks a part of "
             "collab.models.Model: name, batching, generate, aclose"
         )
     return model
-
-
-def _registered(name: str) -> str:
-    found = {point.name: point.value for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
-    if name not in found:
-        remedy = "(or write module:function or file.py:function)"
-        raise UnknownName("model engine", name, [*ENGINES, *found], remedy=remedy)
-    return found[name]
-
-
-def _load(target: str) -> Callable[[PluginModel], Any]:
-    """The function behind `module:function` or `file.py:function`."""
-    where, _, path = target.rpartition(":")
-    try:
-        found: Any = _module(where)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, OSError, AttributeError, SyntaxError) as error:
-        raise ModelUnavailable(f"model engine {target!r} cannot be imported: {error}") from error
-    if not callable(found):
-        raise ModelUnavailable(f"model engine {target!r} is no function")
-    function: Callable[[PluginModel], Any] = found
-    return function
-
-
-def _module(where: str) -> ModuleType:
-    if not where.endswith(".py"):
-        return importlib.import_module(where)
-    file = Path(where).expanduser()
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -107,5 +107,3 @@ def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
 
 def _rows(mask: list[bool], device: torch.device) -> Tensor:
     return torch.tensor([row for row, on in enumerate(mask) if on], dtype=torch.long, device=device)
-
-

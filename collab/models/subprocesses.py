@@ -24,13 +24,14 @@ def run_watched(
 ) -> None:
     """Run `command` to its end, calling `tick` all the while; an exception there ends it.
 
+    Its standard input is a pipe without content that breaks when this process dies.
     `tick` gives a number that grows as the program gets on. Raises ModelTimeout when it stands
     still for `idle_seconds`, ModelUnavailable with the program's last words when it fails.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
@@ -39,7 +40,7 @@ def run_watched(
             _wait(process, what, tick, idle_seconds)
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
         if process.returncode != 0:
             output.seek(0)
             words = _last_words(output.read().decode(errors="replace"))
@@ -58,7 +59,9 @@ def _wait(
             if position != reached:
                 reached, since = position, now
             elif now - since > idle_seconds:
-                raise ModelTimeout(f"{what} stood still for {idle_seconds:g} s; try again") from None
+                raise ModelTimeout(
+                    f"{what} stood still for {idle_seconds:g} s; try again"
+                ) from None
         else:
             return
 

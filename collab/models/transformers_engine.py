@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError
 from collab.models import store
-from collab.models.base import Progress, Request
+from collab.models.base import Batching, Progress, Request
 from collab.recipe.model import TransformersModel
 from collab.records import Action
 
@@ -39,7 +39,7 @@ class TransformersEngine:
     temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
     """
 
-    batching: Literal["static"] = "static"
+    batching: Batching = "static"
 
     def __init__(
         self, spec: TransformersModel, *, progress: store.StoreProgress = store.quiet

@@ -10,15 +10,18 @@ from collab.recipe.sampling import SamplingSpec
 from collab.recipe.schema import json_schema
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.team import AgentSpec, TeamSpec
-from collab.recipe.trainer import TrainerSpec
+from collab.recipe.trainer import EvaluationSpec, LoraSpec, PhaseSpec, TrainerSpec
 
 __all__ = [
     "AgentSpec",
     "BudgetSpec",
+    "EvaluationSpec",
     "FeedbackSpec",
     "JudgeSpec",
+    "LoraSpec",
     "ModelSpec",
     "PartSpec",
+    "PhaseSpec",
     "Recipe",
     "RewardSpec",
     "SamplingSpec",

@@ -31,7 +31,14 @@ class StaticFeedback(FeedbackBase):
     """Findings of static analysis, mapped to each agent's own lines."""
 
     source: Literal["static"] = "static"
-    tools: tuple[Literal["ast", "ruff", "mypy", "ty"], ...] = ("ast", "ruff")
+    tools: tuple[Literal["ast", "ruff", "mypy", "ty"], ...] = Field(
+        default=("ast", "ruff"), min_length=1
+    )
+    """`ast`: syntax, which functions are defined, who calls whom. The others are linters and type
+    checkers; `mypy` and `ty` are to be installed beside collab."""
+    functions: dict[str, str] = {}
+    """By agent: the function it is to define, "" for none. Default: `main` (without one, the last
+    agent) defines the problem's entry point, every other agent a function of its own name."""
     limit: int = Field(default=10, ge=1)
     """Findings told to one agent."""
 
@@ -55,8 +62,11 @@ class ExpertFeedback(FeedbackBase):
 
     source: Literal["expert"] = "expert"
     model: ModelSpec = AnthropicModel()
+    """Who judges; any model that a recipe can name."""
     seconds: float = Field(default=300.0, gt=0)
+    """Time limit for one turn's feedback, with all attempts."""
     max_new_tokens: int = Field(default=1024, ge=1)
+    """Length limit of its answer."""
     retries: int = Field(default=1, ge=0)
     """Further attempts when the answer is not of the asked form."""
 
@@ -67,6 +77,7 @@ class PluginFeedback(FeedbackBase):
     source: str = Field(pattern=r"^[^:]+:[A-Za-z_][\w.]*$")
     """`module:function` or `file.py:function`."""
     options: dict[str, Any] = {}
+    """Passed on to the source's function."""
 
 
 SOURCES: dict[str, type[FeedbackBase]] = {

@@ -14,7 +14,7 @@ from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
 from collab.recipe.library import Kind
 from collab.recipe.model import parse_model
-from collab.recipe.recipe import Recipe
+from collab.recipe.recipe import DEFAULT_MODEL, Recipe
 from collab.recipe.task import TaskSpec
 
 S = TypeVar("S", bound=Spec)
@@ -35,7 +35,7 @@ def load_recipe(
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
     """
-    data = _written(name)
+    data = {"model": DEFAULT_MODEL, **_written(name)}
     data.update({key: value for key, value in top.items() if value is not None})
     if task is not None:
         data["task"] = task

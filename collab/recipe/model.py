@@ -11,10 +11,12 @@ A model is written as a string, or as a mapping with the engine's options:
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
+from collab.errors import UnknownName
 from collab.recipe.base import Spec
 
 
@@ -38,7 +40,7 @@ class ScriptedModel(Spec):
     """Answers from a script, in order; fails when the script is not used up."""
 
     engine: Literal["scripted"] = "scripted"
-    name: str = "scripted"
+    name: str
     """A YAML file: a list of answers, or a mapping from agent to list."""
 
 
@@ -81,10 +83,19 @@ class AnthropicModel(Spec):
 class PluginModel(Spec):
     """An engine of a third party."""
 
-    engine: str = Field(pattern=r"^[^:]+:[A-Za-z_][\w.]*$")
-    """`module:function` or `file.py:function`; called with this spec, returns a Model."""
+    engine: str
+    """`module:function`, `file.py:function`, or a name registered by an installed package (entry
+    point group `collab.models`); the function is called with this spec and returns a Model."""
     name: str = ""
     options: dict[str, Any] = {}
+    """Passed on to the engine."""
+
+    @field_validator("engine")
+    @classmethod
+    def _engine_is_known(cls, engine: str) -> str:
+        if ":" not in engine and engine not in (registered := _registered()):
+            raise ValueError(str(UnknownName("model engine", engine, [*ENGINES, *registered])))
+        return engine
 
 
 ENGINES: dict[str, type[Spec]] = {
@@ -97,11 +108,27 @@ ENGINES: dict[str, type[Spec]] = {
 
 
 def parse_model(text: str) -> dict[str, Any]:
-    """Read the string form: `ENGINE`, `ENGINE:NAME`, or a name for transformers."""
+    """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a name for transformers.
+
+    Raises ValueError for a prefix that is no engine.
+    """
     engine, separator, name = text.partition(":")
-    if engine in ENGINES and (separator or engine == "echo"):
-        return {"engine": engine, "name": name} if name else {"engine": engine}
-    return {"engine": "transformers", "name": text}
+    if engine.endswith(".py") and separator:
+        return {"engine": text}
+    if separator and engine not in ENGINES and not text.startswith(("/", "./", "../", "~")):
+        registered = _registered()
+        if engine not in registered:
+            remedy = f"(a function is written {{engine: '{text}'}})"
+            known = [*ENGINES, *registered]
+            raise ValueError(str(UnknownName("model engine", engine, known, remedy=remedy)))
+    elif engine not in ENGINES:
+        return {"engine": "transformers", "name": text}
+    return {"engine": engine, "name": name} if name else {"engine": engine}
+
+
+def _registered() -> list[str]:
+    """Engines of installed packages."""
+    return [point.name for point in entry_points(group="collab.models")]
 
 
 def _dispatch(value: Any) -> Any:

@@ -31,11 +31,14 @@ class Recipe(Spec):
     name: str = ""
     description: str = ""
     team: TeamSpec
+    """Who takes part."""
     task: TaskSpec | None = None
+    """The suite; an address on the command line brings its own."""
     model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
     """Answers for every agent that names no model of its own."""
     sampling: SamplingSpec = SamplingSpec()
     seed: int = Field(default=0, ge=0)
+    """Every decision draws from it and from its own place in the run."""
     samples: int = Field(default=1, ge=1)
     """Episodes of each problem in a run."""
     concurrency: int = Field(default=64, ge=1)
@@ -43,6 +46,7 @@ class Recipe(Spec):
     judge: JudgeSpec = JudgeSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
+    """How the team is trained; a recipe without one can be run."""
 
     @model_validator(mode="after")
     def _agents_are_named(self) -> Recipe:

@@ -17,11 +17,13 @@ class PartSpec(Spec):
     level: str = ""
     """Parts of one level are reported together; default: the part's own name."""
     weight: float = 1.0
+    """Points for a value of 1; below 0 for a penalty."""
     gate: bool = False
     """When this part's value is 0, the parts after it are not scored."""
     requires: str | None = None
     """An earlier part whose value must be above 0 for this one to be scored."""
     options: dict[str, Any] = {}
+    """Passed on to the part's function."""
 
 
 class RewardSpec(Spec):

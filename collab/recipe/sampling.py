@@ -14,9 +14,11 @@ class SamplingSpec(Spec):
     temperature: float | None = Field(default=None, ge=0.0, le=5.0)
     """0 is greedy; training wants 1 or the value whose log-probs are to be learned."""
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
+    """Keep the likeliest tokens that make up this probability; 1 keeps all."""
     top_k: int | None = Field(default=None, ge=0)
     """Keep the k likeliest tokens; 0 keeps all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
+    """Length limit of a response."""
     stop: tuple[str, ...] | None = None
     """The response ends before the first of these strings."""
 

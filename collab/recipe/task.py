@@ -47,8 +47,10 @@ class TaskSpec(Spec):
     """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields."""
     source: SourceSpec
     id_field: str = "task_id"
+    """The field that names a problem; where it is missing, the row number does."""
     hidden: tuple[str, ...] = ("test", "canonical_solution")
     """Fields that no agent and no feedback source ever sees."""
     splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
     """Named ranges of rows, `first-last`, counted from 0, both ends included."""
     reward: RewardSpec
+    """The joint reward, inline or by name."""

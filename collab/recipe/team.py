@@ -45,6 +45,7 @@ class AgentSpec(Spec):
     adapter: str | None = None
     """A folder with a LoRA adapter in PEFT's format."""
     trainable: bool = True
+    """Whether training changes this agent."""
 
 
 class TeamSpec(Spec):

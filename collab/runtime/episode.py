@@ -79,6 +79,18 @@ class _TurnState:
         )
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where an episode begins: at its problem, or after turns that were played already."""
+
+    problem: Problem
+    group: int = 0
+    sample: int = 0
+    turns: tuple[Turn, ...] = ()
+    until: int | None = None
+    """Stop after so many turns, feedback included, as if there were more to come."""
+
+
 class _ActionFailed(Exception):
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -87,13 +99,17 @@ class _ActionFailed(Exception):
 class EpisodeRun:
     """Plays one episode; `play` never raises but for cancellation."""
 
-    def __init__(self, stage: Stage, problem: Problem, group: int, sample: int, seed: int) -> None:
-        self.stage, self.problem = stage, problem
-        self.group, self.sample, self.seed = group, sample, seed
-        self.id = f"{problem.address}#{sample}"
+    def __init__(self, stage: Stage, start: Start, seed: int) -> None:
+        self.stage, self.problem, self.seed = stage, start.problem, seed
+        self.group, self.sample, self._until = start.group, start.sample, start.until
+        self.id = f"{start.problem.address}#{start.sample}"
         self._histories: dict[str, list[Message]] = {name: [] for name in stage.players}
-        self._turns: list[Turn] = []
+        self._turns: list[Turn] = list(start.turns)
         self._new_tokens = 0
+        for turn in start.turns:
+            for decision in turn.decisions:
+                self._histories[decision.agent].extend(decision.observation)
+                self._remember(decision.agent, decision.action)
         self._started = 0.0
         self._started_at = ""
 
@@ -117,18 +133,18 @@ class EpisodeRun:
                 await self._play_turns()
         except _ActionFailed as failed:
             return failed.failure
-        except Exception:
+        except Exception as error:
             if timeout.expired():
-                error = BudgetExceeded(
-                    f"the episode reached its limit of {limit} s (budget.seconds)"
+                return failure_of(
+                    BudgetExceeded(f"the episode reached its limit of {limit} s (budget.seconds)")
                 )
             return failure_of(attribute(error, CollabError))
         return None
 
     async def _play_turns(self) -> None:
         n_turns = self.stage.recipe.team.turns
-        told: dict[str, tuple[Feedback, ...]] = {}
-        for index in range(n_turns):
+        told = self._turns[-1].feedback if self._turns else {}
+        for index in range(len(self._turns), n_turns):
             turn = _TurnState(index)
             try:
                 await self._act(turn, told)
@@ -139,7 +155,7 @@ class EpisodeRun:
                     told = turn.feedback
             finally:
                 self._turns.append(turn.record())
-            if last:
+            if last or index + 1 == self._until:
                 return
 
     async def _act(self, turn: _TurnState, told: Mapping[str, tuple[Feedback, ...]]) -> None:
@@ -210,12 +226,15 @@ class EpisodeRun:
         self.stage.emit(AgentActed(episode=self.id, turn=turn.index, decision=decision))
         if action.failure:
             raise _ActionFailed(action.failure)
-        self._new_tokens += len(action.token_ids) or action.usage.new_tokens
-        self._histories[name].append(Message(role="assistant", content=action.text))
+        self._remember(name, action)
         try:
             turn.artefacts[name] = self.stage.players[name].parse(action.text)
         except Exception as error:
             raise attribute(error, AgentError) from error
+
+    def _remember(self, name: str, action: Action) -> None:
+        self._new_tokens += len(action.token_ids) or action.usage.new_tokens
+        self._histories[name].append(Message(role="assistant", content=action.text))
 
     async def _score(self, turn: _TurnState) -> None:
         if self.stage.scorer is not None:

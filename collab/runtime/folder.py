@@ -58,8 +58,11 @@ class RunFolder:
         if written != len(line):
             raise RecordError(f"{self.path / EPISODES}: only {written} of {len(line)} bytes fit")
 
-    def finish(self, about: dict[str, Any]) -> None:
+    def close(self) -> None:
         self._episodes.close()
+
+    def finish(self, about: dict[str, Any]) -> None:
+        self.close()
         write_atomically(self.path / RUN, json.dumps(about, indent=2))
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from types import TracebackType
 
 from collab.agents import join_for
+from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
 from collab.judge import Judge
 from collab.models import Model, Progress, Request
 from collab.models.open import ModelPool
+from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.records import Episode, Problem
+from collab.records import Episode, Problem, Score
 from collab.rewards import Scorer
-from collab.runtime.episode import EpisodeRun, Stage
+from collab.runtime.episode import EpisodeRun, Stage, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.players import make_players
 from collab.runtime.scheduler import Scheduler
@@ -24,22 +26,34 @@ from collab.runtime.scheduler import Scheduler
 class Session:
     """Opens what a recipe names; rolls out episodes of problems; closes everything.
 
-    Raises (on entry):
-        RecipeError, ModelUnavailable, JudgeUnavailable: before any work is done.
+    Raises:
+        RecipeError, ModelUnavailable, JudgeUnavailable: on entry, before any work is done.
+        ModelError: on a clean exit, when a script was not used up.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        models: Mapping[str, Model] | None = None,
+        loading: StoreProgress | None = None,
+    ) -> None:
+        """`models` answer for the agents they name, in place of the recipe's; they stay open.
+
+        `loading` is told of models that are fetched, on the thread that does it.
+        """
         self.recipe = recipe
         self.judge = Judge(recipe.judge)
-        self.models: dict[str, Model] = {}
-        self._pool = ModelPool()
+        self.models: dict[str, Model] = dict(models or {})
+        self._pool = ModelPool(progress=loading)
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
 
     async def __aenter__(self) -> Session:
         try:
             for name in self.recipe.team.agents:
-                self.models[name] = self._pool.open(self.recipe.model_of(name))
+                if name not in self.models:
+                    self.models[name] = self._pool.open(self.recipe.model_of(name))
             join = join_for(self.recipe.team.join)
             if self.recipe.task is not None:
                 self._scorer = Scorer(self.recipe.task.reward, self.judge, join)
@@ -61,6 +75,8 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+        if kind is None:
+            self._pool.verify()
 
     async def aclose(self) -> None:
         for source in self._sources:
@@ -87,15 +103,26 @@ class Session:
         seed: int = 0,
         progress: bool = False,
     ) -> AsyncIterator[Event]:
-        """The events of a rollout as they happen.
+        """The events of a rollout as they happen; to be left as `play` is."""
+        starts = [
+            Start(problem, group=number, sample=sample)
+            for number, problem in enumerate(problems)
+            for sample in range(samples)
+        ]
+        async with aclosing(self.play(starts, seed=seed, progress=progress)) as events:
+            async for event in events:
+                yield event
+
+    async def play(
+        self, starts: Sequence[Start], *, seed: int = 0, progress: bool = False
+    ) -> AsyncGenerator[Event]:
+        """The events of one episode from each start, as they happen.
 
         Leaving the iteration early cancels the episodes that are still under way and waits
         until their engines have stopped.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        work = asyncio.create_task(
-            self._play_all(problems, samples, seed, events.put_nowait, progress)
-        )
+        work = asyncio.create_task(self._play_all(starts, seed, events.put_nowait, progress))
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -106,10 +133,20 @@ class Session:
             with suppress(asyncio.CancelledError):
                 await work
 
+    async def score(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
+        """The joint reward of a joint action, given by each agent's artefact.
+
+        Raises:
+            RecipeError: the recipe has no task. RewardError, JudgeError, AgentError: as `Scorer`.
+        """
+        if self._scorer is None:
+            raise RecipeError("the recipe names no task, so there is no reward; set task")
+        return await self._scorer.score(problem, artefacts, list(self._players))
+
     async def _play_all(
-        self, problems: Sequence[Problem], samples: int, seed: int, emit: Emit, progress: bool
+        self, starts: Sequence[Start], seed: int, emit: Emit, progress: bool
     ) -> None:
-        lanes = min(self.recipe.concurrency, len(problems) * samples)
+        lanes = min(self.recipe.concurrency, len(starts))
         scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
         stage = Stage(
             recipe=self.recipe,
@@ -121,11 +158,7 @@ class Session:
             emit=emit,
         )
         try:
-            runs = (
-                EpisodeRun(stage, problem, number, sample, seed)
-                for number, problem in enumerate(problems)
-                for sample in range(samples)
-            )
+            runs = (EpisodeRun(stage, start, seed) for start in starts)
             async with asyncio.TaskGroup() as group:
                 for _ in range(lanes):
                     group.create_task(_play_lane(runs, scheduler))

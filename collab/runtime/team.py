@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError
+from collab.models.store import StoreProgress
 from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, Problem
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
@@ -93,42 +94,48 @@ class Team:
         return Rollout(tuple(episodes), summary, Path(out) if out else None)
 
     async def stream(
-        self, *addresses: str, out: str | Path | None = None, progress: bool = False
+        self,
+        *addresses: str,
+        out: str | Path | None = None,
+        progress: bool = False,
+        loading: StoreProgress | None = None,
     ) -> AsyncIterator[Event]:
         """The run's events as they happen, from `run.started` to `run.finished`.
 
-        Use it with `contextlib.aclosing`: leaving early cancels what is under way.
+        Use it with `contextlib.aclosing`: leaving early cancels what is under way. `progress`
+        asks for `agent.progress` events; `loading` is told of models that are fetched.
         """
         recipe, problems = find_problems(self.recipe, addresses)
         started = time.perf_counter()
-        async with Session(recipe) as session:
-            opening = _opening(recipe, session, problems, Path(out) if out else None)
-            about = {**opening.model_dump(mode="json", exclude={"type"}), "command": sys.argv[:]}
-            folder = RunFolder.create(Path(out), recipe, about) if out else None
-            episodes: list[Episode] = []
-            status = "interrupted"
-            try:
+        episodes: list[Episode] = []
+        about: dict[str, Any] = {}
+        folder = None
+        status = "interrupted"
+        try:
+            async with Session(recipe, loading=loading) as session:
+                opening = _opening(recipe, session, problems, Path(out) if out else None)
+                about = {**opening.model_dump(mode="json", exclude={"type"}), "command": sys.argv[:]}
+                folder = RunFolder.create(Path(out), recipe, about) if out else None
                 yield opening
-                async with aclosing(
-                    session.stream(
-                        problems, samples=recipe.samples, seed=recipe.seed, progress=progress
-                    )
-                ) as events:
+                rollout = session.stream(
+                    problems, samples=recipe.samples, seed=recipe.seed, progress=progress
+                )
+                async with aclosing(rollout) as events:
                     async for event in events:
                         if isinstance(event, EpisodeFinished):
                             episodes.append(event.episode)
                             if folder:
                                 folder.append(event.episode)
                         yield event
-                status = "done"
-            except Exception:
-                status = "failed"
-                raise
-            finally:
-                summary = summarise(episodes, time.perf_counter() - started)
-                if folder:
-                    folder.finish({**about, "status": status, "summary": summary})
-            yield RunFinished(run=opening.run, status="done", summary=summary)
+            status = "done"
+        except Exception:
+            status = "failed"
+            raise
+        finally:
+            summary = summarise(episodes, time.perf_counter() - started)
+            if folder:
+                folder.finish({**about, "status": status, "summary": summary})
+        yield RunFinished(run=opening.run, status="done", summary=summary)
 
 
 def load(name: str, *, task: str | None = None, settings: Sequence[str] = (), **top: Any) -> Team:

@@ -27,6 +27,7 @@ FUNCTION = "def f(x):\n    return x"
         f"{FUNCTION}\n\nif __name__ == '__main__':\n    f(1)",
         f"```python\n{FUNCTION}\n```\nThen call it:\n```python\nf(2)\n```",
         f"```text\nnot code\n```\n```python\n{FUNCTION}\n```",
+        f"```python\n{FUNCTION}\n\ndef g(x):\n    return (x +",
         f"```python\nthis is broken (\n```\nCorrected:\n```python\n{FUNCTION}\n```",
     ],
 )

@@ -59,7 +59,7 @@ def test_extends_keeps_what_is_not_changed() -> None:
 
 def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
     recipe = load_recipe("coding", task="humaneval", settings=["team.turns=2", "seed=7"])
-    dumped = yaml.safe_dump(recipe.model_dump(mode="json", exclude_none=True))
+    dumped = yaml.safe_dump(recipe.model_dump(mode="json", exclude_none=True), sort_keys=False)
     (project / "again.yaml").write_text(dumped)
     assert load_recipe("again.yaml") == recipe
 
@@ -98,7 +98,7 @@ def test_set_takes_a_short_model_apart(project: Path) -> None:
         (["team.turns=0"], "greater than or equal to 1, got 0"),
         (["team.turns"], "--set takes KEY=VALUE"),
         (["team.turns=[1"], "--set team.turns, line 1"),
-        (["seed.x=1"], "unknown key"),
+        (["seed.x=1"], "seed: Input should be a valid integer"),
         (["team.protocol=paralel"], "'parallel'"),
         (["team.protocol=single"], "takes 1 agent, the team has 2"),
         (["model.temperature=1"], "unknown key 'temperature'"),
@@ -140,8 +140,8 @@ def test_unreadable_files_say_why(project: Path) -> None:
     (project / "latin.yaml").write_bytes(b"team: \xe9\n")
     with pytest.raises(RecipeError, match="not UTF-8"):
         load_recipe("latin.yaml")
-    with pytest.raises(RecipeError, match="does not exist"):
-        load_recipe("nothere.yaml", task=None)
+    with pytest.raises(RecipeError, match="No such file"):
+        load_recipe("nothere.yaml")
 
 
 def test_a_circle_of_extends_ends(project: Path) -> None:

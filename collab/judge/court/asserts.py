@@ -89,6 +89,12 @@ class _Counter(ast.NodeTransformer):
         return super().visit(node)
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
+        return self._tried(node)
+
+    def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
+        return self._tried(node)
+
+    def _tried(self, node: ast.Try | ast.TryStar) -> ast.AST:
         caught = self._caught or bool(node.handlers)
         named = self._assertion_caught or any(map(_names_assertion, node.handlers))
         with self._within(_caught=caught, _assertion_caught=named):
@@ -97,8 +103,6 @@ class _Counter(ast.NodeTransformer):
             handler.body = self._all(handler.body)
         node.orelse, node.finalbody = self._all(node.orelse), self._all(node.finalbody)
         return node
-
-    visit_TryStar = visit_Try
 
     def _all(self, body: list[ast.stmt]) -> list[ast.stmt]:
         return [self.visit(statement) for statement in body]

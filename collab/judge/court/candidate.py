@@ -90,15 +90,20 @@ class Candidate:
         try:
             return codec.encode(value, self._limits.depth + 1)
         except codec.Foreign as error:
-            raise Trouble(
+            raise self._trouble(
                 f"the test passes a value of type {error} to the candidate; "
                 "only plain data can cross into the jail"
             ) from error
         except codec.TooDeep as error:
-            raise Trouble(
+            raise self._trouble(
                 f"the test passes a value nested deeper than {self._limits.depth} to the "
                 "candidate; raise judge.depth"
             ) from error
+
+    def _trouble(self, message: str) -> Trouble:
+        # Told at once: a test's bare `except` would swallow the exception.
+        self._tell({"trouble": message})
+        return Trouble(message)
 
     def _take(self, answer: dict[str, Any]) -> Any:
         if "value" in answer:

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 SMALL = 1 << 63
+LONGEST_RANGE = 1_000_000
+"""A range says in few bytes what a test may then spread out in memory."""
 DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
@@ -107,6 +109,18 @@ def _decode_dict(payload: Any, depth: int) -> dict[Any, Any]:
     return {decode(key, depth): decode(item, depth) for key, item in payload}
 
 
+def _decode_complex(payload: Any, _: int) -> complex:
+    real, imaginary = payload
+    return complex(float(real), float(imaginary))
+
+
+def _decode_range(payload: Any, depth: int) -> range:
+    value = range(*_decoded(payload, depth))
+    if len(value) > LONGEST_RANGE:
+        raise Undecodable("too long a range")
+    return value
+
+
 _DECODERS: dict[str, Callable[[Any, int], Any]] = {
     "int": lambda payload, _: int(payload, 16),
     "tuple": lambda payload, depth: tuple(_decoded(payload, depth)),
@@ -114,8 +128,8 @@ _DECODERS: dict[str, Callable[[Any, int], Any]] = {
     "frozenset": lambda payload, depth: frozenset(_decoded(payload, depth)),
     "bytes": lambda payload, _: bytes.fromhex(payload),
     "bytearray": lambda payload, _: bytearray.fromhex(payload),
-    "complex": lambda payload, _: complex(*map(float, payload)),
-    "range": lambda payload, depth: range(*_decoded(payload, depth)),
+    "complex": _decode_complex,
+    "range": _decode_range,
     "dict": _decode_dict,
 }
 

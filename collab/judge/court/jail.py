@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from . import linux
@@ -96,5 +97,4 @@ def _go_on_as_child() -> None:
 
 
 def _mapped_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123
-        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path("/proc/self/statm").read_bytes().split()[0]) * os.sysconf("SC_PAGE_SIZE")

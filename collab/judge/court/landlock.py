@@ -53,8 +53,6 @@ def _allow(ruleset: int, folder: str, rights: int) -> None:
     fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         rule = ctypes.c_char_p(struct.pack("=Qi", rights, fd))
-        linux.syscall(
-            "landlock_add_rule", linux.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0
-        )
+        linux.syscall("landlock_add_rule", linux.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:
         os.close(fd)

@@ -79,8 +79,9 @@ def drop_uid() -> None:
 
 def _root_in_name_only() -> bool:
     """Whether this root is an ordinary user who renamed himself (`unshare --map-root-user`)."""
-    lines = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
-    return len(lines) == 1 and lines[0][1] != 0 and lines[0][2] == 1
+    lines = Path("/proc/self/uid_map").read_bytes().splitlines()
+    _inside, outside, count = map(int, lines[0].split())
+    return len(lines) == 1 and outside != 0 and count == 1
 
 
 def _namespaces(_: Setting) -> None:

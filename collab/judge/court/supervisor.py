@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 import os
 import resource
 import select
@@ -17,7 +15,7 @@ from . import linux, wire
 from .asserts import BadTest, instrument
 from .layers import ALL, MIB
 from .limits import Limits
-from .preload import MODULES
+from .preload import FOR_TESTS, preload
 from .referee import Case, referee
 from .tally import Tally
 from .warden import Warden, WardenLost
@@ -28,20 +26,17 @@ REPORT_BYTES = 1 << 24
 GRACE_SECONDS = 0.3
 """After the deadline: for the referee to see that the worker is gone, and count the rest."""
 POLL_SECONDS = 1.0
-REFEREE_MEMORY = 4096 * MIB
+REFEREE_MEMORY = 1024 * MIB
 
 
 def main(caller: int, isolation: str) -> None:
     """Serve trials on the standard streams for the process `caller`."""
     requests, replies = _take_streams()
-    for module in MODULES:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
     if isolation == "sealed":
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, _leave)
     court = Court((requests, replies), Caller(caller, requests), isolation)
+    preload(FOR_TESTS)
     try:
         while court.caller.wait_for_request():
             wire.send(replies, court.answer(wire.receive(requests, TRIAL_BYTES)))
@@ -157,7 +152,6 @@ class Court:
         os.close(from_worker[1])
         self._referee = os.fork()
         if self._referee == 0:
-            os.close(report[0])
             self._run_referee(case, from_worker[0], to_worker[1], report[1])
         for fd in (to_worker[1], from_worker[0], report[1]):
             os.close(fd)

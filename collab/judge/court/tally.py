@@ -33,12 +33,11 @@ class Tally:
         if "check" in frame:
             self._check(frame)
         elif "flag" in frame:
-            self.flag(frame["flag"])
-            self.error = self.error or frame.get("reason")
+            self._signs(frame["flag"], frame.get("reason"))
         elif "loaded" in frame:
             self.loaded = True
         elif "failed" in frame:
-            self.error = frame["failed"]
+            self.error = self.error or frame["failed"]
         elif "done" in frame:
             self._finish(frame["error"])
         else:
@@ -81,6 +80,12 @@ class Tally:
         self._total += 1
         self.error = self.error or error
 
+    def _signs(self, flag: str, reason: str | None) -> None:
+        if flag == "worker_died" and "time_limit" in self._flags:
+            return  # it was we who ended it
+        self.flag(flag)
+        self.error = self.error or reason
+
     def flag(self, name: str) -> None:
         if name not in self._flags:
             self._flags.append(name)
@@ -97,7 +102,7 @@ class Tally:
         if number == signal.SIGSYS:
             self.flag("denied_system_call")
             self.error = "the worker was killed at a denied system call"
-        elif "worker_died" in self._flags and "time_limit" not in self._flags:
+        elif "worker_died" in self._flags:
             name = signal.Signals(number).name
             why = " (limit of processor time or memory)" if number == signal.SIGKILL else ""
             self.error = f"the worker died of {name}{why}"

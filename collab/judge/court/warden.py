@@ -19,6 +19,7 @@ from . import wire, worker
 from .jail import Jail
 from .layers import LayerUnavailable
 from .limits import Limits
+from .preload import MODULES, preload
 
 ANSWER_SECONDS = 10.0
 _MESSAGE_BYTES = 1 << 16
@@ -73,13 +74,16 @@ class Warden:
 def _guard(channel: socket.socket, jail: Jail) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # From here on no file of Python's may be needed: a worker has none, and when root is
+        # given up the interpreter's own folder may not be readable any more.
+        preload(MODULES)
         try:
             jail.enter()
         except LayerUnavailable as error:
             _tell(channel, worker.refusal(error))
-            return os._exit(1)
-        _tell(channel, {"ready": True})
-        _serve(channel, jail)
+        else:
+            _tell(channel, {"ready": True})
+            _serve(channel, jail)
     finally:
         os._exit(0)
 

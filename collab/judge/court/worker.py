@@ -74,7 +74,7 @@ def _load(program: str, entry_point: str) -> Callable[..., Any]:
     module.__file__ = FILE
     sys.modules[MODULE] = module
     exec(compile(program, FILE, "exec", dont_inherit=True), module.__dict__)
-    function = module.__dict__.get(entry_point)
+    function: object = module.__dict__.get(entry_point)
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
     return function
@@ -86,7 +86,8 @@ def _load_error(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}{_place(error.lineno, error.offset)}"
     lines = [
-        line for frame, line in traceback.walk_tb(error.__traceback__)
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
         if frame.f_code.co_filename == FILE
     ]
     return f"{type(error).__name__}: {_message(error)}{_place(lines[-1] if lines else None)}"

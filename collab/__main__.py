@@ -1,0 +1,8 @@
+"""`python -m collab` is the command `collab`."""
+
+from __future__ import annotations
+
+from collab.cli import main
+
+if __name__ == "__main__":
+    main()

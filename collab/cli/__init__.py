@@ -1,0 +1,12 @@
+"""The command line: one thin file a command, imported when it is used."""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """The entry point of `collab`; always ends by SystemExit."""
+    from collab.cli.app import app
+
+    app()

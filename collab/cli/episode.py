@@ -1,0 +1,149 @@
+"""Episodes on a page: each agent's code, the joint program, the verdict and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collab.cli.page import Block, Column, Page, Piece
+from collab.records import Episode, Failure, PartScore, Score, Turn
+
+GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
+
+PARTS = (
+    Column("part"),
+    Column("points", right=True),
+    Column("of", right=True, style=DIM),
+    Column("why", wrap=True, style=DIM),
+)
+
+
+def show_episode(page: Page, episode: Episode) -> None:
+    """One episode in full, turn by turn."""
+    page.heading(episode.id)
+    reward: float | None = None
+    for turn in episode.turns:
+        if len(episode.turns) > 1:
+            page.line()
+            page.line((f"turn {turn.index + 1}", NAME))
+        show_work(page, turn)
+        if turn.score:
+            show_score(page, turn.score, reward)
+        show_feedback(page, turn)
+        reward = turn.score.reward if turn.score else None
+    if episode.failure:
+        show_failure(page, episode.failure)
+    page.line()
+
+
+def show_work(page: Page, turn: Turn) -> None:
+    """What the agents made, and what it is joined to."""
+    agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
+    page.blocks([_work_of(turn, agent) for agent in agents])
+    if turn.joint.strip():
+        page.blocks([Block("joined", turn.joint)])
+
+
+def _work_of(turn: Turn, agent: str) -> Block:
+    actions = [decision.action for decision in turn.decisions if decision.agent == agent]
+    tokens = sum(action.usage.new_tokens for action in actions)
+    seconds = sum(action.seconds for action in actions)
+    title = f"{agent}, {tokens} tokens, {seconds:.1f} s"
+    if actions[-1].finish_reason == "length":
+        title += ", cut off at its limit"
+    artefact = turn.artefacts.get(agent, "")
+    if artefact.strip() or actions[-1].failure:
+        return Block(title, artefact)
+    said = actions[-1].text.strip()
+    return Block(f"{title}, {'no artefact in the response' if said else 'empty'}", said, "text")
+
+
+def show_score(
+    page: Page, score: Score, before: float | None = None, *, parts: bool = True
+) -> None:
+    """The verdict, its change from the turn before, and every part of the joint reward."""
+    change = "" if before is None else f" ({score.reward - before:+.2f})"
+    page.line(*verdict(score), f", reward {score.reward:.2f} of {score.maximum:.2f}{change}")
+    for failure in score.failures:
+        page.line((f"  {failure}", DIM))
+    if score.flags:
+        page.line((f"  flags: {', '.join(score.flags)}", WARN))
+    if score.isolation:
+        style = WARN if score.isolation == "unsafe" else DIM
+        page.line((f"  judged in {score.seconds:.2f} s, isolation {score.isolation}", style))
+    if parts and score.parts:
+        page.table(PARTS, [_part(part) for part in score.parts])
+
+
+def verdict(score: Score) -> list[Piece]:
+    tests = f", {score.tests.passed} of {score.tests.total} tests" if score.tests else ""
+    if score.passed is None:
+        return ["scored" + tests]
+    return [("passed", f"bold {GOOD}") if score.passed else ("not passed", f"bold {BAD}"), tests]
+
+
+def _part(part: PartScore) -> list[Piece]:
+    if not part.applies:
+        return [(part.name, DIM), ("-", DIM), ("-", DIM), part.reason]
+    style = BAD if part.points < 0 else GOOD if part.points > 0 else ""
+    points = part.points or 0.0  # not -0.0
+    return [part.name, (f"{points:.2f}", style), f"{part.weight:.2f}", part.reason]
+
+
+def show_feedback(page: Page, turn: Turn) -> None:
+    """What each agent is told for its next turn."""
+    told = {agent: [item for item in items if item.text] for agent, items in turn.feedback.items()}
+    page.blocks(
+        [
+            Block(
+                f"{agent} is told ({', '.join(item.source for item in items)})",
+                "\n\n".join(item.text for item in items),
+                "text",
+            )
+            for agent, items in told.items()
+            if items
+        ]
+    )
+    for failure in turn.failures:
+        page.line((f"went on without: {failure.type} ({failure.boundary}): {failure.message}", WARN))
+
+
+def show_failure(page: Page, failure: Failure) -> None:
+    page.line(
+        ("failed", f"bold {BAD}"), f": {failure.type} ({failure.boundary}): {failure.message}"
+    )
+
+
+def show_line(page: Page, episode: Episode, width: int) -> None:
+    """One episode in one line; `width` is that of the longest id."""
+    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
+    cells = f"{tokens:>6} tokens {episode.seconds:>6.1f} s"
+    if episode.failure:
+        failure = episode.failure
+        told = f"{failure.type}: {failure.message}".partition("\n")[0]
+        page.line((f"{'failed':<10}  ", BAD), f"{episode.id:<{width}}  {cells}  ", (told, DIM))
+        return
+    page.line(
+        *_status(episode),
+        f"  {episode.id:<{width}}  {cells}",
+        *_compact_score(episode.score),
+        (_flags(episode.score), WARN),
+    )
+
+
+def _status(episode: Episode) -> Sequence[Piece]:
+    if episode.score is None or episode.score.passed is None:
+        return [f"{'done':<10}"]
+    if episode.solved:
+        return [(f"{'passed':<10}", GOOD)]
+    return [(f"{'not passed':<10}", BAD)]
+
+
+def _compact_score(score: Score | None) -> Sequence[Piece]:
+    if score is None:
+        return []
+    tests = f"  {score.tests.passed:>3} of {score.tests.total} tests" if score.tests else ""
+    return [f"  {score.reward:.2f} of {score.maximum:.2f}{tests}"]
+
+
+def _flags(score: Score | None) -> str:
+    return f"  {', '.join(score.flags)}" if score and score.flags else ""

@@ -1,0 +1,48 @@
+"""`collab init`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from collab.errors import RecipeError
+
+SCAFFOLD = Path(__file__).with_name("scaffold")
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put it.")] = Path(),
+) -> None:
+    """Make a project of your own: a team, a task with three problems, and a recipe.
+
+    Nothing that is there already is overwritten. The YAML files name their JSON Schema, so that
+    an editor completes and checks them.
+
+    [bold]Examples[/]
+      collab init my-project
+      cd my-project && collab run recipe.yaml
+    """
+    from collab.recipe.schema import PARTS, json_schema
+
+    files = [path.relative_to(SCAFFOLD) for path in sorted(SCAFFOLD.rglob("*")) if path.is_file()]
+    schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}
+    there = [str(folder / path) for path in (*files, *schemas) if (folder / path).exists()]
+    if there:
+        raise RecipeError(f"{', '.join(there)} exist already; give an empty folder")
+    try:
+        for path in files:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(SCAFFOLD / path, folder / path)
+        (folder / ".schema").mkdir()
+        for path, part in schemas.items():
+            (folder / path).write_text(json.dumps(json_schema(part), indent=2) + "\n")
+    except OSError as error:
+        raise RecipeError(f"{folder} cannot be written: {error.strerror}") from error
+    for path in files:
+        print(folder / path)
+    step = "" if folder == Path() else f"cd {folder} && "
+    print(f"next: {step}collab run recipe.yaml")

@@ -1,0 +1,176 @@
+"""Where a command writes: a terminal gets colour, panels and tables, a pipe plain lines."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+Piece = str | tuple[str, str]
+"""A text, or a text and its style; plain pages leave styles out."""
+
+SIDE_BY_SIDE = 110
+"""Columns from which blocks stand next to each other."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    right: bool = False
+    style: str = ""
+    wrap: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A text of several lines under a title, e.g. one agent's code."""
+
+    title: str
+    text: str
+    language: str = "python"
+    """What to highlight it as; `text` for nothing."""
+
+
+class Page(Protocol):
+    def line(self, *pieces: Piece) -> None: ...
+
+    def heading(self, title: str) -> None: ...
+
+    def blocks(self, blocks: Sequence[Block]) -> None: ...
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None: ...
+
+
+def clean(text: str) -> str:
+    """The text without characters that steer a terminal: what a model wrote may hold them."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text.replace("\r\n", "\n"))
+
+
+def plain(pieces: Sequence[Piece]) -> str:
+    return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
+
+
+def open_page(stream: TextIO | None = None) -> Page:
+    """A page on stdout, or on another stream."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return PlainPage(stream)
+    from rich.console import Console
+
+    return TerminalPage(Console(file=stream, highlight=False))
+
+
+class PlainPage:
+    """Complete, without colour, one line for one thing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def line(self, *pieces: Piece) -> None:
+        print(plain(pieces).rstrip(), file=self._stream)
+
+    def heading(self, title: str) -> None:
+        self.line("== ", title)
+
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            self.line("-- ", block.title)
+            self.line(block.text.strip("\n"))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None:
+        titles = [column.title for column in columns]
+        cells = [titles] if any(titles) else []
+        cells += [[plain([cell]).replace("\n", " ") for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            padded = [
+                cell.rjust(width) if column.right else cell.ljust(width)
+                for cell, width, column in zip(row, widths, columns, strict=True)
+            ]
+            self.line("  ".join(padded))
+
+
+class TerminalPage:
+    """Calm colours, as wide as the terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def line(self, *pieces: Piece) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        parts = [clean(p) if isinstance(p, str) else (clean(p[0]), p[1]) for p in pieces]
+        text = Text.assemble(*parts)
+        indent = len(text.plain) - len(text.plain.lstrip())
+        self.console.print(Padding(text[indent:], (0, 0, 0, indent)) if indent else text)
+
+    def heading(self, title: str) -> None:
+        from rich.rule import Rule
+        from rich.text import Text
+
+        self.console.print(Rule(Text(clean(title), "bold"), align="left", style="dim"))
+
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        from rich.table import Table
+
+        if self.console.width < SIDE_BY_SIDE or len(blocks) < 2:
+            for block in blocks:
+                self.console.print(_panel(block))
+            return
+        grid = Table.grid(padding=(0, 1), expand=True)
+        for _ in blocks[:2]:
+            grid.add_column(ratio=1)
+        for first in range(0, len(blocks), 2):
+            grid.add_row(*map(_panel, blocks[first : first + 2]))
+        self.console.print(grid)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            show_header=any(column.title for column in columns),
+            header_style="dim",
+            border_style="dim",
+            pad_edge=False,
+        )
+        for column in columns:
+            table.add_column(
+                column.title,
+                justify="right" if column.right else "left",
+                style=column.style,
+                no_wrap=not column.wrap,
+                overflow="fold" if column.wrap else "ellipsis",
+            )
+        for row in rows:
+            cells = [(cell, "") if isinstance(cell, str) else cell for cell in row]
+            table.add_row(*[Text(clean(text), style) for text, style in cells])
+        self.console.print(table)
+
+
+def _panel(block: Block) -> RenderableType:
+    from rich import box
+    from rich.panel import Panel
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    text = clean(block.text.strip("\n"))
+    body: RenderableType = Text(text or "(empty)", style="" if text else "dim")
+    if text and block.language != "text":
+        body = Syntax(
+            text, block.language, theme="ansi_dark", background_color="default", word_wrap=True
+        )
+    title = Text(clean(block.title))
+    return Panel(
+        body, title=title, title_align="left", border_style="dim", box=box.ROUNDED, padding=(0, 1)
+    )

@@ -1,0 +1,138 @@
+"""What a run would do, checked as far as that goes without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from collab.agents import Template
+from collab.cli.page import Block, Column, Page, Piece
+from collab.errors import AgentError, RecipeError
+from collab.recipe import AgentSpec, ModelSpec, Recipe
+from collab.records import Problem
+from collab.runtime import Session
+from collab.runtime.folder import dump_recipe
+from collab.runtime.problems import find_problems
+from collab.runtime.protocols import rounds_of
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    team: str
+    protocol: str
+    turns: int
+    models: dict[str, str]
+    """By agent."""
+    problems: list[str]
+    samples: int
+    episodes: int
+    new_tokens: int
+    """At most, of all agents in all turns of all episodes."""
+    isolation: str
+    recipe: str
+    """The effective one, as YAML."""
+
+
+def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
+    """The recipe with its suite and the problems, once every prompt has its fields.
+
+    Raises:
+        RecipeError: also for a template that names a field which the first problem lacks.
+        TaskError: a problem that is not in the suite.
+    """
+    recipe, problems = find_problems(recipe, addresses)
+    earlier: dict[str, str] = {}
+    for name, agent in recipe.team.agents.items():
+        _check_prompts(recipe, name, agent, problems[0], earlier)
+        earlier[name] = ""
+    return recipe, problems
+
+
+def _check_prompts(
+    recipe: Recipe, name: str, agent: AgentSpec, problem: Problem, earlier: dict[str, str]
+) -> None:
+    everybody = list(recipe.team.agents)
+    seen = earlier if recipe.team.protocol == "sequential" else {}
+    others = {other: "" for other in everybody if other != name}
+    fields = {"agent": name, "agents": everybody, "task": problem.public, "feedback": ""}
+    stages = [("role", 0, seen), ("prompt", 0, seen)]
+    if recipe.team.turns > 1:
+        stages.append(("revise", 1, seen))
+    if recipe.team.protocol == "discussion":
+        stages.append(("discuss", 0, others))
+    for field, turn, visible in stages:
+        template = Template(getattr(agent, field), f"team.agents.{name}.{field}")
+        try:
+            template.render(turn=turn, others=visible, **fields)
+        except AgentError as error:
+            raise RecipeError(str(error)) from error
+
+
+async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
+    """Check all that a run checks before its first request, and count."""
+    recipe, problems = check(recipe, addresses)
+    session = await Session(recipe).__aenter__()
+    models = dict(session.model_names())
+    await session.aclose()  # not `async with`, whose end asks whether a script was used up
+    episodes = len(problems) * recipe.samples
+    return Plan(
+        team=recipe.team.name,
+        protocol=recipe.team.protocol,
+        turns=recipe.team.turns,
+        models=models,
+        problems=[problem.address for problem in problems],
+        samples=recipe.samples,
+        episodes=episodes,
+        new_tokens=episodes * recipe.team.turns * _tokens_of_a_turn(recipe),
+        isolation=recipe.judge.isolation,
+        recipe=dump_recipe(recipe),
+    )
+
+
+def _tokens_of_a_turn(recipe: Recipe) -> int:
+    rounds = rounds_of(recipe.team.protocol, list(recipe.team.agents))
+    agents = [agent for round_ in rounds for agent in round_.agents]
+    return sum(recipe.sampling_of(agent).max_new_tokens for agent in agents)
+
+
+def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
+    problems = ", ".join(plan.problems[:_SHOWN])
+    if len(plan.problems) > _SHOWN:
+        problems += f" and {len(plan.problems) - _SHOWN} more"
+    turns = f"{plan.turns} turn{'s' * (plan.turns > 1)}"
+    page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, judge {plan.isolation}")
+    page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
+    page.line(f"problems: {problems}")
+    page.line(
+        f"{plan.episodes} episode{'s' * (plan.episodes != 1)} ({len(plan.problems)} x"
+        f" {plan.samples}), at most {plan.new_tokens:,} new tokens"
+    )
+    page.line()
+    page.blocks([Block("effective recipe", plan.recipe, "yaml")])
+
+
+_COLUMNS = (
+    Column("agent"),
+    Column("model"),
+    Column("temperature", right=True),
+    Column("top_p", right=True),
+    Column("top_k", right=True),
+    Column("max_new_tokens", right=True),
+)
+
+
+def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
+    sampling = recipe.sampling_of(name)
+    settings = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_new_tokens)
+    return [name, engine_of(recipe.model_of(name), model), *map(str, settings)]
+
+
+def engine_of(spec: ModelSpec, name: str) -> str:
+    """The model's name, with its engine where the name does not say it."""
+    return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    return asdict(plan)

@@ -1,0 +1,93 @@
+"""`collab replay`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collab.cli.options import Json, Out
+
+if TYPE_CHECKING:
+    from collab.recipe import Recipe
+    from collab.records import Episode
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Run a recorded run again without a model, and say whether it comes out the same.
+
+    The recorded responses are parsed, joined, judged and scored again. Experts' feedback is not
+    asked for again, as no response depends on it. Exit status 1 when a reward or a token differs.
+
+    [bold]Examples[/]
+      collab replay runs/20260101-120000-000-coding
+      collab replay runs/20260101-120000-000-coding --json --out runs/again
+    """
+    from collab.cli.playing import play
+    from collab.cli.runs import open_run
+    from collab.cli.views import open_view
+    from collab.recipe import load_recipe
+
+    record = open_run(run)
+    for complaint in record.complaints:
+        print(f"warning: {complaint}", file=sys.stderr)
+    recipe = _replayed(load_recipe(str(run)), run)
+    tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
+    played = play(recipe, tasks, out=out, view=open_view(json=json))
+    if played.status == "interrupted":
+        raise typer.Exit(130)
+    differences = compare(record.episodes, played.episodes)
+    for difference in differences:
+        print(f"differs: {difference}", file=sys.stderr)
+    if not differences:
+        same = f"the same: rewards and tokens of {len(record.episodes)} episodes"
+        print(same, file=sys.stderr if json else sys.stdout)
+    raise typer.Exit(1 if differences else 0)
+
+
+def _replayed(recipe: Recipe, run: Path) -> Recipe:
+    """The recipe with every agent answered from the record."""
+    from collab.recipe.feedback import ExpertFeedback
+    from collab.recipe.model import ReplayModel
+
+    agents = {
+        name: agent.model_copy(update={"model": None}) for name, agent in recipe.team.agents.items()
+    }
+    feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedback))
+    team = recipe.team.model_copy(update={"agents": agents, "feedback": feedback})
+    return recipe.model_copy(update={"team": team, "model": ReplayModel(name=str(run))})
+
+
+def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
+    """Where episodes of the same id differ; ones that were not recorded are passed over."""
+    by_id = {episode.id: episode for episode in played}
+    differences = []
+    for episode in recorded:
+        again = by_id.get(episode.id)
+        if again is None:
+            differences.append(f"{episode.id}: was not played")
+        elif _tokens(episode) != _tokens(again):
+            differences.append(f"{episode.id}: token ids")
+        elif _rewards(episode) != _rewards(again):
+            differences.append(f"{episode.id}: rewards {_rewards(episode)}, now {_rewards(again)}")
+        elif _failure(episode) != _failure(again):
+            differences.append(f"{episode.id}: {_failure(episode)}, now {_failure(again)}")
+    return differences
+
+
+def _tokens(episode: Episode) -> list[tuple[str, tuple[int, ...]]]:
+    return [(d.agent, d.action.token_ids) for turn in episode.turns for d in turn.decisions]
+
+
+def _rewards(episode: Episode) -> list[float | None]:
+    return [round(turn.score.reward, 9) if turn.score else None for turn in episode.turns]
+
+
+def _failure(episode: Episode) -> str:
+    return episode.failure.type if episode.failure else "no failure"

@@ -1,0 +1,123 @@
+"""`collab run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collab.cli.options import Isolation, Json, Settings, with_isolation
+
+if TYPE_CHECKING:
+    from collab.recipe import Recipe
+
+
+def command(
+    team: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEAM|RECIPE|FOLDER",
+            help="A team's name, a team or recipe file, or the folder of a run.",
+        ),
+    ],
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task",
+            "-t",
+            metavar="ADDRESS",
+            help="Problems: SUITE/ID, SUITE/0-19, FILE.jsonl/3. Repeatable.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", help="Alias, hub name, folder, or ENGINE:NAME (see: collab models)."
+        ),
+    ] = None,
+    settings: Settings = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", "-n", min=1, help="Episodes of each problem.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0)] = None,
+    judge: Isolation = None,
+    json: Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
+    ] = None,
+    require_pass: Annotated[
+        bool, typer.Option("--require-pass", help="Exit 1 unless every episode passes its tests.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show the plan and the recipe.")
+    ] = False,
+) -> None:
+    r"""Run a team on problems, and score what it makes.
+
+    [bold]Examples[/]
+      collab run coding --task humaneval/12
+      collab run coding --task humaneval/0-15 --samples 4 --seed 1 --json
+      collab run coding -t humaneval/12 --set team.turns=2 --set 'team.feedback=\[static, execution]'
+      collab run coding -t mine.jsonl/3 --set agents.main.sampling.temperature=0.2
+      collab run recipe.yaml --model echo --dry-run
+
+    Exit status: 0 done, 1 the run failed or every episode did, 2 bad usage, 130 interrupted. A
+    program that fails its tests is a result, not an error, unless --require-pass is given.
+    """
+    from collab.recipe import load_recipe
+    from collab.tasks import split_address
+
+    addresses = task or []
+    recipe = load_recipe(
+        team,
+        task=split_address(addresses[0])[0] if addresses else None,
+        settings=with_isolation(settings, judge),
+        model=model,
+        samples=samples,
+        seed=seed,
+    )
+    if dry_run:
+        _plan(recipe, addresses, json=json)
+    else:
+        raise typer.Exit(_run(recipe, addresses, out, json=json, require_pass=require_pass))
+
+
+def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
+    import asyncio
+
+    from collab.cli.page import open_page
+    from collab.cli.plan import as_json, make_plan, show_plan
+
+    plan = asyncio.run(make_plan(recipe, addresses))
+    if json:
+        from json import dumps
+
+        print(dumps(as_json(plan)))
+    else:
+        show_plan(open_page(), plan, recipe)
+
+
+def _run(
+    recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_pass: bool
+) -> int:
+    from collab.cli.plan import check
+    from collab.cli.playing import exit_status, play
+    from collab.cli.views import open_view
+    from collab.runtime.folder import new_run_id
+
+    check(recipe, addresses)
+    folder = out or Path("runs") / new_run_id(recipe.team.name)
+    played = play(recipe, addresses, out=folder, view=open_view(json=json))
+    status = exit_status(played, require_pass=require_pass)
+    if status == 130:
+        _say(f"interrupted: {len(played.episodes)} finished episodes are in {folder}")
+    elif played.failure and status != 0:
+        _say(f"error: every episode failed: {played.failure.type}: {played.failure.message}")
+    return status
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

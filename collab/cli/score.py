@@ -1,0 +1,181 @@
+"""`collab score`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from collab.cli.options import Isolation, Settings, with_isolation
+from collab.errors import CollabError, RecipeError, TaskError
+
+if TYPE_CHECKING:
+    from collab.cli.page import Page
+    from collab.recipe import Recipe
+    from collab.records import Failure, Problem, Score
+
+
+def command(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="One problem, SUITE/ID.")],
+    programs: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROGRAM.py]...", help="Whole programs.")
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="NAME=FILE", help="One agent's artefact. Repeatable."),
+    ] = None,
+    settings: Settings = None,
+    judge: Isolation = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a program, on a line of its own.")
+    ] = False,
+) -> None:
+    """Score programs that are already written, as a team's would be.
+
+    A whole program is scored as the joint program of the team coding: its function aux is the
+    auxiliary agent's, the rest the main agent's. Several programs are scored at the same time.
+
+    [bold]Examples[/]
+      collab score humaneval/12 solution.py
+      collab score humaneval/12 first.py second.py --json
+      collab score humaneval/12 --agent aux=helper.py --agent main=solution.py
+      collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
+
+    Exit status: 0 whatever the verdict, 1 when the judge itself failed, 2 bad usage.
+    """
+    from collab.cli.page import open_page
+    from collab.runtime.problems import find_problems
+
+    recipe = _recipe(address, with_isolation(settings, judge))
+    works = _read_works(programs or [], agent or [])
+    recipe, problems = find_problems(recipe, [address])
+    if len(problems) != 1:
+        raise TaskError(f"{address} names {len(problems)} problems; 'collab score' takes one")
+    results = asyncio.run(_score_all(recipe, problems[0], works))
+    if json:
+        for result in results:
+            print(result.as_json(problems[0].address))
+    else:
+        _show(open_page(), problems[0].address, results)
+    raise typer.Exit(1 if any(result.failure for result in results) else 0)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is scored together."""
+
+    file: str
+    artefacts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Result:
+    file: str
+    score: Score | None
+    failure: Failure | None
+    seconds: float
+
+    def as_json(self, address: str) -> str:
+        from json import dumps
+
+        score = self.score
+        data: dict[str, Any] = {"task": address, "file": self.file}
+        data["passed"] = score.passed if score else None
+        data["tests"] = score.tests.model_dump() if score and score.tests else None
+        data["reward"] = score.reward if score else None
+        data["maximum"] = score.maximum if score else None
+        parts = score.parts if score else ()
+        data["parts"] = [{**part.model_dump(), "points": part.points} for part in parts]
+        data["flags"] = list(score.flags) if score else []
+        data["failures"] = list(score.failures) if score else []
+        data["isolation"] = score.isolation if score else None
+        failure = self.failure
+        data["failure"] = {"type": failure.type, "message": failure.message} if failure else None
+        data["seconds"] = round(self.seconds, 6)
+        return dumps(data)
+
+
+def _recipe(address: str, settings: list[str]) -> Recipe:
+    from collab.recipe import load_recipe
+    from collab.tasks import split_address
+
+    for setting in settings:
+        if setting.partition(".")[0].strip() not in ("task", "judge"):
+            raise RecipeError(f"--set {setting}: scoring reads the keys of 'task' and 'judge' only")
+    return load_recipe("coding", task=split_address(address)[0], settings=settings)
+
+
+def _read_works(programs: list[str], agents: list[str]) -> list[Work]:
+    from collab.cli.split import split_program
+
+    if bool(programs) == bool(agents):
+        raise RecipeError(
+            "give programs, or the agents' artefacts: collab score ADDRESS PROGRAM.py"
+            "   or   --agent aux=A.py --agent main=B.py"
+        )
+    if programs:
+        return [Work(program, split_program(_read(program))) for program in programs]
+    artefacts: dict[str, str] = {}
+    for given in agents:
+        name, equals, file = given.partition("=")
+        if not equals or not name.isidentifier() or not file:
+            raise RecipeError(f"--agent takes NAME=FILE, got '{given}'")
+        if name in artefacts:
+            raise RecipeError(f"--agent {name} is given twice")
+        artefacts[name] = _read(file)
+    return [Work(" ".join(agents), artefacts)]
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecipeError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise RecipeError(f"{file}: cannot be read: not UTF-8 text") from None
+    except ValueError as error:  # a NUL in the name
+        raise RecipeError(f"{file!r}: cannot be read: {error}") from error
+
+
+async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:
+    from collab.agents import join_for
+    from collab.judge import Judge
+    from collab.rewards import Scorer
+
+    assert recipe.task is not None
+    async with Judge(recipe.judge) as judge:
+        scorer = Scorer(recipe.task.reward, judge, join_for("python"))
+        return await asyncio.gather(*(_score(scorer, problem, work) for work in works))
+
+
+async def _score(scorer: Any, problem: Problem, work: Work) -> Result:
+    from collab.records import failure_of
+
+    started = time.perf_counter()
+    score: Score | None = None
+    failure: Failure | None = None
+    try:
+        score = await scorer.score(problem, work.artefacts, list(work.artefacts))
+    except CollabError as error:
+        if error.exit_status == 2:
+            raise
+        failure = failure_of(error)
+    return Result(work.file, score, failure, time.perf_counter() - started)
+
+
+def _show(page: Page, address: str, results: list[Result]) -> None:
+    from collab.cli.episode import show_score
+
+    for result in results:
+        page.line((result.file, "bold"), f" on {address}")
+        if result.score:
+            show_score(page, result.score, parts=len(results) == 1)
+        if result.failure:
+            told = f"{result.failure.type}: {result.failure.message}"
+            page.line(("failed", "bold red"), f": {told}")
+            print(f"error: {result.file}: {told}", file=sys.stderr)

@@ -1,0 +1,143 @@
+"""`collab show`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from collab.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collab.cli.page import Block, Page
+    from collab.records import Decision, Episode, Turn
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    episode: Annotated[
+        str | None,
+        typer.Argument(metavar="EPISODE", help="Its id, its problem, or its place in the list."),
+    ] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", min=1, help="Only this turn, counted from 1.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only this agent.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="The records as JSON lines.")] = False,
+) -> None:
+    """Show the episodes of a run, or one of them turn by turn and agent by agent.
+
+    Runs that were interrupted or killed are shown as far as they came.
+
+    [bold]Examples[/]
+      collab show runs/20260101-120000-000-coding
+      collab show runs/20260101-120000-000-coding humaneval/12
+      collab show runs/20260101-120000-000-coding 'humaneval/12#0' --turn 2 --agent aux
+      collab show runs/20260101-120000-000-coding --json | jq .task
+    """
+    from collab.cli.page import open_page
+    from collab.cli.runs import open_run, select
+
+    record = open_run(run)
+    chosen = record.episodes if episode is None else select(record.episodes, episode)
+    chosen = [_narrowed(item, turn, agent) for item in chosen]
+    if json:
+        for item in chosen:
+            print(item.model_dump_json())
+    elif episode is None and turn is None and agent is None:
+        _list(open_page(), record.about, chosen)
+    else:
+        for item in chosen:
+            _show(open_page(), item)
+    for complaint in record.complaints:
+        print(f"warning: {complaint}", file=sys.stderr)
+
+
+def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
+    """The episode with only this turn and this agent in it."""
+    from collab.errors import UnknownName
+
+    turns = list(episode.turns)
+    if turn is not None:
+        if turn > len(turns):
+            raise RecipeError(f"{episode.id} has {len(turns)} turns, not {turn}")
+        turns = [turns[turn - 1]]
+    if agent is not None:
+        agents = {d.agent for t in turns for d in t.decisions}
+        if agent not in agents:
+            raise UnknownName(f"agent of {episode.id}", agent, agents)
+        turns = [_of_agent(item, agent) for item in turns]
+    return episode.model_copy(update={"turns": tuple(turns)})
+
+
+def _of_agent(turn: Turn, agent: str) -> Turn:
+    return turn.model_copy(
+        update={
+            "decisions": tuple(d for d in turn.decisions if d.agent == agent),
+            "artefacts": {name: a for name, a in turn.artefacts.items() if name == agent},
+            "feedback": {name: f for name, f in turn.feedback.items() if name == agent},
+        }
+    )
+
+
+def _list(page: Page, about: dict[str, Any], episodes: list[Episode]) -> None:
+    from collab.cli.page import Column
+
+    if about:
+        models = ", ".join(sorted(set(about.get("models", {}).values())))
+        page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
+    columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
+    columns += [Column(name, right=True) for name in ("reward", "of", "tests", "turns", "tokens")]
+    page.table(columns, [_row(number, episode) for number, episode in enumerate(episodes)])
+
+
+def _row(number: int, episode: Episode) -> list[Any]:
+    score, failure = episode.score, episode.failure
+    if failure:
+        told = (f"failed: {failure.type}", "red")
+    elif score is None or score.passed is None:
+        told = ("done", "")
+    else:
+        told = ("passed", "green") if score.passed else ("not passed", "red")
+    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
+    reward = [f"{score.reward:.2f}", f"{score.maximum:.2f}"] if score else ["-", "-"]
+    tests = f"{score.tests.passed}/{score.tests.total}" if score and score.tests else "-"
+    return [str(number), episode.id, told, *reward, tests, str(len(episode.turns)), str(tokens)]
+
+
+def _show(page: Page, episode: Episode) -> None:
+    from collab.cli import episode as view
+
+    page.heading(episode.id)
+    page.line((f"seed {episode.seed}, {episode.seconds:.1f} s, {episode.started}", "dim"))
+    before: float | None = None
+    for turn in episode.turns:
+        page.line()
+        page.line((f"turn {turn.index + 1}", "bold"))
+        for decision in turn.decisions:
+            _show_decision(page, decision)
+        view.show_work(page, turn)
+        if turn.score:
+            view.show_score(page, turn.score, before)
+        view.show_feedback(page, turn)
+        before = turn.score.reward if turn.score else None
+    if episode.failure:
+        view.show_failure(page, episode.failure)
+    page.line()
+
+
+def _show_decision(page: Page, decision: Decision) -> None:
+    from collab.cli.page import Block
+
+    action = decision.action
+    place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
+    blocks: list[Block] = [
+        Block(f"{place} observes: {message.role}", message.content, "text")
+        for message in decision.observation
+    ]
+    told = f"{place} responds: {action.usage.new_tokens} tokens, {action.seconds:.1f} s"
+    told += f", {action.finish_reason}, {action.model}"
+    for block in (*blocks, Block(told, action.text, "text")):
+        page.blocks([block])

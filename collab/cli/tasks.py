@@ -1,0 +1,69 @@
+"""`collab tasks`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def command(
+    suite: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="A suite's name, or a data file.")
+    ] = None,
+) -> None:
+    """List the task suites, or the problems of one.
+
+    A suite is one of the library's, one of your project's folder tasks/, or a file of yours.
+
+    [bold]Examples[/]
+      collab tasks
+      collab tasks humaneval
+      collab tasks mine.jsonl
+    """
+    if suite is None:
+        _suites()
+    else:
+        _problems(suite)
+
+
+def _suites() -> None:
+    from collab.cli.page import Column, open_page
+    from collab.recipe import documents, library
+
+    rows = []
+    for name, path in library.components("task"):
+        data = documents.read_mapping(path)
+        rows.append([(name, "bold"), _source(data.get("source")), str(data.get("description", ""))])
+    page = open_page()
+    page.table([Column("suite"), Column("source"), Column("", wrap=True)], rows)
+    page.line(("problems of one: collab tasks SUITE", "dim"))
+
+
+def _source(source: Any) -> str:
+    if not isinstance(source, dict):
+        return ""
+    return next((f"{kind} {source[kind]}" for kind in ("package", "path", "hub") if kind in source), "")
+
+
+def _problems(name: str) -> None:
+    from collab.cli.page import Column, open_page
+    from collab.recipe import load_task
+    from collab.tasks import open_suite
+
+    spec = load_task(name)
+    suite = open_suite(spec)
+    rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
+    page = open_page()
+    page.table([Column("address"), Column("", style="dim")], rows)
+    splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
+    page.line((f"{len(suite)} problems{f'; splits: {splits}' if splits else ''}", "dim"))
+
+
+def _first_line(public: dict[str, Any]) -> str:
+    """What tells a problem from others: its function's signature, or its first text."""
+    entry_point = public.get("entry_point")
+    texts = [value for value in public.values() if isinstance(value, str)]
+    lines = str(public.get("prompt") or next(iter(texts), "")).strip().splitlines()
+    signature = (line for line in lines if line.startswith(f"def {entry_point}"))
+    return next(signature, lines[0] if lines else "")

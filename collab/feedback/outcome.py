@@ -1,0 +1,44 @@
+"""What feedback may know of a turn: everything but the problem's hidden fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collab.agents.joins import Joint
+from collab.errors import FeedbackError
+from collab.records import Problem
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One turn's outcome. The problem loses its hidden fields here, whoever made the outcome."""
+
+    problem: Problem
+    agents: tuple[str, ...]
+    """The team in its order."""
+    artefacts: Mapping[str, str]
+    joint: Joint
+    solved: bool | None
+    """Whether all hidden tests hold; None for tasks without tests."""
+    turn: int
+    sample: int = 0
+
+    def __post_init__(self) -> None:
+        public = Problem(address=self.problem.address, public=self.problem.public)
+        object.__setattr__(self, "problem", public)
+
+    def entry_point(self, source: str) -> str:
+        """The function that a code problem asks for.
+
+        Raises:
+            FeedbackError: the problem asks for no function, so `source` cannot tell anything.
+        """
+        name = self.problem.public.get("entry_point")
+        if not isinstance(name, str):
+            raise FeedbackError(
+                f"feedback '{source}' reads programs, and {self.problem.address} asks for none"
+                " (it has no field 'entry_point'); sources that suit it: self, expert, or a"
+                " function of your own"
+            )
+        return name

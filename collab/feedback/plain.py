@@ -1,0 +1,82 @@
+"""Sources without machinery: one's own history, one bit, a function of the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collab.errors import FeedbackError
+from collab.feedback.outcome import Outcome
+from collab.plugins import check_options, find, in_thread
+from collab.recipe.feedback import PluginFeedback
+from collab.records import Feedback
+
+
+class OwnHistory:
+    """Says nothing: the agent's own history and the request to revise are all there is."""
+
+    name = "self"
+
+    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+        return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+class Solved:
+    """One bit."""
+
+    name = "solved"
+
+    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+        """Raises FeedbackError where nothing tests the outcome."""
+        if outcome.solved is None:
+            raise FeedbackError(
+                f"feedback 'solved': nothing tests {outcome.problem.address}, so whether it is"
+                " solved is not known"
+            )
+        text = "Result: solved." if outcome.solved else "Result: not solved yet."
+        return {agent: Feedback(source=self.name, text=text) for agent in outcome.agents}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+class Plugin:
+    """A function of the user's: from an `Outcome` and options to text or `Feedback` by agent.
+
+    Raises:
+        RecipeError: on construction: no such function, or an option that it does not take.
+    """
+
+    def __init__(self, spec: PluginFeedback) -> None:
+        self.name = spec.source
+        self._function = find("feedback", spec.source, {})
+        what = f"feedback '{spec.source}'"
+        self._options = check_options(what, self._function, spec.options)
+
+    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+        """Raises FeedbackError for anything but text or `Feedback` by agent."""
+        told = await in_thread(self._function, outcome, **self._options)
+        if not isinstance(told, dict):
+            raise FeedbackError(
+                f"feedback '{self.name}' gave a {type(told).__name__}; a source gives a dict from"
+                " agent to text or Feedback"
+            )
+        return {agent: self._item(outcome, agent, item) for agent, item in told.items()}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+    def _item(self, outcome: Outcome, agent: Any, item: Any) -> Feedback:
+        if agent not in outcome.agents:
+            raise FeedbackError(
+                f"feedback '{self.name}' tells {agent!r:.40}; the team: {', '.join(outcome.agents)}"
+            )
+        if isinstance(item, str):
+            return Feedback(source=self.name, text=item)
+        if isinstance(item, Feedback):
+            return item
+        raise FeedbackError(
+            f"feedback '{self.name}' tells {agent} a {type(item).__name__}, not text or Feedback"
+        )

@@ -1,0 +1,119 @@
+"""Feedback sources: opened from a recipe, asked together after a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from collab.errors import CollabError, FeedbackError, RecipeError, attribute
+from collab.feedback.outcome import Outcome
+from collab.recipe.feedback import (
+    ExecutionFeedback,
+    ExpertFeedback,
+    FeedbackSpec,
+    PluginFeedback,
+    SelfFeedback,
+    SolvedFeedback,
+    StaticFeedback,
+)
+from collab.recipe.model import ModelSpec
+from collab.records import Failure, Feedback, failure_of
+
+if TYPE_CHECKING:
+    from collab.judge import Judge
+    from collab.models import Model
+
+OpenModel = Callable[[ModelSpec], "Model"]
+
+
+class Source(Protocol):
+    """Tells every agent what it is to know for its next turn."""
+
+    name: str
+
+    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+        """By agent. An agent that is told nothing is left out."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+def open_sources(
+    specs: Sequence[FeedbackSpec], *, judge: Judge | None, open_model: OpenModel
+) -> list[Source]:
+    """The sources that a recipe lists, in its order.
+
+    Models belong to whoever gave `open_model`; sources do not close them.
+
+    Raises:
+        RecipeError, FeedbackUnavailable, ModelUnavailable: a source that cannot work.
+    """
+    return [_open(spec, judge, open_model) for spec in specs]
+
+
+def _open(spec: FeedbackSpec, judge: Judge | None, open_model: OpenModel) -> Source:
+    from collab.feedback.execution import Execution
+    from collab.feedback.expert import Expert
+    from collab.feedback.plain import OwnHistory, Plugin, Solved
+    from collab.feedback.static import Static
+
+    match spec:
+        case SelfFeedback():
+            return OwnHistory()
+        case StaticFeedback():
+            return Static(spec)
+        case ExecutionFeedback():
+            if judge is None:
+                raise RecipeError("feedback 'execution' runs programs, and no judge is open")
+            return Execution(spec, judge)
+        case SolvedFeedback():
+            return Solved()
+        case ExpertFeedback():
+            return Expert(spec, open_model(spec.model))
+        case PluginFeedback():
+            return Plugin(spec)
+    assert_never(spec)
+
+
+async def gather(
+    sources: Sequence[Source], specs: Sequence[FeedbackSpec], outcome: Outcome
+) -> tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]:
+    """What all sources tell, by agent and in the sources' order; and the failures survived.
+
+    Raises:
+        CollabError: the first failure of a source that is required, of its own type.
+    """
+    told = await asyncio.gather(
+        *(_ask(source, spec, outcome) for source, spec in zip(sources, specs, strict=True))
+    )
+    feedback: dict[str, tuple[Feedback, ...]] = dict.fromkeys(outcome.agents, ())
+    failures = []
+    for spec, answer in zip(specs, told, strict=True):
+        if isinstance(answer, CollabError):
+            if spec.required:
+                raise answer
+            failures.append(failure_of(answer))
+            continue
+        for agent, item in answer.items():
+            feedback[agent] += (item,)
+    return feedback, tuple(failures)
+
+
+async def _ask(
+    source: Source, spec: FeedbackSpec, outcome: Outcome
+) -> dict[str, Feedback] | CollabError:
+    timeout = asyncio.timeout(spec.seconds)
+    try:
+        async with timeout:
+            return await source.tell(outcome)
+    except CollabError as error:
+        return error
+    except Exception as error:
+        if timeout.expired():
+            return FeedbackError(
+                f"feedback '{source.name}' did not come within {spec.seconds:g} s (its 'seconds')"
+            )
+        attributed = attribute(error, FeedbackError)
+        attributed.args = (f"feedback '{source.name}': {attributed}",)
+        return attributed

@@ -1,0 +1,211 @@
+"""Linters and type checkers: programs in, located remarks out, many programs in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from collab.errors import FeedbackError, FeedbackUnavailable
+from collab.records import Finding
+
+Severity = Literal["error", "warning", "info"]
+
+TOOL_SECONDS = 60.0
+"""Limit of one process, whatever the number of programs."""
+MAX_BATCH = 64
+NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
+"""Remarks on matters of taste: line length, asserts, `random`, plain numbers in comparisons."""
+
+_CONCISE = re.compile(
+    r"^(?P<file>[^:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>\w+)\[(?P<code>[\w-]+)\] "
+    r"(?P<message>.*)$"
+)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """An analyser's command line, and how its output is read."""
+
+    name: str
+    command: tuple[str, ...]
+
+    def read(self, output: str) -> Iterator[tuple[str, Finding]]:
+        """The remarks, each with the file it is on."""
+        if self.name == "ruff":
+            yield from (_ruff(item) for item in json.loads(output or "[]"))
+        elif self.name == "mypy":
+            remarks = map(json.loads, output.splitlines())
+            yield from (_mypy(item) for item in remarks if item["severity"] != "note")
+        else:
+            matches = map(_CONCISE.match, output.splitlines())
+            yield from (_ty(match) for match in matches if match)
+
+
+def find_tool(name: str) -> Tool:
+    """An analyser that is installed here.
+
+    Raises:
+        FeedbackUnavailable: it is not; with the remedy.
+    """
+    if name == "ruff":
+        select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
+        pinned = f"check --isolated --no-cache --ignore-noqa {select}"
+        return Tool(name, (_binary("ruff"), *pinned.split()))
+    if name == "mypy":
+        if importlib.util.find_spec("mypy") is None:
+            raise _missing("mypy")
+        pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
+        lenient = "--ignore-missing-imports --no-error-summary --config-file="
+        return Tool(name, (sys.executable, "-m", "mypy", *pinned.split(), *lenient.split()))
+    return Tool(name, (_binary("ty"), "check", "--output-format", "concise", "--exit-zero"))
+
+
+def _binary(name: str) -> str:
+    beside = Path(sys.prefix) / "bin" / name
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise _missing(name)
+    return found
+
+
+def _missing(name: str) -> FeedbackUnavailable:
+    return FeedbackUnavailable(
+        f"feedback 'static' lists the tool '{name}', which is not installed; install it"
+        f" (pip install {name}) or take it out of 'tools'"
+    )
+
+
+class Batcher:
+    """Runs one process of a tool at a time, on all the programs that wait for it."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self._waiting: list[tuple[str, asyncio.Future[list[Finding]]]] = []
+        self._work: asyncio.Task[None] | None = None
+
+    async def check(self, program: str) -> list[Finding]:
+        """The tool's remarks on a program, in the program's own lines.
+
+        Raises:
+            FeedbackError: the tool failed or took longer than `TOOL_SECONDS`.
+        """
+        answer: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((program, answer))
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._work_off())
+        return await answer
+
+    async def aclose(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def _work_off(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+            try:
+                remarks = await self._run([program for program, _ in batch])
+            except FeedbackError as error:
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(FeedbackError(str(error)))
+                continue
+            for (_, answer), found in zip(batch, remarks, strict=True):
+                if not answer.done():
+                    answer.set_result(found)
+
+    async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
+        with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
+            names = [f"program_{number}.py" for number in range(len(programs))]
+            for name, program in zip(names, programs, strict=True):
+                data = program.encode(errors="replace")
+                Path(folder, name).write_bytes(data)
+            output = await self._output([*self.tool.command, *names], folder)
+        found: dict[str, list[Finding]] = {name: [] for name in names}
+        try:
+            for file, finding in self.tool.read(output):
+                found[Path(file).name].append(finding)
+        except (ValueError, KeyError, TypeError) as error:
+            raise FeedbackError(
+                f"the output of {self.tool.name} cannot be read ({type(error).__name__}: {error});"
+                " another version may help"
+            ) from error
+        return [found[name] for name in names]
+
+    async def _output(self, command: Sequence[str], folder: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(TOOL_SECONDS):
+                output, trouble = await process.communicate()
+        except TimeoutError:
+            raise FeedbackError(f"{self.tool.name} took longer than {TOOL_SECONDS:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode not in (0, 1):
+            words = trouble.decode(errors="replace").strip()[-300:]
+            raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")
+        return output.decode(errors="replace")
+
+
+def _ruff(item: dict[str, Any]) -> tuple[str, Finding]:
+    code = item["code"] or "invalid-syntax"
+    fix = item.get("fix") or {}
+    finding = Finding(
+        source="ruff",
+        code=code,
+        severity=_ruff_severity(code),
+        message=item["message"],
+        line=item["location"]["row"],
+        column=item["location"]["column"],
+        fix=fix.get("message"),
+        url=item.get("url"),
+    )
+    return item["filename"], finding
+
+
+def _ruff_severity(code: str) -> Severity:
+    if code.startswith(("E9", "F82", "F7", "PLE", "invalid-syntax")):
+        return "error"
+    return "info" if code.startswith(("C9", "PLR", "PLC")) else "warning"
+
+
+def _mypy(item: dict[str, Any]) -> tuple[str, Finding]:
+    finding = Finding(
+        source="mypy",
+        code=item["code"] or "mypy",
+        severity="error",
+        message=item["message"],
+        line=max(item["line"], 1),
+        column=item["column"] + 1,
+        fix=item["hint"],
+    )
+    return item["file"], finding
+
+
+def _ty(match: re.Match[str]) -> tuple[str, Finding]:
+    finding = Finding(
+        source="ty",
+        code=match["code"],
+        severity="error" if match["severity"] == "error" else "warning",
+        message=match["message"],
+        line=int(match["line"]),
+        column=int(match["column"]),
+    )
+    return match["file"], finding

@@ -1,0 +1,92 @@
+"""Attacking the judge's layers on this machine, each alone, to tell which of them hold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from collab.errors import JudgeError
+from collab.judge.client import interpreter
+from collab.judge.court.layers import LAYERS, Layer
+from collab.judge.court.probes import CANARY
+from collab.judge.judge import Judge
+from collab.judge.verdict import Trial
+from collab.recipe.judge import JudgeSpec
+from collab.records import Record
+
+PROBE_SECONDS = 20.0
+_MAIN = "from court.probes import main; main(sys.argv[2], sys.argv[3] == 'on')"
+_TRIAL = Trial(
+    program="def f(n):\n    return n + 1",
+    entry_point="f",
+    test="def check(candidate):\n    assert candidate(1) == 2",
+)
+
+
+class LayerReport(Record):
+    """Whether one layer held."""
+
+    name: str
+    holds: bool
+    detail: str
+    remedy: str
+    """What to do where it does not hold; empty where it does."""
+
+
+async def examine() -> list[LayerReport]:
+    """Attack every layer with only that layer on, then run one program behind all of them."""
+    layers = await asyncio.gather(*(asyncio.to_thread(_report, layer) for layer in LAYERS))
+    return [*layers, await _together()]
+
+
+def probe(layer: str, *, on: bool) -> dict[str, Any]:
+    """What the probes of `layer` came to: `broke` and `held` by name, or `refused`.
+
+    Raises JudgeError when the probes themselves fail.
+    """
+    environment = {} if layer == "environment" and on else {**os.environ, CANARY: "secret"}
+    done = subprocess.run(
+        interpreter(_MAIN, layer, "on" if on else "off"),
+        env=environment,
+        capture_output=True,
+        timeout=PROBE_SECONDS,
+        check=False,
+    )
+    if not done.stdout:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise JudgeError(f"the probes of {layer} ended with {done.returncode}: {' '.join(last)}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def _report(layer: Layer) -> LayerReport:
+    if sys.platform != "linux":
+        detail = f"not to be had on {sys.platform}"
+        return LayerReport(name=layer.name, holds=False, detail=detail, remedy="use Linux")
+    result = probe(layer.name, on=True)
+    if refused := result.get("refused"):
+        detail = f"not to be had: {refused['reason']}"
+        return LayerReport(name=layer.name, holds=False, detail=detail, remedy=refused["remedy"])
+    if result["broke"]:
+        detail = f"could {', '.join(result['broke'])}"
+        return LayerReport(name=layer.name, holds=False, detail=detail, remedy=layer.remedy)
+    detail = f"could not {', '.join(result['held'])}"
+    return LayerReport(name=layer.name, holds=True, detail=detail, remedy="")
+
+
+async def _together() -> LayerReport:
+    name = "all together"
+    try:
+        async with Judge(JudgeSpec(workers=1)) as judge:
+            verdict = await judge.check(_TRIAL)
+    except JudgeError as error:
+        return LayerReport(name=name, holds=False, detail=str(error), remedy="see the layer named")
+    if not verdict.passed:
+        detail = f"a right program did not pass: {verdict.error} {' '.join(verdict.flags)}".strip()
+        return LayerReport(name=name, holds=False, detail=detail, remedy="report this system")
+    detail = f"a right program passed in {1000 * verdict.seconds:.0f} ms"
+    return LayerReport(name=name, holds=True, detail=detail, remedy="")

@@ -1,0 +1,98 @@
+"""Fetches models from the Hugging Face hub, or a mirror named by HF_ENDPOINT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import CollabError, ModelUnavailable
+
+if TYPE_CHECKING:
+    from collab.models.store import StoreProgress
+
+WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
+UNWANTED = ["*/*", "consolidated*"]
+"""Folders hold other formats of the same weights, as do Mistral's `consolidated` files."""
+
+LOOKUP_SECONDS = 5.0
+"""Limit of one attempt to reach the hub; the hub's client may make a second one."""
+
+
+def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
+    """The folder of a hub model in the hub's own cache, brought up to date when it can be.
+
+    Where the hub cannot be reached, a model that is cached whole will do. Raises
+    ModelUnavailable when there is no such model or revision, when it is closed to us, or when it
+    cannot be had whole.
+    """
+    from huggingface_hub import snapshot_download
+
+    trouble = _look_up(name, revision)
+    try:
+        folder = snapshot_download(
+            name,
+            revision=revision,
+            allow_patterns=WANTED,
+            ignore_patterns=UNWANTED,
+            local_files_only=trouble is not None,
+            tqdm_class=_bar(progress),
+        )
+    except CollabError:
+        raise
+    except Exception as error:
+        raise ModelUnavailable(_explain(name, revision, trouble or error)) from error
+    if not any(Path(folder).glob("*.safetensors")):
+        raise ModelUnavailable(f"hub model {name!r} has no weights in safetensors format")
+    return Path(folder)
+
+
+def _look_up(name: str, revision: str | None) -> Exception | None:
+    """Why the hub cannot be reached, or None; raises ModelUnavailable for what it does not have."""
+    from huggingface_hub import HfApi, errors
+
+    try:
+        HfApi().model_info(name, revision=revision, timeout=LOOKUP_SECONDS)
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise ModelUnavailable(_explain(name, revision, error)) from error
+    except Exception as error:
+        return error
+    return None
+
+
+def _explain(name: str, revision: str | None, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return f"hub model {name!r} is gated: accept its terms on the hub, then set HF_TOKEN"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"the hub has no model {name!r} (a private one needs HF_TOKEN)"
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"hub model {name!r} has no revision {revision!r}"
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return (
+        f"hub model {name!r} is not cached whole, and the hub cannot be used: {reason[0]}; check "
+        "the network, set HF_ENDPOINT to a mirror, or take a local folder or an alias "
+        "(`collab models`)"
+    )
+
+
+def _bar(progress: StoreProgress) -> Any:
+    """A class in the manner of tqdm that shows nothing and passes the bytes on."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    done = 0
+
+    class Bar(tqdm):  # type: ignore[misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self.counts_bytes = options.get("unit") == "B"
+            super().__init__(*args, **{**options, "disable": True})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal done
+            self.n += n or 0
+            if self.counts_bytes:
+                done = max(done, int(self.n))
+                progress("download", done, int(self.total or 0))
+            return None
+
+    return Bar

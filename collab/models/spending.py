@@ -1,0 +1,44 @@
+"""Keeps a hosted model within what it may spend."""
+
+from __future__ import annotations
+
+from collab.errors import BudgetExceeded
+
+MILLION = 1_000_000
+CACHE_READ = 0.1
+CACHE_WRITE = 1.25
+"""Prices of cached prompt tokens, relative to others (Anthropic's for five minutes)."""
+
+
+class Spending:
+    """US dollars spent, and set aside for requests that are under way."""
+
+    def __init__(self, input_price: float, output_price: float, limit: float | None) -> None:
+        """Prices are for a million tokens."""
+        self._input_price = input_price
+        self._output_price = output_price
+        self._limit = limit
+        self._spent = 0.0
+        self._reserved = 0.0
+
+    def cost(self, prompt: int, new: int, *, read: int = 0, written: int = 0) -> float:
+        """The price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
+        whole_price = prompt + CACHE_READ * read + CACHE_WRITE * written
+        return (whole_price * self._input_price + new * self._output_price) / MILLION
+
+    def reserve(self, model: str, prompt: int, new: int) -> float:
+        """Set the most that a request can cost aside; raises BudgetExceeded if it is too much."""
+        amount = self.cost(prompt, new)
+        if self._limit is not None and self._spent + self._reserved + amount > self._limit:
+            raise BudgetExceeded(
+                f"{model} may spend ${self._limit:g}: ${self._spent:.4f} is spent, "
+                f"${self._reserved:.4f} is promised, and this request may cost ${amount:.4f}; "
+                "raise cost_limit, or lower sampling.max_new_tokens"
+            )
+        self._reserved += amount
+        return amount
+
+    def settle(self, reserved: float, cost: float) -> None:
+        """Replace what was set aside by what it was in the end."""
+        self._reserved -= reserved
+        self._spent += cost

@@ -1,0 +1,153 @@
+"""What a reward part sees: the problem, the artefacts, and the verdict on the joint program."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from collab.agents.joins import Join, Joint, preamble
+from collab.errors import AgentError, RewardError, attribute
+from collab.records import Problem
+
+if TYPE_CHECKING:
+    from collab.judge import Judge, Verdict
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part's function found."""
+
+    value: float
+    """From 0 to 1."""
+    reason: str = ""
+    applies: bool = True
+    """False where the part has no meaning here; it then leaves the maximum too."""
+
+
+class RewardContext:
+    """One joint action under a problem's hidden eyes.
+
+    Raises:
+        AgentError: on construction, when the join fails.
+    """
+
+    def __init__(
+        self, problem: Problem, artefacts: Mapping[str, str], judge: Judge | None, join: Join
+    ) -> None:
+        self.problem = problem
+        self.artefacts = dict(artefacts)
+        """By agent, in the team's order."""
+        self.joint = self._join(join, self.artefacts)
+        self._judge, self._join_with = judge, join
+        self._loop = asyncio.get_running_loop()
+        self._verdicts: dict[str, asyncio.Task[Verdict]] = {}
+        self._known: dict[Hashable, object] = {}
+        self._judging = _Stopwatch()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(self.artefacts)
+
+    def field(self, name: str) -> str:
+        """A field of the problem, public or hidden, as text.
+
+        Raises:
+            RewardError: the problem has no such field.
+        """
+        fields = {**self.problem.public, **self.problem.hidden}
+        if name not in fields:
+            raise RewardError(
+                f"{self.problem.address} has no field '{name}', which the reward needs"
+                f" (fields: {', '.join(fields)})"
+            )
+        return str(fields[name])
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value that `make` gave for `key`; parts of one reward share what they work out."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]  # type: ignore[return-value]
+
+    async def verdict(self, artefacts: Mapping[str, str] | None = None) -> Verdict:
+        """The judge's verdict on the joint program, run at most once.
+
+        With `artefacts` the verdict is on the program that these would make instead.
+
+        Raises:
+            RewardError: there is no judge, or the problem has no tests.
+            JudgeError: the judge itself failed.
+        """
+        joint = self.joint if artefacts is None else self._join(self._join_with, artefacts)
+        if asyncio.get_running_loop() is self._loop:
+            return await self._judged(joint.text)
+        elsewhere = asyncio.run_coroutine_threadsafe(self._judged(joint.text), self._loop)
+        return await asyncio.wrap_future(elsewhere)
+
+    @property
+    def known_verdict(self) -> Verdict | None:
+        """The verdict on the joint program, where a part has asked for it."""
+        task = self._verdicts.get(self.joint.text)
+        return task.result() if task is not None and task.done() else None
+
+    @property
+    def judge_seconds(self) -> float:
+        """Wall time spent waiting for the judge, which keeps limits of its own."""
+        return self._judging.seconds
+
+    def close(self) -> None:
+        """Stop the runs that nobody waits for any more."""
+        for task in self._verdicts.values():
+            task.cancel()
+
+    def _join(self, join: Join, artefacts: Mapping[str, str]) -> Joint:
+        try:
+            return join(artefacts, self.problem)
+        except Exception as error:
+            raise attribute(error, AgentError) from error
+
+    async def _judged(self, program: str) -> Verdict:
+        if program not in self._verdicts:
+            self._verdicts[program] = asyncio.create_task(self._check(program))
+        return await self._verdicts[program]
+
+    async def _check(self, program: str) -> Verdict:
+        from collab.judge import Trial
+
+        if self._judge is None:
+            raise RewardError("the reward runs tests, and no judge is open to run them")
+        entry_point = self.field("entry_point")
+        trial = Trial(
+            program=program,
+            entry_point=entry_point,
+            test=self.field("test"),
+            prelude=preamble(str(self.problem.public.get("prompt", "")), entry_point),
+        )
+        with self._judging:
+            return await self._judge.check(trial)
+
+
+class _Stopwatch:
+    """Wall time during which at least one of several things was under way."""
+
+    def __init__(self) -> None:
+        self._active, self._since, self._total = 0, 0.0, 0.0
+
+    def __enter__(self) -> None:
+        if not self._active:
+            self._since = time.perf_counter()
+        self._active += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._active -= 1
+        if not self._active:
+            self._total += time.perf_counter() - self._since
+
+    @property
+    def seconds(self) -> float:
+        running = time.perf_counter() - self._since if self._active else 0.0
+        return self._total + running

@@ -1,0 +1,96 @@
+"""Reward parts for cooperation: whether one agent's function really uses another's.
+
+A use counts twice over: on the syntax tree (collab.analysis.usage), and by its consequence. The
+tests run again with the helper replaced; when no test that held is lost, the helper contributed
+nothing, however its call looks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from collab.analysis import HelperUse, helper_use
+from collab.rewards.code import function_name
+from collab.rewards.context import RewardContext
+
+if TYPE_CHECKING:
+    from collab.judge import Verdict
+
+_REPLACEMENTS = (
+    "def {name}(*args, **kwargs):\n    return None\n",
+    "def {name}(*args, **kwargs):\n    return object()\n",
+)
+"""A value that means nothing, and one that no operation knows; a fallback may swallow either."""
+
+
+async def calls(
+    context: RewardContext,
+    agent: str = "main",
+    helper: str = "aux",
+    function: str = "entry_point",
+    helper_function: str = "",
+) -> tuple[float, str]:
+    """The agent's function calls the helper's, and some test that holds depends on it.
+
+    Args:
+        function: the caller; `entry_point` stands for the problem's, "" for the agent's name.
+        helper_function: the function called; "" stands for the helper agent's name.
+    """
+    name = function_name(context, helper, helper_function)
+    use = _use(context, agent, function, name)
+    if not use.used:
+        return 0.0, use.reason
+    verdict = await context.verdict()
+    if not verdict.tests.passed:
+        return 0.0, f"{use.reason}, but no test holds"
+    for replacement in _REPLACEMENTS:
+        replaced = f"{context.artefacts[helper]}\n\n\n{replacement.format(name=name)}"
+        without = await context.verdict({**context.artefacts, helper: replaced})
+        lost = _lost(verdict, without)
+        if lost:
+            return 1.0, f"{use.reason}; without it {lost} of {verdict.tests.passed} tests are lost"
+    return 0.0, f"'{name}' is called, but replacing it loses no test: it contributed nothing"
+
+
+def not_wrapper(
+    context: RewardContext,
+    agent: str = "main",
+    helper: str = "aux",
+    function: str = "entry_point",
+    helper_function: str = "",
+) -> tuple[float, str]:
+    """The agent's function is more than `return helper(...)`. Options as for `calls`."""
+    name = function_name(context, helper, helper_function)
+    use = _use(context, agent, function, name)
+    if not use.used:
+        return 0.0, use.reason
+    if use.wrapper:
+        return 0.0, f"all it returns is the value of '{name}', unchanged"
+    return 1.0, f"it does more than forward the value of '{name}'"
+
+
+def ignores(
+    context: RewardContext,
+    agent: str = "main",
+    helper: str = "aux",
+    function: str = "entry_point",
+    helper_function: str = "",
+) -> tuple[float, str]:
+    """The agent's function calls the helper's and drops its value. Options as for `calls`."""
+    use = _use(context, agent, function, function_name(context, helper, helper_function))
+    return float(use.called and not use.used), use.reason
+
+
+def _use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:
+    caller = function_name(context, agent, function)
+    return context.once(
+        (helper_use, agent, caller, helper),
+        lambda: helper_use(context.artefacts[agent], caller, helper),
+    )
+
+
+def _lost(verdict: Verdict, without: Verdict) -> int:
+    """How many of the tests that held no longer do."""
+    held = [check.held for check in without.checks]
+    held += [False] * (len(verdict.checks) - len(held))
+    return sum(check.held and not still for check, still in zip(verdict.checks, held, strict=False))

@@ -1,0 +1,127 @@
+"""From a joint action to its joint reward: parts in order, gates, requirements, the maximum."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from collab.agents.joins import Join
+from collab.recipe.reward import RewardSpec
+from collab.records import PartScore, Problem, Score
+from collab.rewards.context import Part, RewardContext
+from collab.rewards.parts import Budget, PartFunction, open_part
+
+if TYPE_CHECKING:
+    from collab.judge import Check, Judge, Verdict
+
+_MAX_FAILURES = 5
+
+
+class Scorer:
+    """A reward, ready to score joint actions; several may be under way at the same time.
+
+    Raises:
+        RecipeError: on construction: a part that is not known, an option that it does not take.
+    """
+
+    def __init__(self, spec: RewardSpec, judge: Judge | None, join: Join) -> None:
+        self.spec, self._judge, self._join = spec, judge, join
+        self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
+
+    async def score(
+        self, problem: Problem, artefacts: Mapping[str, str], agents: Sequence[str]
+    ) -> Score:
+        """The joint reward of `artefacts`, by agent; `agents` is the team in its order.
+
+        Raises:
+            RewardError: a part that raises, takes too long, or gives no number from 0 to 1.
+            JudgeError: the judge itself failed. AgentError: the join failed.
+        """
+        started = time.perf_counter()
+        ordered = {agent: artefacts.get(agent, "") for agent in agents}
+        context = RewardContext(problem, ordered, self._judge, self._join)
+        scoring = _Scoring(self.spec, self._parts, context)
+        try:
+            parts = [await scoring.part(name) for name in self.spec.parts]
+            verdict = context.known_verdict
+        finally:
+            context.close()
+        return Score(
+            reward=math.fsum(part.points for part in parts),
+            maximum=math.fsum(part.weight for part in parts if part.applies and part.weight > 0),
+            passed=verdict.passed if verdict else self._failed_early(problem, scoring),
+            tests=verdict.tests if verdict else None,
+            parts=tuple(parts),
+            flags=verdict.flags if verdict else (),
+            failures=_failures(verdict) if verdict else (),
+            isolation=verdict.isolation if verdict else None,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _failed_early(self, problem: Problem, scoring: _Scoring) -> bool | None:
+        """A program that a gate kept from its tests did not pass them."""
+        kept = scoring.closed is not None and self._judge is not None and "test" in problem.hidden
+        return False if kept else None
+
+
+class _Scoring:
+    """The parts of one score, under way."""
+
+    def __init__(
+        self, spec: RewardSpec, functions: Mapping[str, PartFunction], context: RewardContext
+    ) -> None:
+        self._spec, self._functions, self._context = spec, functions, context
+        self._done: dict[str, PartScore] = {}
+        self._budget = Budget(spec.seconds, context)
+        self.closed: str | None = None
+        """The gate at which scoring stopped."""
+
+    async def part(self, name: str) -> PartScore:
+        spec = self._spec.parts[name]
+        found = self._without_scoring(name)
+        if found is None:
+            found = await self._functions[name].evaluate(self._context, self._budget)
+        score = PartScore(
+            name=name,
+            level=spec.level or name,
+            value=found.value,
+            weight=spec.weight,
+            reason=found.reason,
+            applies=found.applies,
+        )
+        self._done[name] = score
+        if spec.gate and score.applies and not score.value and self.closed is None:
+            self.closed = name
+        return score
+
+    def _without_scoring(self, name: str) -> Part | None:
+        """The part's value where something settles it before its function is called."""
+        spec = self._spec.parts[name]
+        for agent in self._functions[name].agents:
+            if agent not in self._context.artefacts:
+                return Part(0.0, f"the team has no agent '{agent}'", applies=False)
+        required = self._done[spec.requires] if spec.requires else None
+        if required is not None and not required.applies:
+            return Part(0.0, f"requires '{required.name}', which does not apply", applies=False)
+        if self.closed is not None:
+            return Part(0.0, f"not scored: '{self.closed}' is 0 and is a gate")
+        if required is not None and not required.value > 0:
+            return Part(0.0, f"not scored: requires '{required.name}', which is 0")
+        return None
+
+
+def _failures(verdict: Verdict) -> tuple[str, ...]:
+    """For people: the first tests that did not hold, or why the program did not run."""
+    told = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
+    return tuple([verdict.error, *told] if verdict.error else told)
+
+
+def _describe(check: Check) -> str:
+    place = f"line {check.line}: {check.source}"
+    if check.error is not None:
+        return f"{place}: {check.error}"
+    if check.expected is None and check.got is None:
+        return f"{place}: does not hold"
+    return f"{place}: expected {check.expected}, got {check.got}"

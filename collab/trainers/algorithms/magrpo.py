@@ -1,0 +1,21 @@
+"""MAGRPO: group-relative advantages of the joint return."""
+
+from __future__ import annotations
+
+from math import fsum
+
+from collab.trainers.algorithms.group import Group, Weights, compare
+
+
+def magrpo(group: Group) -> Weights:
+    """A_t^(g) = R_t^(g) - mean over g' of R_t^(g'), the same for every agent.
+
+    Liu et al., arXiv 2508.04652, Eq. 1: no division by the standard deviation, R_t the return
+    from turn t on. With one agent it is GRPO without its normalisation (Dr. GRPO, 2503.20783).
+    """
+
+    def advantages(returns: list[float]) -> list[float]:
+        baseline = fsum(returns) / len(returns)
+        return [value - baseline for value in returns]
+
+    return compare(group, advantages)

@@ -1,0 +1,21 @@
+"""The runtime in a script: run a team, look at what it did.
+
+    python examples/embed.py humaneval/12
+"""
+
+import sys
+
+import collab
+
+
+def main(address: str, model: str = "smollm2-135m") -> None:
+    team = collab.load("coding", model=model, samples=2, seed=1)
+    rollout = team.run(address)
+    for episode in rollout.episodes:
+        print(f"{episode.id}: reward {episode.reward} of {episode.score.maximum}")
+        for agent, code in episode.turns[-1].artefacts.items():
+            print(f"--- {agent}\n{code}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

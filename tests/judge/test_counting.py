@@ -1,0 +1,268 @@
+"""What counts as a test, seen through the judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from collab.errors import JudgeError
+from collab.judge import Judge, Trial, Verdict
+from collab.recipe.judge import JudgeSpec
+
+RIGHT = "def f(n):\n    return n + 1\n"
+WRONG = "def f(n):\n    return n\n"
+RAISING = "def f(n):\n    if n == 2:\n        raise ValueError('two')\n    return n + 1\n"
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    judge = Judge(JudgeSpec(seconds=2, workers=1))
+    yield judge
+    judge.close()
+
+
+def run(judge: Judge, program: str, test: str, prelude: str = "") -> Verdict:
+    lines = "".join(f"    {line}\n" for line in test.strip("\n").splitlines())
+    trial = Trial(
+        program=program,
+        entry_point="f",
+        test=f"def check(candidate):\n{lines}",
+        prelude=prelude,
+    )
+    return asyncio.run(judge.check(trial))
+
+
+def counts(verdict: Verdict) -> tuple[int, int]:
+    return verdict.tests.passed, verdict.tests.total
+
+
+def test_each_assert_counts_and_the_next_one_runs(judge: Judge) -> None:
+    verdict = run(judge, RAISING, "assert f(1) == 2\nassert f(2) == 3\nassert f(3) == 4")
+    assert counts(verdict) == (2, 3)
+    assert not verdict.passed
+    assert verdict.loaded
+    assert verdict.error is None
+    assert verdict.checks[1].error == "ValueError: two"
+    assert verdict.checks[1].line == 3
+    assert verdict.checks[1].source == "assert f(2) == 3"
+
+
+def test_loops_and_long_asserts_count_each_evaluation(judge: Judge) -> None:
+    test = (
+        "for n in range(5):\n    assert (\n        candidate(n)\n        == n + 1\n    ), 'wrong'"
+    )
+    assert counts(run(judge, RIGHT, test)) == (5, 5)
+    assert counts(run(judge, WRONG, test)) == (0, 5)
+
+
+def test_equality_shows_both_sides(judge: Judge) -> None:
+    verdict = run(judge, WRONG, "assert candidate(1) == 2\nassert 3 == f(2), 'no'")
+    assert [(c.expected, c.got) for c in verdict.checks] == [("2", "1"), ("3", "2")]
+    assert verdict.checks[1].error == "no"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert candidate(1)",
+        "assert not candidate(-1)",
+        "assert candidate(1) in (1, 2)",
+        "assert abs(candidate(1) - 2) < 1e-9",
+        "assert candidate(n=1) == 2",
+        "assert candidate(1) == 2 == candidate(1)",
+        "assert (lambda x: x == 2)(candidate(1))",
+        "assert all(candidate(n) == n + 1 for n in range(9))",
+    ],
+)
+def test_any_expression_may_be_asserted(judge: Judge, test: str) -> None:
+    verdict = run(judge, RIGHT, test)
+    assert verdict.passed, verdict
+    assert counts(verdict) == (1, 1)
+
+
+def test_asserting_false_fails(judge: Judge) -> None:
+    verdict = run(judge, RIGHT, "assert True\nassert False, 'never'\nassert candidate(0) == 1")
+    assert counts(verdict) == (2, 3)
+    assert verdict.checks[1].error == "never"
+
+
+def test_what_escapes_is_one_failed_test_and_the_rest_is_not_reached(judge: Judge) -> None:
+    verdict = run(judge, RAISING, "assert f(1) == 2\nx = f(2)\nassert x == 3\nassert f(3) == 4")
+    assert counts(verdict) == (1, 4)
+    assert verdict.error == "ValueError: two"
+    assert verdict.checks[-1].error == "not reached"
+
+
+def test_an_assert_that_nothing_reached_has_failed(judge: Judge) -> None:
+    program = "def f(n):\n    return []\n"
+    verdict = run(judge, program, "for x in f(1):\n    assert x == 1\nassert f(2) == []")
+    assert counts(verdict) == (1, 2)
+    assert not verdict.passed
+
+
+def test_an_assert_below_a_condition_need_not_be_reached(judge: Judge) -> None:
+    test = "if f(1) == 3:\n    assert False\nelse:\n    assert f(1) == 2"
+    assert counts(run(judge, RIGHT, test)) == (1, 1)
+
+
+def test_no_assert_at_all_does_not_pass(judge: Judge) -> None:
+    verdict = run(judge, RIGHT, "candidate(1)")
+    assert not verdict.passed
+    assert counts(verdict) == (0, 0)
+
+
+EXPECTS = """
+try:
+    candidate(2)
+    assert False, "should have raised"
+except ValueError:
+    pass
+assert candidate(1) == 2
+"""
+
+
+def test_a_test_may_expect_an_exception(judge: Judge) -> None:
+    assert counts(run(judge, RAISING, EXPECTS)) == (1, 1)
+    verdict = run(judge, RIGHT, EXPECTS)
+    assert counts(verdict) == (1, 2)
+    assert not verdict.passed
+
+
+def test_below_try_python_s_own_meaning_is_kept(judge: Judge) -> None:
+    either = "try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert f(1) == 2"
+    assert counts(run(judge, RIGHT, either)) == (1, 1)
+    raised = "try:\n    assert f(2) == 3\nexcept KeyError:\n    pass\nassert f(1) == 2"
+    verdict = run(judge, RAISING, raised)
+    assert counts(verdict) == (0, 2)
+    assert verdict.error == "ValueError: two"
+
+
+def test_own_exceptions_of_a_program_arrive_as_exceptions(judge: Judge) -> None:
+    program = "class Own(Exception): pass\ndef f(n): raise Own('mine')\n"
+    test = "try:\n    f(1)\nexcept Exception as e:\n    assert str(e) == 'Own: mine'"
+    assert counts(run(judge, program, test)) == (1, 1)
+
+
+def test_helpers_of_the_prelude_are_at_hand(judge: Judge) -> None:
+    prelude = "import math\ndef twice(n):\n    return 2 * n\ndef f(n):\n    pass\n"
+    verdict = run(judge, RIGHT, "assert f(twice(2)) == math.isqrt(25)", prelude)
+    assert verdict.passed
+
+
+def test_a_program_that_does_not_load_passes_nothing(judge: Judge) -> None:
+    verdict = run(judge, "def f(n:\n", "assert True\nassert f(1) == 2")
+    assert counts(verdict) == (0, 2)
+    assert not verdict.loaded
+    assert verdict.error == "SyntaxError: '(' was never closed (line 1, column 6)"
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("g = 1", "no function `f` is defined"),
+        ("x = 1\nx.y", "AttributeError: 'int' object has no attribute 'y' (line 2)"),
+        ("raise SystemExit(3)", "SystemExit: 3 (line 1)"),
+        ("import no_such_thing", "ModuleNotFoundError: No module named 'no_such_thing' (line 1)"),
+    ],
+)
+def test_load_errors_name_their_place(judge: Judge, program: str, error: str) -> None:
+    verdict = run(judge, program, "assert f(1) == 2")
+    assert verdict.error == error
+    assert not verdict.loaded
+
+
+def test_time_counts_what_was_seen_and_fails_the_rest() -> None:
+    async def main() -> Verdict:
+        async with Judge(JudgeSpec(seconds=0.4)) as judge:
+            program = "def f(n):\n    while n == 2: pass\n    return n + 1\n"
+            test = (
+                "def check(candidate):\n    assert candidate(1) == 2\n"
+                "    for n in (1, 2, 3):\n        assert candidate(n) == n + 1\n    assert True"
+            )
+            return await judge.check(Trial(program=program, entry_point="f", test=test))
+
+    verdict = asyncio.run(main())
+    assert counts(verdict) == (3, 5)
+    assert verdict.error == "time limit of 0.4 s reached"
+    assert verdict.flags == ("time_limit",)
+    assert verdict.seconds < 1.4
+
+
+COLLIDING = """
+import json, os, struct, sys
+def f(n):
+    pairs = [[{"int": hex(i * (2**61 - 1))}, 0] for i in range(20_000)]
+    call = sys._getframe(1).f_locals["call"]
+    body = json.dumps({"id": call["id"], "value": {"dict": pairs}}).encode()
+    os.write(4, struct.pack(">I", len(body)))
+    while body:
+        body = body[os.write(4, body):]
+"""
+
+
+def test_what_is_returned_cannot_hold_up_the_judge() -> None:
+    async def main() -> Verdict:
+        async with Judge(JudgeSpec(seconds=0.7)) as judge:
+            test = (
+                "def check(candidate):\n    assert True\n"
+                "    assert candidate(1) == 2\n    assert True"
+            )
+            return await judge.check(Trial(program=COLLIDING, entry_point="f", test=test))
+
+    verdict = asyncio.run(main())
+    assert counts(verdict) == (1, 3)
+    assert verdict.flags == ("time_limit",)
+    assert verdict.seconds < 1.7
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ("def check(candidate:\n", "the test does not parse: SyntaxError"),
+        ("def other(candidate):\n    pass", "no function `check"),
+        ("import no_such_thing\ndef check(candidate):\n    pass", "could not be loaded"),
+        ("def check(candidate):\n    assert candidate(len) == 1", "builtin_function_or_method"),
+        ("def check(candidate):\n    try:\n        f(len)\n    except: pass", "type builtin"),
+        ("async def make():\n    pass\ndef check(candidate):\n    return make()", "coroutine"),
+    ],
+)
+def test_a_broken_test_is_our_trouble(judge: Judge, test: str, message: str) -> None:
+    with pytest.raises(JudgeError, match=message):
+        asyncio.run(judge.check(Trial(program=RIGHT, entry_point="f", test=test)))
+
+
+def test_arguments_are_copies(judge: Judge) -> None:
+    program = "def f(n):\n    n.clear()\n    return []\n"
+    test = "xs = [1, 2]\nassert candidate(xs) == xs"
+    assert not run(judge, program, test).passed
+
+
+def test_programs_may_use_the_standard_library_threads_and_a_folder(judge: Judge) -> None:
+    program = """
+import collections, dataclasses, heapq, itertools, math, re, statistics, tempfile, threading
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import List, Optional
+
+@dataclasses.dataclass
+class Box:
+    value: int
+
+def f(n):
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x")
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(lambda x: Box(x).value, [n, 1]))
+
+if __name__ == "__main__":
+    raise RuntimeError
+"""
+    assert run(judge, program, "assert f(1) == 2").passed
+
+
+def test_more_checks_than_a_verdict_lists_are_counted(judge: Judge) -> None:
+    verdict = run(judge, RIGHT, "for n in range(1500):\n    assert candidate(0) == 1")
+    assert counts(verdict) == (1500, 1500)
+    assert len(verdict.checks) == 1000

@@ -1,0 +1,118 @@
+"""Several LoRA adapters and the base answer in one batch."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from collab.errors import ModelError
+from collab.models import Call, Request
+from collab.models.transformers_engine import TransformersEngine
+from collab.models.weights import quiet_transformers
+from collab.records import Action, Message, Sampling
+
+
+def request_of(number: int, adapter: str | Path | None, **sampling: Any) -> Request:
+    return Request(
+        call=Call(task="t", sample=number, turn=0, round=0, agent="main"),
+        messages=(Message(role="user", content="word " * (number % 4 + 1)),),
+        sampling=Sampling(max_new_tokens=10, **sampling),
+        adapter=None if adapter is None else str(adapter),
+        seed=number,
+    )
+
+
+def ask(engine: TransformersEngine, requests: list[Request]) -> list[Action]:
+    return asyncio.run(engine.generate(requests))
+
+
+def logprobs_under(engine: TransformersEngine, name: str | None, action: Action) -> list[float]:
+    """By a forward pass of the one adapter alone, or of the base."""
+    module = engine.module
+    ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
+    module.eval()
+    with torch.no_grad():
+        if name is None:
+            with module.disable_adapter():
+                logits = module(ids).logits
+        else:
+            module.set_adapter(name)
+            logits = module(ids).logits
+    logprobs = torch.log_softmax(logits[0, len(action.prompt_ids) - 1 : -1], dim=-1)
+    return logprobs.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0].tolist()
+
+
+def test_a_mixed_batch_answers_by_each_rows_adapter(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    chosen = [None, adapters["aux"], adapters["main"]] * 3
+    actions = ask(tiny_engine, [request_of(n, a) for n, a in enumerate(chosen)])
+    for adapter, action in zip(chosen, actions, strict=True):
+        assert action.adapter == (None if adapter is None else str(adapter))
+        name = None if adapter is None else tiny_engine.load_adapter(str(adapter))
+        assert list(action.logprobs) == pytest.approx(
+            logprobs_under(tiny_engine, name, action), abs=1e-4
+        )
+
+
+def test_adapters_change_the_answer_and_are_loaded_once(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    chosen = [None, adapters["aux"], adapters["main"], adapters["aux"]]
+    base, aux, main, again = (
+        a.token_ids
+        for a in ask(tiny_engine, [request_of(0, adapter, temperature=0.0) for adapter in chosen])
+    )
+    assert len({base, aux, main}) == 3
+    assert aux == again
+    assert sorted(tiny_engine.module.peft_config) == ["adapter0", "adapter1"]
+
+
+def test_adapters_that_do_not_fit_fail_alone(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path], tmp_path: Path
+) -> None:
+    good, wide, nothing, aux = ask(
+        tiny_engine,
+        [
+            request_of(0, None),
+            request_of(1, adapters["wide"]),
+            request_of(2, tmp_path / "nothing"),
+            request_of(3, adapters["aux"]),
+        ],
+    )
+    assert good.failure is None
+    assert aux.failure is None
+    assert wide.failure is not None
+    assert f"{adapters['wide']} does not fit" in wide.failure.message
+    assert nothing.failure is not None
+    assert "adapter_config.json" in nothing.failure.message
+    with pytest.raises(ModelError, match="does not fit"):
+        tiny_engine.load_adapter(str(adapters["wide"]))
+
+
+def test_a_trainers_adapters_answer_by_name_and_keep_their_gradients(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    config = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
+    with quiet_transformers():
+        module = get_peft_model(tiny_engine.module, config, adapter_name="trained")
+    tiny_engine.module = module
+    trainable = [p for p in module.parameters() if p.requires_grad]
+    requests = [
+        request_of(0, "trained", temperature=0.0),
+        request_of(0, None, temperature=0.0),
+        request_of(0, adapters["aux"]),
+    ]
+    untouched, base, _ = ask(tiny_engine, requests)
+    assert untouched.token_ids == base.token_ids
+    with torch.no_grad():
+        for parameter in trainable:
+            parameter.normal_(std=0.5)
+    assert ask(tiny_engine, requests)[0].token_ids != base.token_ids
+    assert [p for p in module.parameters() if p.requires_grad] == trainable
+    assert module.active_adapters == ["trained"]

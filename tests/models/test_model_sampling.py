@@ -1,0 +1,96 @@
+"""Drawing tokens: the distribution is the one asked for, and the log-probability is its own."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collab.models.batches import pack
+from collab.models.sampling import NUCLEUS_WIDTH, draw, settings_of
+from collab.records import Sampling
+
+CPU = torch.device("cpu")
+LOGITS = [2.0, 1.0, 0.5, -1.0, -3.0, 0.4]
+
+
+def expected(sampling: Sampling, logits: list[float]) -> list[float]:
+    """The distribution after temperature, top_k and top_p, computed the slow way."""
+    weights = [math.exp(x / sampling.temperature) for x in logits]
+    order = sorted(range(len(logits)), key=lambda i: -weights[i])
+    if sampling.top_k:
+        order = order[: sampling.top_k]
+    whole = sum(weights[i] for i in order)
+    kept: list[int] = []
+    for i in order:
+        if sum(weights[j] for j in kept) / whole < sampling.top_p:
+            kept.append(i)
+    total = sum(weights[i] for i in kept)
+    return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=1.0),
+        Sampling(temperature=0.6),
+        Sampling(temperature=2.0, top_k=3),
+        Sampling(temperature=1.0, top_p=0.8),
+        Sampling(temperature=1.5, top_p=0.7, top_k=5),
+        Sampling(temperature=1.0, top_p=0.05),
+    ],
+)
+def test_tokens_come_from_the_distribution_that_is_asked_for(sampling: Sampling) -> None:
+    n = 4000
+    prepared = settings_of([sampling] * n, range(n), len(LOGITS), CPU)
+    tokens, logprobs = draw(torch.tensor([LOGITS] * n), prepared, step=0)
+    wanted = expected(sampling, LOGITS)
+    for token, logprob in zip(tokens.tolist(), logprobs.tolist(), strict=True):
+        assert logprob == pytest.approx(math.log(wanted[token]), abs=1e-5)
+    frequencies = torch.bincount(tokens, minlength=len(LOGITS)) / n
+    assert frequencies.tolist() == pytest.approx(wanted, abs=0.03)
+
+
+def test_greedy_takes_the_likeliest_and_tells_its_plain_logprob() -> None:
+    prepared = settings_of([Sampling(temperature=0.0, top_p=0.5)], [3], len(LOGITS), CPU)
+    tokens, logprobs = draw(torch.tensor([LOGITS]), prepared, step=0)
+    assert tokens.tolist() == [0]
+    assert logprobs[0] == pytest.approx(torch.tensor(LOGITS).log_softmax(0)[0].item())
+
+
+def test_a_wide_nucleus_is_found_beyond_the_first_candidates() -> None:
+    size = 3 * NUCLEUS_WIDTH
+    sampling = Sampling(temperature=1.0, top_p=0.9)
+    prepared = settings_of([sampling] * 400, range(400), size, CPU)
+    tokens, logprobs = draw(torch.zeros(400, size), prepared, step=0)
+    assert len(set(tokens.tolist())) > 300
+    assert logprobs.exp().mean() == pytest.approx(1 / (0.9 * size), rel=1e-3)
+
+
+def test_rows_keep_their_random_numbers_when_others_leave() -> None:
+    samplings = [Sampling(temperature=t, top_p=p) for t, p in [(1, 1), (0, 1), (2, 0.9), (1, 1)]]
+    prepared = settings_of(samplings, [5, 6, 7, 8], len(LOGITS), CPU)
+    logits = torch.tensor([LOGITS] * 4)
+    tokens, logprobs = draw(logits, prepared, step=1)
+    keep = [2, 3]
+    fewer, their_logprobs = draw(logits[keep], prepared.select(keep), step=1)
+    assert fewer.tolist() == tokens[keep].tolist()
+    assert their_logprobs.tolist() == logprobs[keep].tolist()
+
+
+SIZES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), max_size=40)
+
+
+@settings(deadline=None)
+@given(sizes=SIZES, budget=st.integers(256, 4000))
+def test_batches_hold_everything_once_and_keep_to_the_budget(
+    sizes: list[tuple[int, int]], budget: int
+) -> None:
+    batches = pack(sizes, budget)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(sizes)))
+    for batch in batches:
+        width = max(sizes[i][0] for i in batch) + max(sizes[i][1] for i in batch)
+        assert len(batch) == 1 or len(batch) * width <= budget

@@ -1,0 +1,129 @@
+"""From the words of a recipe to an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError
+from collab.models import Call, Checks, Model, Request, Verifies
+from collab.models.echo import EchoModel
+from collab.models.open import ModelPool, open_model
+from collab.models.scripted import ScriptedModel
+from collab.models.transformers_engine import TransformersEngine
+from collab.recipe.model import ModelSpec
+from collab.records import Message
+
+SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
+
+PLUGIN = """
+from collab.models.echo import EchoModel
+
+def loud(spec):
+    return EchoModel(f"loud:{spec.name}:{spec.options['volume']}")
+
+def broken(spec):
+    return 7
+"""
+
+
+def spec_of(value: object) -> ModelSpec:
+    return SPEC.validate_python(value)
+
+
+def test_engines_are_models() -> None:
+    assert isinstance(open_model(spec_of("echo")), EchoModel)
+    engine = open_model(spec_of("smollm2-135m"))
+    assert isinstance(engine, TransformersEngine)
+    assert isinstance(engine, Model)
+    assert engine.batching == "static"
+    asyncio.run(engine.aclose())
+
+
+def test_optional_faces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    assert isinstance(open_model(spec_of("anthropic")), Checks)
+    assert isinstance(ScriptedModel([]), Verifies)
+    assert not isinstance(EchoModel(), Verifies)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("antropic:claude", "did you mean 'anthropic'"),
+        ({"engine": "transfomers", "name": "x"}, "did you mean 'transformers'"),
+        ("replay", "Field required"),
+        ({"engine": "echo", "nmae": "x"}, "did you mean 'name'"),
+    ],
+)
+def test_words_that_mean_nothing(value: object, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        spec_of(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["smolm-135m", "./nothing", "scripted:nothing.yaml", "replay:nothing", "nothing.py:f"]
+)
+def test_what_cannot_be_opened_is_bad_usage(text: str) -> None:
+    with pytest.raises(CollabError) as caught:
+        open_model(spec_of(text))
+    assert caught.value.exit_status == 2
+
+
+def test_a_plugin_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(PLUGIN)
+    model = open_model(spec_of({"engine": f"{file}:loud", "name": "x", "options": {"volume": 11}}))
+    assert model.name == "loud:x:11"
+    with pytest.raises(ModelUnavailable, match="gave a int, which lacks"):
+        open_model(spec_of(f"{file}:broken"))
+    with pytest.raises(RecipeError, match="quiet"):
+        open_model(spec_of(f"{file}:quiet"))
+
+
+def test_equal_specs_share_one_model() -> None:
+    async def go() -> None:
+        async with ModelPool() as pool:
+            first = pool.open(spec_of("smollm2-135m"))
+            assert pool.open(spec_of({"name": "smollm2-135m"})) is first
+            assert pool.open(spec_of({"name": "smollm2-135m", "dtype": "float32"})) is not first
+
+    asyncio.run(go())
+
+
+def test_a_clean_end_asks_whether_scripts_were_used_up(tmp_path: Path) -> None:
+    file = tmp_path / "answers.yaml"
+    file.write_text("[one, two]")
+
+    async def go(trouble: Exception | None) -> None:
+        async with ModelPool() as pool:
+            call = Call(task="t", sample=0, turn=0, round=0, agent="a")
+            request = Request(call=call, messages=(Message(role="user", content="x"),))
+            await pool.open(spec_of(f"scripted:{file}")).generate([request])
+            if trouble:
+                raise trouble
+
+    with pytest.raises(ModelError, match="1 of 2, next 'two'"):
+        asyncio.run(go(None))
+    with pytest.raises(KeyError):
+        asyncio.run(go(KeyError("x")))
+
+
+def test_opening_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from collab.models.open import open_model\n"
+        "from collab.models.store import stored_models\n"
+        "from collab.recipe.model import TransformersModel\n"
+        "stored_models()\n"
+        "open_model(TransformersModel(name='smollm2-135m'))\n"
+        "heavy = {'torch', 'transformers', 'anthropic', 'httpx', 'peft', 'numpy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

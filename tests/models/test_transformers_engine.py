@@ -1,0 +1,220 @@
+"""The transformers engine on a tiny random Llama: what it answers, and what it records."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from collab.errors import ModelUnavailable, UnknownName
+from collab.models import Call, Request
+from collab.models.transformers_engine import TransformersEngine
+from collab.recipe.model import TransformersModel
+from collab.records import Action, Message, Sampling
+
+END = 96
+
+
+def request_of(number: int = 0, text: str = "abc", seed: int | None = None, **more: Any) -> Request:
+    adapter = more.pop("adapter", None)
+    return Request(
+        call=Call(task="t", sample=number, turn=0, round=0, agent="main"),
+        messages=(Message(role="user", content=text),),
+        sampling=Sampling(**{"max_new_tokens": 12, **more}),
+        adapter=adapter,
+        seed=number if seed is None else seed,
+    )
+
+
+def mixed_requests() -> list[Request]:
+    """Prompts of all lengths, with all kinds of settings."""
+    return [
+        request_of(
+            n,
+            text="word " * (n % 7 + 1),
+            temperature=[0.0, 0.5, 1.0, 1.7][n % 4],
+            max_new_tokens=4 + 5 * (n % 5),
+        )
+        for n in range(16)
+    ]
+
+
+def ask(engine: TransformersEngine, requests: list[Request], progress: Any = None) -> list[Action]:
+    return asyncio.run(engine.generate(requests, progress))
+
+
+def forced_logprobs(module: Any, action: Action, temperature: float) -> list[float]:
+    """Log-probabilities of an action's tokens by one unpadded forward pass."""
+    ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
+    with torch.no_grad():
+        logits = module(ids).logits[0, len(action.prompt_ids) - 1 : -1]
+    logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+    return logprobs.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0].tolist()
+
+
+def test_logprobs_are_those_of_a_teacher_forced_pass(tiny_engine: TransformersEngine) -> None:
+    requests = mixed_requests()
+    for request, action in zip(requests, ask(tiny_engine, requests), strict=True):
+        forced = forced_logprobs(tiny_engine.module, action, request.sampling.temperature)
+        assert list(action.logprobs) == pytest.approx(forced, abs=1e-4)
+
+
+def test_the_same_seed_gives_the_same_tokens(tiny_engine: TransformersEngine) -> None:
+    first, again = (ask(tiny_engine, mixed_requests()) for _ in range(2))
+    assert [a.token_ids for a in first] == [a.token_ids for a in again]
+    other = ask(tiny_engine, [request_of(seed=1), request_of(seed=2), request_of(seed=1)])
+    assert other[0].token_ids == other[2].token_ids != other[1].token_ids
+
+
+def test_a_row_does_not_feel_its_neighbours(tiny_engine: TransformersEngine) -> None:
+    requests = mixed_requests()
+    together = ask(tiny_engine, requests)
+    alone = [ask(tiny_engine, [request])[0] for request in requests]
+    assert [a.token_ids for a in together] == [a.token_ids for a in alone]
+
+
+def test_a_small_token_budget_changes_nothing_but_the_batches(tiny: Path) -> None:
+    requests = mixed_requests()
+    answers = []
+    for budget in (256, 32_768):
+        engine = TransformersEngine(
+            TransformersModel(name=str(tiny), dtype="float32", batch_tokens=budget)
+        )
+        answers.append([a.token_ids for a in ask(engine, requests)])
+        asyncio.run(engine.aclose())
+    assert answers[0] == answers[1]
+
+
+def test_each_row_keeps_its_own_length(tiny_engine: TransformersEngine) -> None:
+    requests = [request_of(n, max_new_tokens=n + 1, temperature=1.0) for n in range(12)]
+    for request, action in zip(requests, ask(tiny_engine, requests), strict=True):
+        ended = action.token_ids[-1] == END
+        assert ended or len(action.token_ids) == request.sampling.max_new_tokens
+        assert action.finish_reason == ("stop" if ended else "length")
+        assert len(action.logprobs) == len(action.token_ids) == action.usage.new_tokens
+        assert action.usage.prompt_tokens == len(action.prompt_ids)
+
+
+def test_the_end_of_turn_token_is_recorded_and_not_shown(tiny_engine: TransformersEngine) -> None:
+    requests = [request_of(n, temperature=5.0, max_new_tokens=60) for n in range(40)]
+    ended = [a for a in ask(tiny_engine, requests) if a.finish_reason == "stop"]
+    assert ended
+    for action in ended:
+        assert action.token_ids.index(END) == len(action.token_ids) - 1
+        assert "<|" not in action.text
+
+
+def test_an_empty_response_is_an_answer(tiny_engine: TransformersEngine) -> None:
+    requests = [request_of(n, temperature=5.0, max_new_tokens=1) for n in range(800)]
+    empty = [a for a in ask(tiny_engine, requests) if a.token_ids == (END,)]
+    assert empty
+    assert all((a.text, a.finish_reason, a.failure) == ("", "stop", None) for a in empty)
+
+
+def test_a_stop_string_ends_its_row_only(tiny_engine: TransformersEngine) -> None:
+    [whole] = ask(tiny_engine, [request_of(temperature=0.0, max_new_tokens=30)])
+    stop = whole.text[8:11]
+    assert stop
+    cut, free = ask(
+        tiny_engine,
+        [
+            request_of(temperature=0.0, max_new_tokens=30, stop=("never!", stop)),
+            request_of(temperature=0.0, max_new_tokens=30),
+        ],
+    )
+    assert cut.text == whole.text[: whole.text.index(stop)]
+    assert cut.finish_reason == "stop"
+    assert cut.token_ids == whole.token_ids[: len(cut.token_ids)]
+    assert len(cut.token_ids) < len(free.token_ids)
+    assert free.token_ids == whole.token_ids
+
+
+def test_token_ids_are_taken_as_they_are(tiny_engine: TransformersEngine) -> None:
+    [told] = ask(tiny_engine, [request_of(temperature=0.0)])
+    call = Call(task="t", sample=0, turn=0, round=0, agent="main")
+    sampling = Sampling(temperature=0.0, max_new_tokens=12)
+    [given] = ask(tiny_engine, [Request(call=call, prompt_ids=told.prompt_ids, sampling=sampling)])
+    assert given.token_ids == told.token_ids
+
+
+def test_requests_that_cannot_be_answered_fail_alone(tiny_engine: TransformersEngine) -> None:
+    nothing = Request(call=Call(task="t", sample=0, turn=0, round=0, agent="main"))
+    good, long, wide, empty = ask(
+        tiny_engine,
+        [request_of(), request_of(text="x" * 500), request_of(max_new_tokens=190), nothing],
+    )
+    assert good.failure is None
+    for action, words in [(long, "503 tokens"), (wide, "set sampling.max_new_tokens to 186")]:
+        assert action.failure is not None
+        assert action.failure.type == "ContextOverflow"
+        assert "192 tokens" in action.failure.message
+        assert words in action.failure.message
+    assert empty.failure is not None
+    assert "neither messages nor prompt_ids" in empty.failure.message
+
+
+def test_a_model_without_a_chat_template_says_so(tiny_engine: TransformersEngine) -> None:
+    tiny_engine.tokenizer.chat_template = None
+    [action] = ask(tiny_engine, [request_of()])
+    assert action.failure is not None
+    assert "no chat template" in action.failure.message
+
+
+def test_progress_tells_the_whole_text_on_the_loops_thread(
+    tiny_engine: TransformersEngine,
+) -> None:
+    texts = {0: "", 1: ""}
+    counts = {0: 0, 1: 0}
+
+    def progress(request: Request, n_tokens: int, text: str) -> None:
+        asyncio.get_running_loop()
+        texts[request.call.sample] += text
+        counts[request.call.sample] = n_tokens
+
+    actions = ask(tiny_engine, [request_of(0), request_of(1, max_new_tokens=3)], progress)
+    for number, action in enumerate(actions):
+        assert counts[number] == len(action.token_ids)
+        assert action.text == texts[number]
+
+
+def test_calls_at_the_same_time_queue_up(tiny_engine: TransformersEngine) -> None:
+    async def go() -> list[list[Action]]:
+        return await asyncio.gather(*(tiny_engine.generate([request_of(n)]) for n in range(4)))
+
+    together = [a.token_ids for [a] in asyncio.run(go())]
+    assert together == [ask(tiny_engine, [request_of(n)])[0].token_ids for n in range(4)]
+
+
+def test_the_models_state_is_left_as_it_was(tiny_engine: TransformersEngine) -> None:
+    module = tiny_engine.module
+    module.train()
+    ask(tiny_engine, [request_of()])
+    assert module.training
+    assert module.generation_config.repetition_penalty == 1.7
+    assert not any(m._forward_pre_hooks for m in module.modules())
+
+
+def test_loading_is_quiet(tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    engine = TransformersEngine(TransformersModel(name=str(tiny)))
+    ask(engine, [request_of(text="x" * 300)])
+    asyncio.run(engine.aclose())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bad_models_are_told_apart(tiny: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="did you mean 'smollm2-135m'"):
+        TransformersEngine(TransformersModel(name="smollm-135m"))
+    with pytest.raises(ModelUnavailable, match="unknown device 'tpu9'"):
+        TransformersEngine(TransformersModel(name=str(tiny), device="tpu9")).load()
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ModelUnavailable, match="cannot be loaded"):
+        TransformersEngine(TransformersModel(name=str(tmp_path))).load()
+
+
+def test_a_device_that_is_not_there(tiny: Path) -> None:
+    spec = TransformersModel(name=str(tiny), device=f"cuda:{torch.cuda.device_count()}")
+    with pytest.raises(ModelUnavailable, match="torch sees"):
+        TransformersEngine(spec).load()

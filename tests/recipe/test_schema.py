@@ -1,0 +1,40 @@
+"""JSON Schema of recipes, and the copies that editors read."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from collab.recipe import library
+from collab.recipe.schema import PARTS, Part, json_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_copies_in_docs_are_up_to_date(part: Part) -> None:
+    text = (ROOT / "docs" / "schema" / f"{part}.json").read_text()
+    assert json.loads(text) == json_schema(part), "remedy: make schema"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_field_is_described(part: Part) -> None:
+    missing = [
+        f"{name}.{field}"
+        for name, node in {part: json_schema(part), **json_schema(part).get("$defs", {})}.items()
+        for field, schema in node.get("properties", {}).items()
+        if "description" not in schema and "$ref" not in schema and "const" not in schema
+        and field not in ("name", "description", "extends", "agents", "parts")
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("kind", ["team", "task", "reward", "trainer"])
+def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
+    for _, path in library.components(kind):
+        first = path.read_text().split("\n", 1)[0]
+        assert first.startswith("# yaml-language-server: $schema=")
+        schema = (path.parent / first.partition("$schema=")[2]).resolve()
+        assert schema.is_file(), f"{path} names {schema}"
+        assert yaml.safe_load(path.read_text())

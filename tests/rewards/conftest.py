@@ -1,0 +1,61 @@
+"""A real judge, and a problem with a helper worth having."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from collab.agents import join_for
+from collab.judge import Judge
+from collab.recipe import RewardSpec
+from collab.records import Problem, Score
+from collab.rewards import Scorer
+
+Score_ = Callable[..., Score]
+
+PROBLEM = Problem(
+    address="demo/0",
+    public={
+        "prompt": 'def sum_of_squares(xs):\n    """Add the squares."""\n',
+        "entry_point": "sum_of_squares",
+    },
+    hidden={
+        "test": "def check(candidate):\n"
+        "    assert candidate([1, 2]) == 5\n"
+        "    assert candidate([3]) == 9\n"
+        "    assert candidate([]) == 0\n"
+        "    assert candidate([-2, 2]) == 8\n"
+    },
+)
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    judge = Judge()
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return PROBLEM
+
+
+@pytest.fixture
+def score(judge: Judge) -> Score_:
+    """Score artefacts, given by agent, under a reward, given as data."""
+
+    def score(
+        reward: dict[str, Any] | RewardSpec,
+        artefacts: dict[str, str],
+        problem: Problem = PROBLEM,
+        join: str = "python",
+    ) -> Score:
+        spec = reward if isinstance(reward, RewardSpec) else RewardSpec.model_validate(reward)
+        scorer = Scorer(spec, judge, join_for(join))
+        return asyncio.run(scorer.score(problem, artefacts, list(artefacts)))
+
+    return score

@@ -1,0 +1,269 @@
+"""The shipped rewards for programs, with the real judge."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from collab.recipe import RewardSpec
+from collab.recipe.documents import read_mapping
+from collab.recipe.library import shipped
+from collab.records import PartScore, Score
+
+Score_ = Callable[..., Score]
+
+AUX = "def aux(x):\n    return x * x"
+MAIN = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"
+ALONE = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
+NEW_ENTRY = "def sum_of_squares(xs):\n    "
+OWN = "return sum(x * x for x in xs)"
+
+
+def shipped_reward(name: str) -> RewardSpec:
+    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / f"{name}.yaml"))
+
+
+def values(score: Score) -> dict[str, float]:
+    return {part.name: part.value for part in score.parts}
+
+
+def cooperation(score: Score) -> float:
+    return sum(part.points for part in score.parts if part.level == "cooperation")
+
+
+@pytest.fixture
+def published() -> RewardSpec:
+    return shipped_reward("code")
+
+
+@pytest.fixture
+def correct_first() -> RewardSpec:
+    return shipped_reward("code-correct-first")
+
+
+@pytest.mark.parametrize("name", ["code", "code-correct-first"])
+def test_cooperation_that_solves_earns_the_maximum(score: Score_, name: str) -> None:
+    result = score(shipped_reward(name), {"aux": AUX, "main": MAIN})
+    assert result.reward == pytest.approx(4.0)
+    assert result.maximum == pytest.approx(4.0)
+    assert result.passed
+    assert result.tests is not None
+    assert (result.tests.passed, result.tests.total) == (4, 4)
+    assert result.failures == ()
+    assert result.flags == ()
+    assert result.isolation == "sealed"
+    assert result.seconds > 0
+
+
+def test_levels_carry_the_published_weights(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": MAIN})
+    points: dict[str, float] = {}
+    for part in result.parts:
+        points[part.level] = points.get(part.level, 0.0) + part.points
+    assert points == pytest.approx(
+        {"structure": 1.0, "syntax": 0.5, "tests": 1.0, "cooperation": 1.5}
+    )
+
+
+def test_every_part_gives_its_reason(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": MAIN})
+    assert all(part.reason for part in result.parts)
+    assert "4 of 4 tests" in result.parts[3].reason
+    assert "without it 3 of 4 tests are lost" in result.parts[4].reason
+
+
+def test_without_main_nothing_further_is_scored(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": ""})
+    assert result.reward == pytest.approx(0.4)
+    assert result.passed is False
+    assert result.tests is None
+    assert result.isolation is None
+    assert "'main_defined' is 0 and is a gate" in result.parts[-1].reason
+
+
+def test_a_program_that_does_not_parse_stops_at_syntax(
+    score: Score_, published: RewardSpec
+) -> None:
+    result = score(published, {"aux": "def aux(x:\n    return x", "main": ALONE})
+    assert result.reward == pytest.approx(0.6)
+    assert values(result)["aux_defined"] == 0.0
+    assert "line 1" in result.parts[0].reason
+    assert result.passed is False
+
+
+def test_wrong_programs_get_the_fraction_of_tests_and_are_explained(
+    score: Score_, published: RewardSpec
+) -> None:
+    result = score(published, {"aux": AUX, "main": NEW_ENTRY + "return 5"})
+    assert values(result)["tests"] == 0.25
+    assert result.passed is False
+    assert len(result.failures) == 3
+    assert "expected 9, got 5" in result.failures[0]
+
+
+def test_forwarding_is_worth_less_than_work_of_ones_own(
+    score: Score_, published: RewardSpec
+) -> None:
+    helper = "def aux(xs):\n    return sum(x * x for x in xs)"
+    result = score(published, {"aux": helper, "main": NEW_ENTRY + "return aux(xs)"})
+    assert result.reward == pytest.approx(3.0)
+
+
+def test_in_a_team_of_one_the_helper_leaves_the_maximum(
+    score: Score_, published: RewardSpec
+) -> None:
+    result = score(published, {"main": ALONE})
+    assert result.reward == pytest.approx(2.1)
+    assert result.maximum == pytest.approx(2.1)
+    assert [p.name for p in result.parts if not p.applies] == [
+        "aux_defined",
+        "calls",
+        "not_wrapper",
+        "ignores",
+    ]
+
+
+CHEATS = {
+    "comment": NEW_ENTRY + "# aux(xs)\n    " + OWN,
+    "string": NEW_ENTRY + '"aux(xs)"\n    ' + OWN,
+    "if False": NEW_ENTRY + "if False: aux(1)\n    " + OWN,
+    "if not 1": NEW_ENTRY + "if not 1: aux(1)\n    " + OWN,
+    "unused": NEW_ENTRY + "aux(1)\n    " + OWN,
+    "unused variable": NEW_ENTRY + "y = aux(1)\n    z = y\n    " + OWN,
+    "shadow": NEW_ENTRY + "aux = lambda x: x * x\n    return sum(aux(x) for x in xs)",
+    "shadow def": NEW_ENTRY + "def aux(x): return x * x\n    return sum(aux(x) for x in xs)",
+    "redefined": "def aux(x):\n    return x * x\n\n" + MAIN,
+    "redefined in globals": "globals()['aux'] = lambda x: x * x\n\n" + MAIN,
+    "redefined by exec": "exec('def aux(x): return x * x')\n\n" + MAIN,
+    "overwritten": NEW_ENTRY + "y = aux(1)\n    y = sum(x * x for x in xs)\n    return y",
+    "tested for nothing": NEW_ENTRY + "if aux(1): pass\n    " + OWN,
+    "times zero": NEW_ENTRY + "return sum(x * x for x in xs) + 0 * len(str(aux(1)))",
+    "second of a pair": NEW_ENTRY + "return (aux(1), sum(x * x for x in xs))[1]",
+    "either way": NEW_ENTRY + "if aux(1):\n        " + OWN + "\n    else:\n        " + OWN,
+    "swallowed": NEW_ENTRY + "try: aux(1) + aux(2)\n    except Exception: pass\n    " + OWN,
+    "opaque condition": NEW_ENTRY + "if len(str(xs)) < 0:\n        return aux(xs)\n    " + OWN,
+}
+
+
+@pytest.mark.parametrize("reward", ["code", "code-correct-first"])
+@pytest.mark.parametrize("main", CHEATS.values(), ids=CHEATS)
+def test_cheats_earn_no_cooperation_points(score: Score_, main: str, reward: str) -> None:
+    result = score(shipped_reward(reward), {"aux": AUX, "main": main})
+    assert result.passed, result.failures
+    assert cooperation(result) <= 0.0, [part.reason for part in result.parts]
+
+
+def test_dropping_the_value_costs_points(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": CHEATS["unused"]})
+    assert cooperation(result) == -0.5
+
+
+def test_a_helper_without_consequence_says_so(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": CHEATS["times zero"]})
+    assert "contributed nothing" in result.parts[4].reason
+
+
+def test_helpers_and_imports_of_aux_stay_when_it_is_replaced(
+    score: Score_, published: RewardSpec
+) -> None:
+    square = "import math\nLIMIT = 10\ndef square(x):\n    return math.prod([x, x])\n"
+    aux = square + "def aux(x):\n    return x"
+    main = NEW_ENTRY + "return sum(square(x) * LIMIT for x in xs) // 10 + 0 * len(str(aux(0)))"
+    result = score(published, {"aux": aux, "main": main})
+    assert result.passed
+    assert values(result)["calls"] == 0.0
+    assert "contributed nothing" in result.parts[4].reason
+
+
+def test_a_fallback_that_swallows_one_replacement_is_seen_through_by_the_other(
+    score: Score_, published: RewardSpec
+) -> None:
+    guarded = NEW_ENTRY + (
+        "ys = [aux(x) for x in xs]\n"
+        "    ys = [x * x if y is None else y for x, y in zip(xs, ys)]\n"
+        "    return sum(ys)"
+    )
+    assert values(score(published, {"aux": AUX, "main": guarded}))["calls"] == 1.0
+
+
+def test_cooperation_needs_a_test_that_holds(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": NEW_ENTRY + "return aux(xs) + 1"})
+    assert values(result)["tests"] == 0.0
+    assert cooperation(result) == 0.0
+    assert "requires 'tests'" in result.parts[4].reason
+
+
+def test_suspicious_programs_are_flagged(score: Score_, published: RewardSpec) -> None:
+    result = score(
+        published, {"aux": AUX, "main": "import os\n" + NEW_ENTRY + "return os._exit(0)"}
+    )
+    assert result.passed is False
+    assert "worker_died" in result.flags
+
+
+def test_a_replacement_leaves_no_flags(score: Score_, published: RewardSpec) -> None:
+    helper = "def aux(xs):\n    return sum(x * x for x in xs)"
+    guarded = NEW_ENTRY + "y = aux(xs)\n    return sum(x * x for x in xs) if y is None else y"
+    result = score(published, {"aux": helper, "main": guarded})
+    assert values(result)["calls"] == 1.0  # by the replacement that returns a foreign object
+    assert result.flags == ()
+
+
+def _all_scores(spec: RewardSpec) -> list[tuple[bool, float]]:
+    """Every combination of part values that the gates and requirements allow, with its points."""
+    scores = []
+    names = list(spec.parts)
+    choices: dict[str, tuple[float, ...]] = dict.fromkeys(names, (0.0, 1.0))
+    choices["tests"] = (0.0, 0.25, 0.999, 1.0)
+    for combination in itertools.product(*(choices[name] for name in names)):
+        raw = dict(zip(names, combination, strict=True))
+        if raw["solved"] and raw["tests"] < 1.0:
+            continue
+        done: dict[str, float] = {}
+        closed = False
+        for name, part in spec.parts.items():
+            unmet = part.requires is not None and not done[part.requires]
+            done[name] = 0.0 if closed or unmet else raw[name]
+            closed = closed or (part.gate and not done[name])
+        total = sum(part.weight * done[name] for name, part in spec.parts.items())
+        scores.append((bool(done["solved"]), total))
+    return scores
+
+
+def test_every_correct_program_outranks_every_wrong_one(correct_first: RewardSpec) -> None:
+    scores = _all_scores(correct_first)
+    worst_correct = min(total for solved, total in scores if solved)
+    best_wrong = max(total for solved, total in scores if not solved)
+    assert worst_correct > best_wrong
+
+
+def test_correct_without_aux_outranks_wrong_with_every_bonus(
+    score: Score_, correct_first: RewardSpec, published: RewardSpec
+) -> None:
+    wrong = {"aux": AUX, "main": NEW_ENTRY + "return sum(aux(x) for x in xs) if xs != [3] else 1"}
+    correct = {"aux": "", "main": ALONE}
+    assert score(correct_first, correct).reward > score(correct_first, wrong).reward
+    assert score(published, correct).reward < score(published, wrong).reward
+
+
+def test_there_is_a_slope_before_correctness(score: Score_, correct_first: RewardSpec) -> None:
+    ladder: list[dict[str, Any]] = [
+        {"aux": "", "main": ""},
+        {"aux": AUX, "main": ""},
+        {"aux": AUX, "main": NEW_ENTRY + "return -1"},
+        {"aux": AUX, "main": NEW_ENTRY + "return 5"},
+        {"aux": AUX, "main": NEW_ENTRY + "return sum(aux(x) for x in xs[:1])"},
+        {"aux": "", "main": ALONE},
+        {"aux": AUX, "main": MAIN},
+    ]
+    rewards = [score(correct_first, artefacts).reward for artefacts in ladder]
+    assert rewards == sorted(set(rewards)), rewards
+
+
+def test_parts_add_up(score: Score_, published: RewardSpec) -> None:
+    result = score(published, {"aux": AUX, "main": CHEATS["unused"]})
+    points: list[PartScore] = list(result.parts)
+    assert result.reward == pytest.approx(sum(part.weight * part.value for part in points))

@@ -1,0 +1,164 @@
+"""Whether an entry point really uses its helper, as far as a syntax tree can tell."""
+
+import pytest
+
+from collab.analysis import helper_use, returns_value
+from collab.syntax import parse
+
+NEVER_CALLED = {
+    "nothing": "def main(x):\n return x",
+    "comment": "def main(x):\n # aux(x)\n return x",
+    "string": "def main(x):\n 'aux(x)'\n return x",
+    "if False": "def main(x):\n if False:\n  return aux(x)\n return x",
+    "if 1 > 2": "def main(x):\n if 1 > 2:\n  return aux(x)\n return x",
+    "if not True": "def main(x):\n if not True and x:\n  return aux(x)\n return x",
+    "else of True": "def main(x):\n if True:\n  return x\n else:\n  return aux(x)",
+    "while 0": "def main(x):\n while 0:\n  return aux(x)\n return x",
+    "for in ()": "def main(x):\n for _ in ():\n  return aux(x)\n return x",
+    "behind return": "def main(x):\n return x\n return aux(x)",
+    "behind raise": "def main(x):\n raise ValueError\n return aux(x)",
+    "behind both returns": ("def main(x):\n if x:\n  return 1\n else:\n  return 2\n return aux(x)"),
+    "behind endless loop": "def main(x):\n while True:\n  x += 1\n return aux(x)",
+    "behind try": ("def main(x):\n try:\n  return x\n except KeyError:\n  raise\n return aux(x)"),
+    "and": "def main(x):\n return x or (False and aux(x))",
+    "or": "def main(x):\n return True or aux(x)",
+    "conditional": "def main(x):\n return x if True else aux(x)",
+    "other function": "def other(x):\n return aux(x)\ndef main(x):\n return x",
+    "nested, not called": "def main(x):\n def inner():\n  return aux(x)\n return x",
+    "parameter": "def main(x, aux=len):\n return aux(x)",
+    "local def": "def main(x):\n def aux(y):\n  return y\n return aux(x)",
+    "local class": "def main(x):\n class aux: pass\n return aux()",
+    "local assignment": "def main(x):\n aux = len\n return aux(x)",
+    "local import": "def main(x):\n from math import floor as aux\n return aux(x)",
+    "local loop": "def main(x):\n for aux in [len]:\n  return aux(x)",
+    "outer function": ("def main(x):\n aux = len\n def inner():\n  return aux(x)\n return inner()"),
+    "walrus": "def main(x):\n return (aux := len)(x) + aux(x)",
+    "lambda": "def main(x):\n return (lambda aux: aux(x))(len)",
+    "except": "def main(x):\n try:\n  x()\n except E as aux:\n  return aux(x)",
+    "match": "def main(x):\n match x:\n  case aux:\n   return aux(x)",
+    "redefined": "def aux(x):\n return 1\ndef main(x):\n return aux(x)",
+    "redefined below": "def main(x):\n return aux(x)\naux = len",
+    "redefined in a branch": "if len:\n aux = len\ndef main(x):\n return aux(x)",
+    "redefined by import": "from math import floor as aux\ndef main(x):\n return aux(x)",
+    "redefined by global": "def main(x):\n global aux\n aux = len\n return aux(x)",
+    "no entry point": "def other(x):\n return aux(x)",
+    "attribute": "def main(x):\n return x.aux(x)",
+    "broken": "def main(x:\n return aux(x)",
+    "empty": "",
+}
+IGNORED = {
+    "bare": "def main(x):\n aux(x)\n return x",
+    "underscore": "def main(x):\n _ = aux(x)\n return x",
+    "copied": "def main(x):\n y = aux(x)\n z = y\n return x",
+    "printed": "def main(x):\n print(aux(x))\n return x",
+    "collected": "def main(xs):\n out = []\n for x in xs:\n  out.append(aux(x))\n return xs",
+    "nested": "def main(x):\n def inner():\n  return aux(x)\n inner()\n return x",
+    "lambda": "def main(x):\n f = lambda: aux(x)\n return x",
+    "module level": "aux(1)\ndef main(x):\n return x",
+    "bare name in a test": "def main(x):\n aux(x)\n if aux:\n  return x",
+}
+USED = {
+    "operation": "def main(x):\n return aux(x) + 1",
+    "guard": "def main(x):\n if not x:\n  return 0\n return aux(x)",
+    "fallback": "def main(x):\n try:\n  return aux(x)\n except ValueError:\n  return x",
+    "condition": "def main(x):\n if aux(x):\n  return 1\n return 2",
+    "loop": "def main(xs):\n out = []\n for x in xs:\n  out.append(aux(x))\n return out",
+    "comprehension": "def main(xs):\n return [aux(x) for x in xs]",
+    "filter": "def main(xs):\n return [x for x in xs if aux(x)]",
+    "map": "def main(xs):\n return list(map(aux, xs))",
+    "key": "def main(xs):\n return sorted(xs, key=aux)",
+    "partial": "from functools import partial\ndef main(x):\n f = partial(aux, 1)\n return f(x)",
+    "two calls": "def main(x):\n if x > 1:\n  return aux(x)\n return aux(-x)",
+    "combined": "def main(x):\n return aux(x) + aux(x - 1)",
+    "own function": "def mid(x):\n y = aux(x)\n return y * 2\ndef main(x):\n return mid(x)",
+    "closure": (
+        "def main(n):\n out = []\n def visit(i):\n  out.append(aux(i))\n    visit(n)\n return out"
+    ),
+    "class": "class S:\n def run(self, x):\n  return aux(x)\ndef main(x):\n return S().run(x)",
+    "attribute": (
+        "class S:\n def __init__(self, x):\n  self.y = aux(x)\ndef main(x):\n return S(x).y"
+    ),
+    "dictionary": "def main(x):\n d = {}\n d['k'] = aux(x)\n return d",
+    "module table": "TABLE = aux(9)\ndef main(x):\n return TABLE[x]",
+    "default": "def main(x, table=aux(9)):\n return table[x]",
+    "decorator": "@aux\ndef main(x):\n return x",
+    "generator": "def main(x):\n yield aux(x)",
+    "unpacked": "def main(x):\n a, b = aux(x)\n return a",
+    "updated": "def main(x):\n n = 0\n n += aux(x)\n return n",
+    "accumulated": "def main(xs):\n r = 0\n for x in xs:\n  r = aux(r, x)\n return r",
+    "other call": "import heapq\ndef main(h, x):\n heapq.heappush(h, aux(x))\n return h",
+    "lambda": "def main(x):\n f = lambda y: aux(y)\n return f(x)",
+    "inner shadow": ("def main(x):\n def inner(aux):\n  return aux\n return inner(x) + aux(x)"),
+}
+WRAPPER = {
+    "plain": "def main(x):\n return aux(x)",
+    "docstring": "def main(x):\n '''Doc.'''\n return aux(x)",
+    "variable": "def main(x):\n y = aux(x)\n return y",
+    "two variables": "def main(x):\n y = aux(x)\n z: int = y\n return z",
+    "arguments": "def main(x, y):\n return aux(sorted(x), y=0)",
+    "if True": "def main(x):\n if True:\n  return aux(x)\n return 0",
+    "conditional": "def main(x):\n return aux(x) if x else aux(x)",
+    "dead code": "def main(x):\n return aux(x)\n return x + 1",
+    "alias": "def main(x):\n f = aux\n return f(x)",
+    "chain": "def mid(x):\n return aux(x)\ndef main(x):\n return mid(x)",
+    "inner chain": "def main(x):\n def mid(y):\n  return aux(y)\n return mid(x)",
+    "padding": "def main(x):\n n = 1 + 1\n return aux(x)",
+    "yield from": "def main(x):\n yield from aux(x)",
+    "walrus": "def main(x):\n return (y := aux(x))",
+}
+
+
+@pytest.mark.parametrize("source", NEVER_CALLED.values(), ids=NEVER_CALLED)
+def test_never_called(source: str) -> None:
+    use = helper_use(source, "main", "aux")
+    assert not use.called
+    assert not use.used
+    assert use.reason
+
+
+@pytest.mark.parametrize("source", IGNORED.values(), ids=IGNORED)
+def test_called_and_ignored(source: str) -> None:
+    use = helper_use(source, "main", "aux")
+    assert use.called
+    assert not use.used
+
+
+@pytest.mark.parametrize("source", USED.values(), ids=USED)
+def test_used_for_more_than_forwarding(source: str) -> None:
+    use = helper_use(source, "main", "aux")
+    assert use.used, use.reason
+    assert not use.wrapper
+
+
+@pytest.mark.parametrize("source", WRAPPER.values(), ids=WRAPPER)
+def test_only_forwarded(source: str) -> None:
+    use = helper_use(source, "main", "aux")
+    assert use.used, use.reason
+    assert use.wrapper
+
+
+def test_the_lines_of_the_calls_are_told() -> None:
+    use = helper_use("def main(x):\n y = aux(x)\n return (y +\n   aux(y))", "main", "aux")
+    assert use.lines == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f():\n return 1", True),
+        ("async def f():\n return 1", True),
+        ("def f():\n yield 1", True),
+        ("def f():\n if x:\n  return x", True),
+        ("def f():\n return", False),
+        ("def f():\n return None", False),
+        ("def f():\n pass", False),
+        ("def f():\n def g():\n  return 1", False),
+        ("def f():\n raise E\n return 1", False),
+        ("def f():\n return 1\ndef f():\n pass", False),
+        ("def g():\n def f():\n  return 1", None),
+        ("class C:\n def f(self):\n  return 1", None),
+        ("f = 1", None),
+    ],
+)
+def test_a_function_returns_a_value(source: str, expected: bool | None) -> None:
+    assert returns_value(parse(source), "f") is expected

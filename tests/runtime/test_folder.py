@@ -1,0 +1,90 @@
+"""A run's folder is readable at every moment."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collab.errors import RecordError
+from collab.recipe import load_recipe
+from collab.records import Episode, read_episodes
+from collab.runtime.folder import RunFolder, read_about, write_atomically
+
+
+def episode(number: int) -> Episode:
+    return Episode(id=f"t/{number}#0", task=f"t/{number}", team="pair", group=number)
+
+
+def test_what_is_appended_is_read_back(project: Path) -> None:
+    folder = RunFolder.create(project / "run", load_recipe("pair"), {"run": "run"})
+    for number in range(3):
+        folder.append(episode(number))
+        assert len(list(read_episodes(folder.path))) == number + 1
+    folder.finish({"run": "run", "status": "done"})
+    assert list(read_episodes(folder.path)) == [episode(number) for number in range(3)]
+    assert load_recipe(str(folder.path)) == load_recipe("pair")
+    assert read_about(folder.path)["status"] == "done"
+
+
+def test_a_torn_last_line_is_passed_over(project: Path) -> None:
+    path = project / "episodes.jsonl"
+    line = episode(0).model_dump_json()
+    for cut in range(0, len(line), 7):
+        path.write_text(f"{line}\n{line[:cut]}")
+        assert list(read_episodes(path)) == [episode(0)]
+
+
+def test_a_broken_line_in_the_middle_is_named(project: Path) -> None:
+    path = project / "episodes.jsonl"
+    path.write_text("{}\n" + episode(0).model_dump_json() + "\n")
+    with pytest.raises(RecordError, match="line 1: not an episode"):
+        list(read_episodes(path))
+
+
+def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
+    RunFolder.create(project / "run", load_recipe("pair"), {}).close()
+    with pytest.raises(RecordError, match="holds a run already"):
+        RunFolder.create(project / "run", load_recipe("pair"), {})
+
+
+def test_a_folder_that_is_none_is_named(project: Path) -> None:
+    with pytest.raises(RecordError, match="is not a run's folder"):
+        read_about(project)
+    with pytest.raises(RecordError, match="cannot be read"):
+        list(read_episodes(project / "nothere"))
+    (project / "file").write_text("")
+    with pytest.raises(RecordError, match="cannot be written"):
+        RunFolder.create(project / "file" / "run", load_recipe("pair"), {})
+
+
+def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> None:
+    folder = RunFolder.create(project / "run", load_recipe("pair"), {})
+    folder.append(episode(0))
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from collab.runtime.folder import RunFolder; from collab.records import Episode\n"
+        "from collab.errors import RecordError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "folder = RunFolder(Path(sys.argv[1]))\n"
+        "size = (folder.path / 'episodes.jsonl').stat().st_size\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, size + 20))\n"
+        "try:\n    folder.append(Episode(id='x', task='x', team='x'))\n"
+        "except RecordError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=True
+    )
+    folder.close()
+    assert "bytes fit" in done.stdout
+    assert list(read_episodes(folder.path)) == [episode(0)]
+
+
+def test_write_atomically_leaves_the_old_text_when_it_fails(project: Path) -> None:
+    path = project / "about.json"
+    write_atomically(path, json.dumps({"a": 1}))
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "\ud800")
+    assert path.read_text() == '{"a": 1}'
+    assert list(project.glob(".about*")) == []

@@ -1,0 +1,225 @@
+"""Teams at work: histories, protocols, budgets, failures, records, replays."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+import collab
+from collab.errors import CollabError, ModelError, RecipeError, TaskError
+from collab.records import Episode, Message
+from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, RunFinished
+
+
+def run(*settings: str, address: str = "words/3", model: str = "echo", **top: object) -> Episode:
+    return collab.load("pair", model=model, settings=list(settings), **top).run(address).episode
+
+
+def script(project: Path, answers: object) -> str:
+    (project / "script.yaml").write_text(json.dumps(answers))
+    return "scripted:script.yaml"
+
+
+def seen(episode: Episode, agent: str) -> list[Message]:
+    return [message for d in episode.decisions(agent) for message in d.observation]
+
+
+def test_one_turn(project: Path) -> None:
+    episode = run()
+    assert episode.failure is None
+    assert [d.agent for d in episode.turns[0].decisions] == ["a", "b"]
+    assert seen(episode, "a")[0] == Message(role="system", content="You are a.")
+    assert seen(episode, "a")[1] == Message(role="user", content="Say w3.")
+    assert seen(episode, "b") == [Message(role="user", content="Say w3, a and b.")]
+    assert episode.reward == 0.5
+    assert episode.score.parts[0].reason == "1 of 2 said Say w3."
+
+
+def test_agents_of_a_parallel_team_see_nothing_of_each_other(project: Path) -> None:
+    episode = run(model=script(project, {"a": ["from a"], "b": ["from b"]}))
+    assert all("from" not in message.content for message in seen(episode, "b"))
+
+
+def test_a_sequential_team_sees_the_earlier_artefacts(project: Path) -> None:
+    model = script(project, {"a": ["from a"], "b": ["from b"]})
+    episode = run("team.protocol=sequential", model=model)
+    assert [d.round for d in episode.turns[0].decisions] == [0, 1]
+    assert seen(episode, "b")[-1].content.endswith("a said from a.")
+    assert "from b" not in seen(episode, "a")[-1].content
+
+
+def test_a_discussion_has_two_rounds_and_the_last_one_counts(project: Path) -> None:
+    model = script(project, {"a": ["a1", "a2"], "b": ["b1", "b2"]})
+    episode = run("team.protocol=discussion", model=model)
+    assert [(d.agent, d.round) for d in episode.turns[0].decisions] == [
+        ("a", 0), ("b", 0), ("a", 1), ("b", 1),
+    ]
+    assert "b1" in seen(episode, "a")[-1].content
+    assert "a1" not in seen(episode, "a")[-1].content
+    assert episode.turns[0].artefacts == {"a": "a2", "b": "b2"}
+
+
+def test_turns_build_on_each_agents_own_history(project: Path) -> None:
+    model = script(project, {"a": ["x", "y", "z"], "b": ["x", "y", "z"]})
+    episode = run("team.turns=3", "team.feedback=[self]", model=model)
+    assert len(episode.turns) == 3
+    assert [m.role for m in seen(episode, "a")] == ["system", "user", "user", "user"]
+    assert seen(episode, "a")[-1].content == "Again."
+    assert episode.joint_return == 0.0
+
+
+def test_samples_form_groups(project: Path) -> None:
+    rollout = collab.load("pair", model="echo", samples=3).run("words/0-4")
+    assert [len(group) for group in rollout.groups.values()] == [3] * 5
+    assert [(e.group, e.sample) for e in rollout.episodes[:4]] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    assert rollout.summary["episodes"] == 15
+
+
+def test_a_window_of_episodes_gives_the_same_rewards(project: Path) -> None:
+    wide = collab.load("pair", model="echo").run("words")
+    narrow = collab.load("pair", model="echo", settings=["concurrency=3"]).run("words")
+    assert [e.reward for e in wide.episodes] == [e.reward for e in narrow.episodes]
+
+
+def test_a_failing_agent_is_data_not_a_crash(project: Path) -> None:
+    model = script(project, {"a": ["x"] * 2, "b": [{"failure": "overloaded"}, "x"]})
+    rollout = collab.load("pair", model=model).run("words/0-1")
+    failed = [e for e in rollout.episodes if e.failure]
+    assert len(failed) == 1
+    assert failed[0].failure.boundary == "model"
+    assert failed[0].turns[0].decisions
+    assert rollout.summary["failed"] == 1
+
+
+def test_a_script_that_is_not_used_up_fails_the_run(project: Path) -> None:
+    with pytest.raises(ModelError, match="b"):
+        run(model=script(project, {"a": ["x"], "b": ["x", "never asked for"]}))
+
+
+def test_a_script_that_runs_out_fails_the_run(project: Path) -> None:
+    with pytest.raises(ModelError, match="'b' asks for one answer more"):
+        run(model=script(project, {"a": ["x"], "b": []}))
+
+
+def test_a_prompt_that_names_a_missing_field(project: Path) -> None:
+    episode = run("agents.a.prompt='{{ task.wrod }}'")
+    assert episode.failure.boundary == "agent"
+    assert "word" in episode.failure.message
+
+
+def test_a_reward_that_raises_is_a_failure_not_a_zero(project: Path) -> None:
+    (project / "parts.py").write_text("def right(context):\n    return 1 / 0\n")
+    episode = run()
+    assert (episode.failure.boundary, episode.reward) == ("reward", None)
+
+
+def test_the_token_budget_ends_an_episode(project: Path) -> None:
+    episode = run("team.turns=4", "budget.tokens=20", "team.feedback=[self]")
+    assert episode.failure.type == "BudgetExceeded"
+    assert "its limit is 20" in episode.failure.message
+    assert len(episode.turns) < 4
+
+
+SLOW = """\
+import asyncio
+from collab.records import Action
+
+class Slow:
+    name, batching = "slow", "static"
+    async def generate(self, requests, progress=None):
+        if any(r.call.task != "words/0" for r in requests):
+            await asyncio.sleep(60)
+        return [Action(text="x") for r in requests]
+    async def aclose(self):
+        open("closed", "w").close()
+
+def slow(spec):
+    return Slow()
+"""
+
+
+def test_the_time_budget_ends_an_episode(project: Path) -> None:
+    (project / "slow.py").write_text(SLOW)
+    episode = run("budget.seconds=0.1", "model={engine: 'slow.py:slow'}")
+    assert episode.failure.type == "BudgetExceeded"
+    assert episode.seconds < 2
+
+
+def test_leaving_a_stream_cancels_the_rest_and_keeps_the_record(project: Path) -> None:
+    (project / "slow.py").write_text(SLOW)
+    settings = ["model={engine: 'slow.py:slow'}", "concurrency=1"]
+
+    async def leave() -> None:
+        team = collab.load("pair", settings=settings)
+        async with aclosing(team.stream("words/0-3", out="run")) as events:
+            async for event in events:
+                if isinstance(event, EpisodeFinished):
+                    return
+
+    asyncio.run(asyncio.wait_for(leave(), 5))
+    assert (project / "closed").exists()
+    assert [e.task for e in collab.read_episodes(project / "run")] == ["words/0"]
+    assert json.loads((project / "run" / "run.json").read_text())["status"] == "interrupted"
+
+
+def test_the_stream_of_events(project: Path) -> None:
+    async def collect() -> list[object]:
+        async with aclosing(collab.load("pair", model="echo").stream("words/0-1")) as events:
+            return [event async for event in events]
+
+    events = asyncio.run(collect())
+    types = [event.type for event in events]
+    assert (types[0], types[-1]) == ("run.started", "run.finished")
+    assert types.count("agent.acted") == 4
+    assert types.count("turn.scored") == types.count("episode.finished") == 2
+    assert not any(isinstance(event, AgentProgress) for event in events)
+    assert all(json.loads(event.model_dump_json())["type"] == event.type for event in events)
+    assert isinstance(events[-1], RunFinished)
+    assert any(isinstance(event, AgentActed) for event in events)
+
+
+def test_a_replay_gives_the_same_episodes(project: Path) -> None:
+    team = collab.load("pair", model="echo", settings=["team.turns=2", "team.feedback=[self]"])
+    first = team.run("words/0-3", out="first")
+    again = collab.load("first", model="replay:first").run("words/0-3")
+    assert [e.joint_return for e in first.episodes] == [e.joint_return for e in again.episodes]
+    for one, two in zip(first.episodes, again.episodes, strict=True):
+        for agent in ("a", "b"):
+            ids = [[d.action.token_ids for d in e.decisions(agent)] for e in (one, two)]
+            assert ids[0] == ids[1]
+
+
+def test_seeds_differ_between_decisions_and_not_between_runs(project: Path) -> None:
+    from collab.models import Call
+    from collab.runtime.players import _seed_of
+
+    calls = [
+        Call(task=t, sample=s, turn=n, round=r, agent=a)
+        for t in "xy" for s in (0, 1) for n in (0, 1) for r in (0, 1) for a in "ab"
+    ]
+    seeds = [_seed_of(7, call) for call in calls]
+    assert len(set(seeds)) == len(calls)
+    assert seeds == [_seed_of(7, call) for call in calls]
+    assert seeds != [_seed_of(8, call) for call in calls]
+
+
+def test_bad_addresses_are_named_before_any_work(project: Path) -> None:
+    team = collab.load("pair", model="echo")
+    with pytest.raises(TaskError, match="rows 0-19"):
+        team.run("words/20")
+    with pytest.raises(RecipeError, match="unknown task 'wrods'; did you mean 'words'"):
+        team.run("wrods/1")
+    with pytest.raises(RecipeError, match="one suite"):
+        team.run("words/1", "humaneval/1")
+    with pytest.raises(RecipeError, match="names no task"):
+        team.run()
+
+
+def test_run_within_a_loop_says_what_to_do(project: Path) -> None:
+    async def inside() -> None:
+        collab.load("pair", model="echo").run("words/1")
+
+    with pytest.raises(CollabError, match="await team.arun"):
+        asyncio.run(inside())
