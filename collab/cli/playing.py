@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ class Played:
     """A run as far as it came."""
 
     view: View
+    out: Path | None
     episodes: list[Episode] = field(default_factory=list)
     status: Status = "failed"
     _opening: RunStarted | None = None
@@ -47,10 +49,10 @@ class Played:
         """The first failure of an episode."""
         return next((episode.failure for episode in self.episodes if episode.failure), None)
 
-    async def follow(self, recipe: Recipe, addresses: Sequence[str], out: Path | None) -> None:
+    async def follow(self, recipe: Recipe, addresses: Sequence[str]) -> None:
         """Show the run's events; its end is told by `finish`, when all is closed."""
         stream = Team(recipe).stream(
-            *addresses, out=out, progress=self.view.progress, loading=self.view.loading
+            *addresses, out=self.out, progress=self.view.progress, loading=self.view.loading
         )
         async with aclosing(stream) as events:
             async for event in events:
@@ -70,11 +72,15 @@ class Played:
             summary = summarise(self.episodes, time.perf_counter() - self._since)
             self.view.see(RunFinished(run=self._opening.run, status=status, summary=summary))
         self.view.close()
+        if status == "interrupted":
+            place = f" are in {self.out}" if self.out else ""
+            told = f"interrupted: {len(self.episodes)} finished episodes{place}"
+            print(told, file=sys.stderr)
 
 
 def play(recipe: Recipe, addresses: Sequence[str], *, out: Path | None, view: View) -> Played:
     """Run to the end; an interruption is a status, other trouble raises as `Team.stream` does."""
-    played = Played(view)
+    played = Played(view, out)
 
     def give_up() -> None:
         played.finish("interrupted")
@@ -84,7 +90,7 @@ def play(recipe: Recipe, addresses: Sequence[str], *, out: Path | None, view: Vi
     async def main() -> Status:
         with Interruption(give_up) as interruption:
             try:
-                await played.follow(recipe, addresses, out)
+                await played.follow(recipe, addresses)
             except asyncio.CancelledError:
                 if not interruption.happened:
                     raise
@@ -144,6 +150,8 @@ class Interruption:
             self._give_up()
         finally:
             _kill_children()
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(130)
 
 

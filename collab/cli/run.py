@@ -112,12 +112,7 @@ def _run(
     folder = out or Path("runs") / new_run_id(recipe.team.name)
     played = play(recipe, addresses, out=folder, view=open_view(json=json))
     status = exit_status(played, require_pass=require_pass)
-    if status == 130:
-        _say(f"interrupted: {len(played.episodes)} finished episodes are in {folder}")
-    elif played.failure and status != 0:
-        _say(f"error: every episode failed: {played.failure.type}: {played.failure.message}")
+    if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
+        told = f"{played.failure.type}: {played.failure.message}"
+        print(f"error: every episode failed: {told}", file=sys.stderr)
     return status
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

@@ -134,7 +134,10 @@ def _literal_prefix(text: str) -> str | None:
     """The longest literal at the start of `text` behind which no expression goes on."""
     text = text.rstrip()[:_MAX_LITERAL]
     for end in range(len(text), 0, -1):
-        if _BEHIND.match(text[end:]) and (literal := _literal(text[:end])):
+        ends_sentence = text[end - 1] == "."
+        if ends_sentence or not _BEHIND.match(text[end:]):
+            continue
+        if literal := _literal(text[:end]):
             return literal
     return None
 

@@ -140,7 +140,8 @@ def _remark(
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     """The agent that wrote the line, and the finding in its own lines."""
-    place = outcome.joint.locate(finding.line or 0)
+    last = outcome.joint.text.count("\n")  # where a remark on the program's end belongs
+    place = outcome.joint.locate(min(finding.line or 0, last))
     if place is None:
         return None
     agent, line = place

@@ -41,7 +41,7 @@ class Tool:
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
         """The remarks, each with the file it is on."""
         if self.name == "ruff":
-            yield from (_ruff(item) for item in json.loads(output or "[]"))
+            yield from (_ruff(item) for item in json.loads(output))
         elif self.name == "mypy":
             remarks = map(json.loads, output.splitlines())
             yield from (_mypy(item) for item in remarks if item["severity"] != "note")

@@ -27,6 +27,11 @@ def interpreter(main: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", f"{_BOOT}{main}", _ROOM, *arguments]
 
 
+def bare_environment() -> dict[str, str]:
+    """Where the interpreter finds its shared libraries, and nothing else."""
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
 class CourtClient:
     """A running court. Blocking; for one thread at a time, but for `end`."""
 
@@ -36,9 +41,8 @@ class CourtClient:
                 interpreter(_MAIN, str(os.getpid()), isolation),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
                 bufsize=0,
-                env={},
+                env=bare_environment(),
                 cwd="/",
                 start_new_session=True,
             )

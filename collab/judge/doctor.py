@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from collab.errors import JudgeError
-from collab.judge.client import interpreter
+from collab.judge.client import bare_environment, interpreter
 from collab.judge.court.layers import LAYERS, Layer
 from collab.judge.court.probes import CANARY
 from collab.judge.judge import Judge
@@ -48,7 +48,8 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
 
     Raises JudgeError when the probes themselves fail.
     """
-    environment = {} if layer == "environment" and on else {**os.environ, CANARY: "secret"}
+    bare = layer == "environment" and on
+    environment = bare_environment() if bare else {**os.environ, CANARY: "secret"}
     done = subprocess.run(
         interpreter(_MAIN, layer, "on" if on else "off"),
         env=environment,

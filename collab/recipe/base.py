@@ -11,12 +11,14 @@ from collab.errors import nearest
 
 
 class Spec(BaseModel):
-    """A part of a recipe, written by a user: frozen, strict about its keys."""
+    """A part of a recipe, written by a user: frozen, strict about its keys.
+
+    The string below a field describes it; `schema` reads them, which is too slow for an import.
+    """
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         validate_default=True,
         protected_namespaces=(),
     )

@@ -18,7 +18,7 @@ class JudgeSpec(Spec):
     """Wall time for a whole program: loading it and all of its tests."""
     cpu_seconds: float = Field(default=5.0, gt=0, le=600)
     memory_mb: int = Field(default=512, ge=64)
-    """Address space of the candidate's process."""
+    """Address space of the candidate's process, beyond what the interpreter itself maps."""
     answer_bytes: int = Field(default=1_000_000, ge=1_000)
     """Size of one returned value, encoded."""
     depth: int = Field(default=64, ge=4, le=200)

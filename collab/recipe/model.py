@@ -108,7 +108,7 @@ ENGINES: dict[str, type[Spec]] = {
 
 
 def parse_model(text: str) -> dict[str, Any]:
-    """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a name for transformers.
+    """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a transformers name.
 
     Raises ValueError for a prefix that is no engine.
     """

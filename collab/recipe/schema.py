@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Literal
 
 from collab.recipe.base import Spec
@@ -27,6 +31,7 @@ _NAMED = {"TeamSpec", "TaskSpec", "RewardSpec", "TrainerSpec"}
 def json_schema(part: Part = "recipe") -> dict[str, Any]:
     """The schema of a part, with the short forms (a name in place of a mapping) allowed."""
     schema = PARTS[part].model_json_schema()
+    _describe({PARTS[part].__name__: schema, **schema.get("$defs", {})})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     if part != "recipe":
         schema.setdefault("properties", {})["extends"] = {
@@ -35,6 +40,34 @@ def json_schema(part: Part = "recipe") -> dict[str, Any]:
         }
         schema["required"] = []
     return {key: _allow_names(value) for key, value in schema.items()}
+
+
+def _describe(schemas: dict[str, Any]) -> None:
+    """Add the fields' descriptions to the schemas of specs, by class name."""
+    for spec in _subclasses(Spec):
+        properties = schemas.get(spec.__name__, {}).get("properties", {})
+        for owner in reversed(spec.__mro__):
+            for name, text in _field_texts(owner) if issubclass(owner, Spec) else ():
+                if name in properties:
+                    properties[name]["description"] = text
+
+
+def _subclasses(spec: type[Spec]) -> Iterator[type[Spec]]:
+    for child in spec.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def _field_texts(spec: type[Spec]) -> Iterator[tuple[str, str]]:
+    """The fields of a class that have a string below them, and that string."""
+    (definition,) = ast.parse(inspect.getsource(spec)).body
+    assert isinstance(definition, ast.ClassDef)
+    for field, below in pairwise(definition.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str(text))
+            ):
+                yield name, inspect.cleandoc(text)
 
 
 def _allow_names(node: Any) -> Any:

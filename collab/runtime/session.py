@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
 
@@ -102,7 +102,7 @@ class Session:
         samples: int = 1,
         seed: int = 0,
         progress: bool = False,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The events of a rollout as they happen; to be left as `play` is."""
         starts = [
             Start(problem, group=number, sample=sample)

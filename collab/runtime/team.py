@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,7 +99,7 @@ class Team:
         out: str | Path | None = None,
         progress: bool = False,
         loading: StoreProgress | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The run's events as they happen, from `run.started` to `run.finished`.
 
         Use it with `contextlib.aclosing`: leaving early cancels what is under way. `progress`
@@ -114,7 +114,10 @@ class Team:
         try:
             async with Session(recipe, loading=loading) as session:
                 opening = _opening(recipe, session, problems, Path(out) if out else None)
-                about = {**opening.model_dump(mode="json", exclude={"type"}), "command": sys.argv[:]}
+                about = {
+                    **opening.model_dump(mode="json", exclude={"type"}),
+                    "command": sys.argv[:],
+                }
                 folder = RunFolder.create(Path(out), recipe, about) if out else None
                 yield opening
                 rollout = session.stream(

@@ -57,6 +57,14 @@ async def play_groups(
     return groups
 
 
+async def play_samples(
+    session: Session, problems: Sequence[Problem], samples: int, seed: int, watch: Watch
+) -> list[Episode]:
+    """So many episodes of each problem, ordered by problem, then sample."""
+    starts = [Start(p, group=n, sample=s) for n, p in enumerate(problems) for s in range(samples)]
+    return await _play(session, starts, seed, watch)
+
+
 async def _play(
     session: Session, starts: Sequence[Start], seed: int, watch: Watch
 ) -> list[Episode]:

@@ -21,7 +21,8 @@ FLOORS = [
     {"runtime"},
     {"trainers"},
     {"evaluation"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets"}
 
@@ -79,5 +80,6 @@ def test_every_room_has_a_floor(path: Path) -> None:
 )
 def test_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(*sorted({HEAVY!r} & set(sys.modules)))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout.strip()) == (0, ""), result.stderr

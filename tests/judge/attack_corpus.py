@@ -472,6 +472,24 @@ WHOLE = {
         def f(n): raise Out
     """,
     "zero/raises_skip": "import unittest\ndef f(n): raise unittest.SkipTest('all good')",
+    "zero/raises_surrogates": "def f(n): raise ValueError('\\ud800' * 9)",
+    "zero/raises_surrogates_loading": "raise type('\\ud800', (Exception,), {})('\\ud800')",
+    "zero/error_without_text": """
+        class E(Exception):
+            def __str__(self): raise E
+        def f(n): raise E
+    """,
+    "zero/error_without_text_loading": """
+        class E(Exception):
+            def __str__(self): raise E
+        raise E
+    """,
+    "zero/name_is_no_string": """
+        class M(type):
+            __name__ = property(lambda c: 7)
+        class E(Exception, metaclass=M): pass
+        def f(n): raise E
+    """,
     "zero/raises_judge_error": """
         import sys
         Trouble = next((vars(m)['Trouble'] for m in list(sys.modules.values())

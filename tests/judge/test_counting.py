@@ -233,6 +233,13 @@ def test_a_broken_test_is_our_trouble(judge: Judge, test: str, message: str) -> 
         asyncio.run(judge.check(Trial(program=RIGHT, entry_point="f", test=test)))
 
 
+def test_a_program_that_fails_while_the_test_loads_is_scored(judge: Judge) -> None:
+    test = "x = f(2)\ndef check(candidate):\n    assert x == 3\n"
+    verdict = asyncio.run(judge.check(Trial(program=RAISING, entry_point="f", test=test)))
+    assert counts(verdict) == (0, 2)
+    assert verdict.error == "ValueError: two"
+
+
 def test_arguments_are_copies(judge: Judge) -> None:
     program = "def f(n):\n    n.clear()\n    return []\n"
     test = "xs = [1, 2]\nassert candidate(xs) == xs"

@@ -70,8 +70,11 @@ def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
         ("team.turns=4", lambda r: r.team.turns, 4),
         ("agents.main.sampling.temperature=0.7", lambda r: r.sampling_of("main").temperature, 0.7),
         ("sampling.max_new_tokens=9", lambda r: r.sampling_of("aux").max_new_tokens, 9),
-        ("team.feedback=[static, execution]", lambda r: [f.source for f in r.team.feedback],
-         ["static", "execution"]),
+        (
+            "team.feedback=[static, execution]",
+            lambda r: [f.source for f in r.team.feedback],
+            ["static", "execution"],
+        ),
         ("team.feedback.0.limit=2", lambda r: r.team.feedback[0].limit, 2),
         ("model.dtype=float32", lambda r: r.model.dtype, "float32"),
         ("model=echo", lambda r: r.model.engine, "echo"),

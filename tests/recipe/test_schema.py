@@ -24,7 +24,9 @@ def test_every_field_is_described(part: Part) -> None:
         f"{name}.{field}"
         for name, node in {part: json_schema(part), **json_schema(part).get("$defs", {})}.items()
         for field, schema in node.get("properties", {}).items()
-        if "description" not in schema and "$ref" not in schema and "const" not in schema
+        if "description" not in schema
+        and "$ref" not in schema
+        and "const" not in schema
         and field not in ("name", "description", "extends", "agents", "parts")
     ]
     assert missing == []

@@ -9,7 +9,10 @@ TEAM = """\
 description: Two agents each say a word.
 agents:
   a: {role: "You are {{ agent }}.", prompt: "Say {{ task.word }}.", revise: "{{ feedback }} Again."}
-  b: {prompt: "Say {{ task.word }}, {{ agents | join(' and ') }}.{% for n in others %} {{ n }} said {{ others[n] }}.{% endfor %}"}
+  b:
+    prompt: >-
+      Say {{ task.word }}, {{ agents | join(' and ') }}.
+      {%- for n in others %} {{ n }} said {{ others[n] }}.{% endfor %}
 """
 TASK = """\
 kind: text

@@ -54,7 +54,10 @@ def test_a_discussion_has_two_rounds_and_the_last_one_counts(project: Path) -> N
     model = script(project, {"a": ["a1", "a2"], "b": ["b1", "b2"]})
     episode = run("team.protocol=discussion", model=model)
     assert [(d.agent, d.round) for d in episode.turns[0].decisions] == [
-        ("a", 0), ("b", 0), ("a", 1), ("b", 1),
+        ("a", 0),
+        ("b", 0),
+        ("a", 1),
+        ("b", 1),
     ]
     assert "b1" in seen(episode, "a")[-1].content
     assert "a1" not in seen(episode, "a")[-1].content
@@ -197,7 +200,11 @@ def test_seeds_differ_between_decisions_and_not_between_runs(project: Path) -> N
 
     calls = [
         Call(task=t, sample=s, turn=n, round=r, agent=a)
-        for t in "xy" for s in (0, 1) for n in (0, 1) for r in (0, 1) for a in "ab"
+        for t in "xy"
+        for s in (0, 1)
+        for n in (0, 1)
+        for r in (0, 1)
+        for a in "ab"
     ]
     seeds = [_seed_of(7, call) for call in calls]
     assert len(set(seeds)) == len(calls)
@@ -221,5 +228,5 @@ def test_run_within_a_loop_says_what_to_do(project: Path) -> None:
     async def inside() -> None:
         collab.load("pair", model="echo").run("words/1")
 
-    with pytest.raises(CollabError, match="await team.arun"):
+    with pytest.raises(CollabError, match=r"await team\.arun"):
         asyncio.run(inside())

@@ -11,8 +11,14 @@ from collab.recipe import load_task
 from collab.tasks import Suite, open_suite, split_address
 
 ROWS = [
-    {"task_id": f"Mine/{n}", "prompt": f"def f{n}(): ...", "entry_point": f"f{n}", "test": "t",
-     "canonical_solution": "secret", "level": n}
+    {
+        "task_id": f"Mine/{n}",
+        "prompt": f"def f{n}(): ...",
+        "entry_point": f"f{n}",
+        "test": "t",
+        "canonical_solution": "secret",
+        "level": n,
+    }
     for n in range(5)
 ]
 

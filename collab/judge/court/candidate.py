@@ -67,9 +67,11 @@ class Candidate:
 
     def __init__(self, line: Line, limits: Limits, tell: Callable[..., None]) -> None:
         self._line, self._limits, self._tell = line, limits, tell
+        self.asked = False
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
         """One call. Raises what the program raised, or CandidateError."""
+        self.asked = True
         call = {
             "id": os.urandom(8).hex(),
             "arguments": self._argument(list(arguments)),

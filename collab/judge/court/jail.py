@@ -69,6 +69,9 @@ class Jail:
                 os.setpgid(0, 0)
                 if LINUX:
                     linux.die_with_parent()
+            if LINUX:
+                # Should memory run out, this process is the one to go.
+                Path("/proc/self/oom_score_adj").write_bytes(b"1000")
             body(lambda: seal(Setting(limits, self._names, self._mapped)))
         finally:
             os._exit(0)

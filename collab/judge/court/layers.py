@@ -30,7 +30,7 @@ _USER_NAMESPACES = (
     "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, "
     "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, `sysctl user.max_user_namespaces`; "
     "in a container: a seccomp profile that allows unshare (Docker: --security-opt "
-    "seccomp=unconfined --security-opt systempaths=unconfined)"
+    "seccomp=unconfined --security-opt apparmor=unconfined)"
 )
 
 

@@ -107,6 +107,8 @@ def _run(line: Line, case: Case, tell: Callable[..., None]) -> str | None:
         exec(case.test, space)
         check = space["check"]
     except Exception as error:
+        if candidate.asked:
+            return described(error)
         raise Trouble(f"the test could not be loaded: {described(error)}") from error
     try:
         result = check(function)

@@ -31,6 +31,7 @@ REFEREE_MEMORY = 1024 * MIB
 
 def main(caller: int, isolation: str) -> None:
     """Serve trials on the standard streams for the process `caller`."""
+    os.environ.clear()
     requests, replies = _take_streams()
     if isolation == "sealed":
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
@@ -58,6 +59,12 @@ def _take_streams() -> tuple[int, int]:
         os.dup2(nowhere, fd)
     os.close(nowhere)
     return requests, replies
+
+
+def _limit_memory() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or hard > REFEREE_MEMORY:
+        resource.setrlimit(resource.RLIMIT_AS, (REFEREE_MEMORY, REFEREE_MEMORY))
 
 
 class Caller:
@@ -162,12 +169,10 @@ class Court:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             if LINUX:
                 linux.die_with_parent()
+                _limit_memory()
             self._warden.release()
             for fd in self._streams:
                 os.close(fd)
-            _, hard = resource.getrlimit(resource.RLIMIT_AS)
-            if hard == resource.RLIM_INFINITY or hard > REFEREE_MEMORY:
-                resource.setrlimit(resource.RLIMIT_AS, (REFEREE_MEMORY, REFEREE_MEMORY))
             referee(case, incoming, outgoing, report)
         finally:
             os._exit(0)

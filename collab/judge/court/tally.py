@@ -30,6 +30,7 @@ class Tally:
 
     def note(self, frame: dict[str, Any]) -> None:
         """Take one frame of the referee's."""
+        frame = {k: _printable(v) if isinstance(v, str) else v for k, v in frame.items()}
         if "check" in frame:
             self._check(frame)
         elif "flag" in frame:
@@ -122,3 +123,8 @@ class Tally:
             "error": self.error,
             "flags": self._flags,
         }
+
+
+def _printable(text: str) -> str:
+    """A program may put lone surrogates in its messages; JSON and files refuse them."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from . import wire, worker
-from .jail import Jail
+from .jail import LINUX, Jail
 from .layers import LayerUnavailable
 from .limits import Limits
 from .preload import MODULES, preload
@@ -33,7 +33,8 @@ class Warden:
     """The court's side. `unavailable` says which layer could not be put on, if any."""
 
     def __init__(self, layers: frozenset[str]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()

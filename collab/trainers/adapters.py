@@ -1,0 +1,127 @@
+"""LoRA adapters that are trained: made, read and written in PEFT's format."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from collab.errors import RecipeError, RecordError
+from collab.models.transformers_engine import TransformersEngine
+from collab.recipe import LoraSpec
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+
+
+def add_adapter(
+    engine: TransformersEngine, name: str, spec: LoraSpec, *, seed: int, start: str | None
+) -> dict[str, nn.Parameter]:
+    """Put a new adapter into the engine's module; its parameters by their names in a file.
+
+    A fresh adapter changes nothing yet, as B is 0; A is drawn with `seed`. With `start`, a folder
+    in PEFT's format, it begins from there, in that adapter's shape.
+
+    Raises:
+        RecipeError: no layer is called as `spec.targets` says, or `start` does not fit.
+    """
+    from peft import PeftConfig, get_peft_model
+
+    from collab.models.weights import quiet_transformers
+
+    with quiet_transformers(), torch.random.fork_rng():
+        torch.manual_seed(_seed_of(seed, name))
+        config = PeftConfig.from_pretrained(start) if start else _config(spec)
+        config.inference_mode = False
+        module: Any = engine.module
+        try:
+            if hasattr(module, "peft_config"):
+                module.add_adapter(name, config)
+            else:
+                engine.module = module = get_peft_model(module, config, adapter_name=name)
+        except ValueError as error:
+            raise RecipeError(
+                f"no adapter can be put into {engine.name!r} with lora.targets"
+                f" {list(spec.targets)}: {error}"
+            ) from error
+    parameters = parameters_of(module, name)
+    if start:
+        load_tensors(parameters, load_file(Path(start) / WEIGHTS), Path(start))
+    return parameters
+
+
+def _config(spec: LoraSpec) -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=spec.rank,
+        lora_alpha=spec.alpha,
+        target_modules=list(spec.targets) or "all-linear",
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+
+
+def _seed_of(seed: int, name: str) -> int:
+    return int.from_bytes(blake2b(f"{seed}|adapter|{name}".encode(), digest_size=7).digest(), "big")
+
+
+def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
+    """An adapter's parameters, by their names in PEFT's files, which leave the adapter's out."""
+    own = re.compile(rf"(\.lora_[AB])\.{re.escape(name)}(\.weight)$")
+    return {own.sub(r"\1\2", key): p for key, p in module.named_parameters() if own.search(key)}
+
+
+def save_adapter(module: Any, name: str, folder: Path) -> None:
+    """Write an adapter in PEFT's format; each file is replaced as a whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = module.peft_config[name]
+    kept, config.inference_mode = config.inference_mode, True
+    try:
+        config.save_pretrained(folder)
+    finally:
+        config.inference_mode = kept
+    tensors = {key: p.detach().contiguous() for key, p in parameters_of(module, name).items()}
+    save_tensors(tensors, folder / WEIGHTS)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write safetensors beside the old file, then put them in its place."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        save_file({key: tensor.cpu() for key, tensor in tensors.items()}, temporary)
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+
+
+@torch.no_grad()
+def load_tensors(
+    parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], place: Path
+) -> None:
+    """Copy tensors into parameters of the same names and shapes.
+
+    Raises:
+        RecordError: a name or a shape differs.
+    """
+    if set(parameters) != set(tensors):
+        astray = sorted(set(parameters) ^ set(tensors))
+        raise RecordError(f"{place}: {len(astray)} tensors have no counterpart, e.g. {astray[0]}")
+    for key, parameter in parameters.items():
+        if parameter.shape != tensors[key].shape:
+            raise RecordError(
+                f"{place}: {key} has shape {list(tensors[key].shape)}, the model wants"
+                f" {list(parameter.shape)}"
+            )
+        parameter.copy_(tensors[key])

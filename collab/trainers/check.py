@@ -1,0 +1,131 @@
+"""Whether a recipe can be trained, and on which tasks; before any model is loaded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from collab.errors import RecipeError, UnknownName
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import TransformersModel
+from collab.records import Problem
+from collab.tasks import open_suite
+from collab.trainers.algorithms import algorithm_for
+from collab.trainers.credit import MAX_COMBINATIONS
+
+
+def check_recipe(recipe: Recipe) -> TrainerSpec:
+    """The trainer of a recipe that can be trained.
+
+    Raises:
+        RecipeError: it cannot; with the value and the remedy.
+    """
+    if recipe.trainer is None:
+        raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
+    if recipe.task is None:
+        raise RecipeError("the recipe names no task, so there is no reward; add task")
+    spec = recipe.trainer
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    if not trained:
+        raise RecipeError(
+            "no agent of the team is trainable; set agents.NAME.trainable=true for one"
+        )
+    for name in trained:
+        _check_agent(recipe, name)
+    algorithm_for(spec.algorithm)
+    _check_local_parts(recipe, spec)
+    _check_combinations(recipe, spec)
+    return spec
+
+
+def _check_agent(recipe: Recipe, name: str) -> None:
+    model, sampling = recipe.model_of(name), recipe.sampling_of(name)
+    if not isinstance(model, TransformersModel):
+        raise RecipeError(
+            f"agent '{name}' cannot be trained: its engine '{model.engine}' has no weights here;"
+            f" set agents.{name}.trainable=false, or give it a local model"
+        )
+    if sampling.temperature == 0:
+        raise RecipeError(
+            f"agent '{name}' samples at temperature 0, so that all episodes of a group are alike;"
+            f" set agents.{name}.sampling.temperature=1.0"
+        )
+    if sampling.top_p < 1 or sampling.top_k > 0:
+        raise RecipeError(
+            f"agent '{name}' samples with top_p {sampling.top_p:g} and top_k {sampling.top_k};"
+            " log-probabilities are those of the full distribution, so the gradient would be"
+            " biased; set top_p=1.0 and top_k=0, and lower the temperature instead"
+        )
+
+
+def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
+    parts = recipe.task.reward.parts if recipe.task else {}
+    for agent, names in spec.local_parts.items():
+        if agent not in recipe.team.agents:
+            raise UnknownName("agent in trainer.local_parts", agent, recipe.team.agents)
+        for name in names:
+            if name not in parts:
+                raise UnknownName(f"reward part in trainer.local_parts.{agent}", name, parts)
+
+
+def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
+    if spec.joint_mode != "cross":
+        return
+    n_agents, n_turns = len(recipe.team.agents), recipe.team.turns
+    combinations = spec.group_size**n_agents
+    if combinations > MAX_COMBINATIONS:
+        raise RecipeError(
+            f"joint_mode 'cross' would score {spec.group_size}^{n_agents} = {combinations} joint"
+            f" actions at each of {n_turns} turns, more than {MAX_COMBINATIONS}; lower"
+            " trainer.group_size, or set joint_mode to 'aligned'"
+        )
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What is trained on and what is held out."""
+
+    training: tuple[Problem, ...]
+    held_out: tuple[Problem, ...]
+    per_step: int
+    seed: int
+
+    def batch(self, step: int) -> list[Problem]:
+        """The problems of a step; a function of the seed and the step alone."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        order = list(range(len(self.training)))
+        random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
+        chosen = order[position * self.per_step : (position + 1) * self.per_step]
+        return [self.training[n] for n in chosen]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return ceil(len(self.training) / self.per_step)
+
+    def total_steps(self, spec: TrainerSpec) -> int:
+        return spec.steps or spec.epochs * self.steps_per_epoch
+
+
+def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> Tasks:
+    """Read the suite and select.
+
+    Raises:
+        RecipeError: a problem is trained on and held out. TaskError: a selection leads nowhere.
+    """
+    assert recipe.task is not None, "check_recipe has passed"
+    suite = open_suite(recipe.task)
+    has_split = "train" in recipe.task.splits
+    selection = spec.tasks if spec.tasks is not None else ("train" if has_split else "")
+    training = suite.select(selection)
+    held_out: Sequence[Problem] = ()
+    if spec.evaluation is not None:
+        held_out = suite.select(spec.evaluation.tasks)
+        shared = {p.address for p in training} & {p.address for p in held_out}
+        if shared:
+            raise RecipeError(
+                f"{len(shared)} tasks are both trained on and held out, e.g. {min(shared)}; set"
+                " trainer.tasks and trainer.evaluation.tasks to different rows"
+            )
+    return Tasks(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed)

@@ -1,0 +1,156 @@
+"""Checkpoints: folders that are whole or not there.
+
+checkpoints/step-000012/
+    policies/NAME/    the policy's parameters; an adapter's in PEFT's format
+    state.pt          optimisers and random states
+    state.json        the step, the best so far, and how long the run's files were
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from collab.errors import RecordError
+from collab.trainers.optimiser import Optimiser
+from collab.trainers.policy import Policies
+
+PARTIAL = ".partial-"
+
+
+class Checkpoints:
+    """The checkpoints of a run, in `folder`."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self._keep = folder, keep
+
+    def save(
+        self,
+        step: int,
+        policies: Policies,
+        optimisers: Mapping[str, Optimiser],
+        state: Mapping[str, Any],
+    ) -> Path:
+        """Write a checkpoint, then remove those that are neither new nor the best.
+
+        Raises:
+            RecordError: it cannot be written; earlier ones are as they were.
+        """
+        path = self.folder / name_of(step)
+        partial = self.folder / f"{PARTIAL}{path.name}"
+        try:
+            self._clear_partials()
+            for policy in policies:
+                policy.save_parameters(partial / "policies" / policy.name)
+            moments = {name: optimiser.state() for name, optimiser in optimisers.items()}
+            torch.save({"optimisers": moments, "random": random_states()}, partial / "state.pt")
+            (partial / "state.json").write_text(json.dumps({**state, "step": step}))
+            _sync(partial)
+            if path.exists():
+                shutil.rmtree(path)
+            partial.rename(path)
+            _sync_folder(self.folder)
+        except (OSError, RuntimeError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise RecordError(
+                f"checkpoint {path} cannot be written: {error}; earlier ones are whole. Free some"
+                " room, then go on with --resume"
+            ) from error
+        self._prune(state.get("best_step"))
+        return path
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint."""
+        found = sorted(self.folder.glob("step-*"))
+        return found[-1] if found else None
+
+    def _clear_partials(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for stale in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(stale)
+
+    def _prune(self, best: int | None) -> None:
+        newest = sorted(self.folder.glob("step-*"))[-self._keep :]
+        for path in self.folder.glob("step-*"):
+            if path not in newest and path.name != (name_of(best) if best is not None else ""):
+                # Renamed first: what is called step-* is whole at every moment.
+                doomed = path.rename(self.folder / f"{PARTIAL}old-{path.name}")
+                shutil.rmtree(doomed)
+
+
+def load_checkpoint(
+    path: Path, policies: Policies, optimisers: Mapping[str, Optimiser]
+) -> dict[str, Any]:
+    """Restore parameters, optimisers and random states; returns the checkpoint's `state`.
+
+    Raises:
+        RecordError: it cannot be read, or is of another team or another shape.
+    """
+    state = read_state(path)
+    try:
+        saved = torch.load(path / "state.pt", map_location="cpu", weights_only=True)
+        for policy in policies:
+            policy.load_parameters(path / "policies" / policy.name)
+        for name, optimiser in optimisers.items():
+            optimiser.restore(saved["optimisers"][name])
+        restore_random_states(saved["random"])
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        raise RecordError(f"checkpoint {path} does not fit this recipe: {error}") from error
+    return state
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads((path / "state.json").read_text())
+    except (OSError, ValueError) as error:
+        raise RecordError(f"checkpoint {path} cannot be read: {error}") from error
+    return state
+
+
+def name_of(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def random_states() -> dict[str, Any]:
+    """The states of every global source of random numbers."""
+    kind, keys, *rest = np.random.get_state()
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, [int(key) for key in keys], *rest),  # type: ignore[union-attr]
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def restore_random_states(states: Mapping[str, Any]) -> None:
+    version, numbers, gauss = states["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    kind, keys, *rest = states["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(states["torch"])
+    if states["cuda"] and len(states["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def _sync(folder: Path) -> None:
+    """Bring every file to the disk before the folder gets its name."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

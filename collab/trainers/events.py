@@ -1,0 +1,79 @@
+"""The typed stream of what happens in training, between `run.started` and `run.finished`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from collab.records import Record
+from collab.runtime.events import RunFinished, RunStarted
+
+Phase = Literal["sampling", "credit", "update", "evaluation"]
+
+
+class TrainingProgress(Record):
+    """How far the work of a step has come; for people who watch."""
+
+    type: Literal["training.progress"] = "training.progress"
+    step: int
+    phase: Phase
+    done: int = 0
+    total: int = 0
+    """Episodes; 0 where the phase does not count."""
+
+
+class StepFinished(Record):
+    type: Literal["step.finished"] = "step.finished"
+    step: int
+    """Counted from 1."""
+    steps: int
+    metrics: dict[str, float]
+    warnings: tuple[str, ...] = ()
+    """Signs of trouble, in plain words; each is told once while it lasts."""
+
+
+class TaskResult(Record):
+    """One held-out task: the mean joint return of its episodes, and the share that is solved."""
+
+    joint_return: float
+    solved: float | None
+
+
+class Evaluation(Record):
+    """How the team does on held-out tasks."""
+
+    type: Literal["evaluation.finished"] = "evaluation.finished"
+    step: int
+    """Steps of training before it."""
+    sampled: dict[str, TaskResult]
+    """By task, under the training's own sampling settings."""
+    greedy: dict[str, TaskResult] = {}
+    failed: int = 0
+    """Episodes that could not be finished; they count for nothing."""
+    seconds: float = 0.0
+
+
+class Gain(Record):
+    """The mean over tasks of after - before, paired by task."""
+
+    before: float
+    after: float
+    gain: float
+    error: float | None
+    """Standard error of the gain; None for fewer than two tasks."""
+    solved_before: float | None
+    solved_after: float | None
+    tasks: int
+
+
+class CheckpointSaved(Record):
+    type: Literal["checkpoint.saved"] = "checkpoint.saved"
+    step: int
+    path: str
+
+
+TrainingEvent = Annotated[
+    RunStarted | TrainingProgress | StepFinished | Evaluation | CheckpointSaved | RunFinished,
+    Field(discriminator="type"),
+]

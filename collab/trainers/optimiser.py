@@ -1,0 +1,91 @@
+"""AdamW with its state in float32, gradient clipping, and the learning rate's schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from collab.recipe import TrainerSpec
+
+
+class Optimiser:
+    """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
+
+    Parameters of a narrower type are copies of their masters, so that updates smaller than their
+    rounding add up. Parameters in float32 or wider are their own masters.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
+        self._parameters = list(parameters)
+        self._masters = [
+            p if p.dtype in (torch.float32, torch.float64) else nn.Parameter(p.detach().float())
+            for p in self._parameters
+        ]
+        self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, foreach=True)
+
+    @torch.no_grad()
+    def step(self, rate: float, max_norm: float | None) -> float:
+        """Take one step, forget the gradients, and return their norm before clipping."""
+        for parameter, master in zip(self._parameters, self._masters, strict=True):
+            if master is not parameter:
+                master.grad = None if parameter.grad is None else parameter.grad.float()
+                parameter.grad = None
+        norm = float(gradient_norm(self._masters))
+        if math.isfinite(norm):
+            if max_norm is not None and norm > max_norm:
+                for master in self._masters:
+                    if master.grad is not None:
+                        master.grad.mul_(max_norm / norm)
+            for group in self._adamw.param_groups:
+                group["lr"] = rate
+            self._adamw.step()
+        self._adamw.zero_grad(set_to_none=True)
+        self._copy_out()
+        return norm
+
+    def state(self) -> dict[str, Any]:
+        """All that a later run needs to go on bit by bit."""
+        masters = [m.detach() for m in self._masters] if self._has_copies else []
+        return {"adamw": self._adamw.state_dict(), "masters": masters}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Any]) -> None:
+        self._adamw.load_state_dict(state["adamw"])
+        for master, saved in zip(self._masters, state["masters"], strict=False):
+            master.copy_(saved)
+        self._copy_out()
+
+    @property
+    def _has_copies(self) -> bool:
+        return any(m is not p for m, p in zip(self._masters, self._parameters, strict=True))
+
+    def _copy_out(self) -> None:
+        for parameter, master in zip(self._parameters, self._masters, strict=True):
+            if master is not parameter:
+                parameter.copy_(master)
+
+
+def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
+    """The 2-norm of all gradients together."""
+    norms = [torch.linalg.vector_norm(p.grad) for p in parameters if p.grad is not None]
+    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+
+
+def rate_at(step: int, total: int, spec: TrainerSpec) -> float:
+    """The learning rate of `step`, counted from 0, of `total`.
+
+    It rises linearly over `warmup_steps`, then is constant, or falls linearly or by a cosine so
+    that it would be 0 one step after the last.
+    """
+    if step < spec.warmup_steps:
+        return spec.rate * (step + 1) / (spec.warmup_steps + 1)
+    done = (step - spec.warmup_steps) / max(1, total - spec.warmup_steps)
+    if spec.schedule == "linear":
+        return spec.rate * (1 - done)
+    if spec.schedule == "cosine":
+        return spec.rate * 0.5 * (1 + math.cos(math.pi * done))
+    return spec.rate

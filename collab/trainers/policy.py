@@ -1,0 +1,239 @@
+"""What is trained: an adapter for each agent on one base in memory, one for all, or whole models."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from collab.errors import RecipeError
+from collab.models import Model
+from collab.models.open import ModelPool, open_model
+from collab.models.store import StoreProgress
+from collab.models.transformers_engine import TransformersEngine
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.adapters import (
+    WEIGHTS,
+    add_adapter,
+    load_tensors,
+    parameters_of,
+    save_adapter,
+    save_tensors,
+)
+
+SHARED = "shared"
+
+
+@dataclass(eq=False)
+class Policy:
+    """Parameters that are trained together, and the agents that act by them."""
+
+    name: str
+    agents: tuple[str, ...]
+    engine: TransformersEngine
+    parameters: dict[str, nn.Parameter]
+    """By their names in a file; cached when the policy is made."""
+    is_adapter: bool
+    checkpointing: bool = False
+    frozen: nn.Module | None = None
+    """The reference of a whole model: a copy of it before training."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.engine.load().device
+
+    def acting_parameters(self) -> list[nn.Parameter]:
+        """The parameters that are in the model now, looked up anew."""
+        module = self.engine.module
+        held = parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
+        return list(dict(held).values())
+
+    @contextmanager
+    def training(self) -> Iterator[Any]:
+        """The causal language model, this policy active and its parameters open to gradients."""
+        module = self.engine.module
+        if self.is_adapter:
+            module.set_adapter(self.name)
+        base = _base_of(module)
+        base.train(self.checkpointing)
+        try:
+            yield base
+        finally:
+            base.eval()
+
+    @contextmanager
+    def reference(self) -> Iterator[Any]:
+        """The causal language model as it was before training; adapters are off."""
+        with torch.no_grad():
+            if self.frozen is not None:
+                yield self.frozen
+                return
+            with self.engine.module.disable_adapter():
+                yield _base_of(self.engine.module)
+
+    @property
+    def has_reference(self) -> bool:
+        return self.is_adapter or self.frozen is not None
+
+    def save(self, folder: Path) -> None:
+        """Write what acts: an adapter in PEFT's format, or a whole model with its tokenizer."""
+        if self.is_adapter:
+            save_adapter(self.engine.module, self.name, folder)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.engine.module.save_pretrained(folder)
+            self.engine.tokenizer.save_pretrained(folder)
+
+    def save_parameters(self, folder: Path) -> None:
+        """Write the parameters alone, for a checkpoint."""
+        if self.is_adapter:
+            save_adapter(self.engine.module, self.name, folder)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_tensors({k: p.detach() for k, p in self.parameters.items()}, folder / WEIGHTS)
+
+    def load_parameters(self, folder: Path) -> None:
+        """Take the parameters of a checkpoint; raises RecordError where they do not fit."""
+        load_tensors(self.parameters, load_file(folder / WEIGHTS), folder)
+
+
+@dataclass
+class Policies:
+    """Every policy of a team, and the models that answer for its agents."""
+
+    by_name: dict[str, Policy]
+    models: dict[str, Model]
+    """By agent, frozen ones included."""
+    _pool: ModelPool
+    _engines: list[Model] = field(default_factory=list)
+    """Those of whole models, which are no others' too."""
+
+    def __iter__(self) -> Iterator[Policy]:
+        return iter(self.by_name.values())
+
+    def of(self, agent: str) -> Policy:
+        return next(policy for policy in self if agent in policy.agents)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents that are trained."""
+        return tuple(agent for policy in self for agent in policy.agents)
+
+    def acting(self, recipe: Recipe) -> Recipe:
+        """The recipe whose agents act by these policies."""
+        named = {a: p.name if p.is_adapter else None for p in self for a in p.agents}
+        return with_adapters(recipe, named)
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+        for engine in self._engines:
+            await engine.aclose()
+
+
+def with_adapters(recipe: Recipe, adapters: Mapping[str, str | None]) -> Recipe:
+    """The recipe with other adapters for some of its agents."""
+    agents = {
+        name: spec.model_copy(update={"adapter": adapters[name]}) if name in adapters else spec
+        for name, spec in recipe.team.agents.items()
+    }
+    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
+
+
+def open_policies(
+    recipe: Recipe, spec: TrainerSpec, *, loading: StoreProgress | None = None
+) -> Policies:
+    """Open every model of the team, load those that are trained, and make the policies.
+
+    Raises:
+        RecipeError: an agent that cannot be trained. ModelUnavailable, ModelError: its model.
+    """
+    pool = ModelPool(progress=loading)
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    models: dict[str, Model] = {}
+    own: list[Model] = []
+    for name in recipe.team.agents:
+        if spec.policies == "full" and name in trained:
+            models[name] = open_model(recipe.model_of(name), progress=loading)
+            own.append(models[name])
+        else:
+            models[name] = pool.open(recipe.model_of(name))
+    policies = _make_policies(recipe, spec, {name: _engine_of(name, models) for name in trained})
+    for policy in policies:
+        _quieten(policy.engine.module)
+        if spec.gradient_checkpointing:
+            policy.checkpointing = True
+            options = {"use_reentrant": False}
+            base = _base_of(policy.engine.module)
+            base.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
+    return Policies({policy.name: policy for policy in policies}, models, pool, own)
+
+
+def _engine_of(name: str, models: Mapping[str, Model]) -> TransformersEngine:
+    engine = models[name]
+    if not isinstance(engine, TransformersEngine):
+        raise RecipeError(
+            f"agent '{name}' cannot be trained: its model {engine.name!r} is not run by"
+            f" transformers; set agents.{name}.trainable=false, or give it a local model"
+        )
+    return engine
+
+
+def _make_policies(
+    recipe: Recipe, spec: TrainerSpec, engines: Mapping[str, TransformersEngine]
+) -> list[Policy]:
+    if spec.policies == "full":
+        return [_whole_model(name, engine, spec) for name, engine in engines.items()]
+    if spec.policies == "adapters":
+        return [_adapter(name, (name,), e, recipe, spec) for name, e in engines.items()]
+    groups: dict[int, list[str]] = {}
+    for name, engine in engines.items():
+        groups.setdefault(id(engine), []).append(name)
+    names = [SHARED] if len(groups) == 1 else [f"{SHARED}_{n}" for n in range(len(groups))]
+    return [
+        _adapter(name, tuple(agents), engines[agents[0]], recipe, spec)
+        for name, agents in zip(names, groups.values(), strict=True)
+    ]
+
+
+def _adapter(
+    name: str,
+    agents: tuple[str, ...],
+    engine: TransformersEngine,
+    recipe: Recipe,
+    spec: TrainerSpec,
+) -> Policy:
+    starts = {recipe.team.agents[agent].adapter for agent in agents}
+    if len(starts) > 1:
+        raise RecipeError(
+            f"agents {', '.join(agents)} begin from different adapters, so they cannot share one;"
+            " set trainer.policies to 'adapters'"
+        )
+    parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=starts.pop())
+    return Policy(name, agents, engine, parameters, is_adapter=True)
+
+
+def _whole_model(name: str, engine: TransformersEngine, spec: TrainerSpec) -> Policy:
+    module = engine.module
+    frozen = copy.deepcopy(module).eval().requires_grad_(False) if spec.kl_coef else None
+    parameters = dict(module.named_parameters())
+    return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
+
+
+def _base_of(module: Any) -> Any:
+    return module.get_base_model() if hasattr(module, "get_base_model") else module
+
+
+def _quieten(module: nn.Module) -> None:
+    """Dropout would make the trainer's log-probabilities others than the sampler's."""
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+        if hasattr(part, "attention_dropout"):
+            part.attention_dropout = 0.0

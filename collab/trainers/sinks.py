@@ -1,0 +1,70 @@
+"""Trackers that get the metrics besides `metrics.jsonl`; each is an extra, imported when named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from collab.errors import RecipeError
+from collab.recipe.trainer import Sink
+
+PROJECT = "collab"
+
+
+class Tracker(Protocol):
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RunTracker:
+    """Trackio and Weights & Biases, which share their interface."""
+
+    def __init__(self, module: Any, run: str, folder: Path, config: Mapping[str, Any]) -> None:
+        self._module = module
+        options = {"dir": str(folder)} if module.__name__ == "wandb" else {}
+        module.init(project=PROJECT, name=run, config=dict(config), **options)
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._module.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._module.finish()
+
+
+class TensorBoard:
+    def __init__(self, module: Any, run: str, folder: Path, config: Mapping[str, Any]) -> None:  # noqa: ARG002
+        self._writer = module.SummaryWriter(str(folder / "tensorboard"))
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+_TRACKERS: dict[Sink, tuple[str, Callable[..., Tracker]]] = {
+    "trackio": ("trackio", RunTracker),
+    "wandb": ("wandb", RunTracker),
+    "tensorboard": ("torch.utils.tensorboard", TensorBoard),
+}
+
+
+def open_trackers(
+    names: Sequence[Sink], run: str, folder: Path, config: Mapping[str, Any]
+) -> list[Tracker]:
+    """The trackers called `names`; raises RecipeError for one that is not installed."""
+    trackers = []
+    for name in names:
+        module, make = _TRACKERS[name]
+        try:
+            found = import_module(module)
+        except ImportError as error:
+            raise RecipeError(
+                f"trainer.report_to names '{name}', which is not installed; run: pip install {name}"
+            ) from error
+        trackers.append(make(found, run, folder, config))
+    return trackers

@@ -1,0 +1,240 @@
+"""One step of learning: losses and gradients by micro-batches, then the optimisers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from collab.errors import TrainingError
+from collab.models.batches import pack
+from collab.recipe import TrainerSpec
+from collab.trainers.logprobs import response_logprobs
+from collab.trainers.loss import TokenLoss, token_loss
+from collab.trainers.optimiser import Optimiser, rate_at
+from collab.trainers.policy import Policies, Policy
+from collab.trainers.samples import Sample
+
+KL_PROBES = 2
+"""Responses whose divergence from the reference is measured when the loss has no use for it."""
+
+
+class OutOfMemory(TrainingError):
+    """A forward and backward pass that did not fit."""
+
+
+class Cancelled(Exception):
+    """Nobody waits for the step any more; parameters may have moved by a part of it."""
+
+
+@dataclass
+class Tally:
+    """What the first pass over one agent's responses found, as sums over tokens."""
+
+    tokens: int = 0
+    logprob: float = 0.0
+    mismatch: float = 0.0
+    clipped: float = 0.0
+    kl: float = 0.0
+    kl_tokens: int = 0
+
+
+@dataclass
+class Update:
+    """What a step of learning found."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    """By agent."""
+    losses: dict[str, float] = field(default_factory=dict)
+    """By policy; absent where no response had a weight."""
+    gradient_norms: dict[str, float] = field(default_factory=dict)
+    rate: float = 0.0
+    computed_tokens: int = 0
+    """Of all forward passes with gradient, padding included."""
+
+
+class Learner:
+    """Holds the optimisers of the policies and takes their steps."""
+
+    def __init__(self, policies: Policies, spec: TrainerSpec, total_steps: int) -> None:
+        self.policies, self.spec, self.total_steps = policies, spec, total_steps
+        self.optimisers = {
+            policy.name: Optimiser(policy.parameters.values(), spec.weight_decay)
+            for policy in policies
+        }
+        self._seen_to_change: set[str] = set()
+
+    def update(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
+        """Learn from the responses of one step, counted from 0.
+
+        Responses without weight are not computed, unless their divergence counts.
+
+        Raises:
+            TrainingError: a loss or gradient that is no number, log-probabilities that are not
+                the sampler's, parameters that do not change.
+            OutOfMemory: a micro-batch does not fit.
+            Cancelled: `cancelled` was set.
+        """
+        update = Update(rate=rate_at(step, self.total_steps, self.spec))
+        for policy in self.policies:
+            own = [s for s in samples if s.agent in policy.agents]
+            own = [s for s in own if s.alive or self.spec.kl_coef]
+            if own:
+                with _memory(self.spec, policy):
+                    self._learn(policy, own, update, cancelled)
+        return update
+
+    def _learn(
+        self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
+    ) -> None:
+        before = None if policy.name in self._seen_to_change else fingerprint(policy)
+        batches = [
+            [samples[i] for i in batch]
+            for batch in pack([(len(s), 0) for s in samples], self.spec.micro_batch_tokens)
+        ]
+        starts: list[Tensor] = []
+        references = [self._reference(policy, batch) for batch in batches]
+        for epoch in range(self.spec.inner_epochs):
+            loss = 0.0
+            with policy.training() as model:
+                for number, batch in enumerate(batches):
+                    if cancelled.is_set():
+                        raise Cancelled
+                    logprobs = response_logprobs(model, batch, policy.device)
+                    found = token_loss(
+                        logprobs,
+                        batch,
+                        self.spec,
+                        start=starts[number] if epoch else None,
+                        reference=references[number],
+                    )
+                    loss += self._backward(policy, found)
+                    update.computed_tokens += len(batch) * max(len(s) for s in batch)
+                    if epoch == 0:
+                        starts.append(logprobs.detach())
+                        _count(update, batch, logprobs.detach(), found)
+            if epoch == 0:
+                self._check_mismatch(policy, update)
+                self._probe_kl(policy, batches[0], starts[0], update)
+            norm = self.optimisers[policy.name].step(update.rate, self.spec.max_grad_norm)
+            if not math.isfinite(norm):
+                raise TrainingError(_not_finite(policy, "gradient norm", norm))
+            if epoch == 0:
+                update.losses[policy.name] = loss
+                update.gradient_norms[policy.name] = norm
+        if before is not None:
+            self._check_change(policy, before, update)
+
+    def _backward(self, policy: Policy, found: TokenLoss) -> float:
+        if not found.total.requires_grad:
+            raise TrainingError(
+                f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
+                " frozen in the model"
+            )
+        loss = float(found.total)
+        if not math.isfinite(loss):
+            raise TrainingError(_not_finite(policy, "loss", loss))
+        found.total.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def _reference(self, policy: Policy, batch: Sequence[Sample]) -> Tensor | None:
+        if not self.spec.kl_coef:
+            return None
+        with policy.reference() as model:
+            return response_logprobs(model, batch, policy.device)
+
+    def _probe_kl(
+        self, policy: Policy, batch: Sequence[Sample], logprobs: Tensor, update: Update
+    ) -> None:
+        """Measure the divergence on a few responses, where the loss does not."""
+        if self.spec.kl_coef or not policy.has_reference:
+            return
+        probes = batch[:KL_PROBES]
+        with policy.reference() as model:
+            reference = response_logprobs(model, probes, policy.device)
+        found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
+        _count_kl(update, probes, found)
+
+    def _check_mismatch(self, policy: Policy, update: Update) -> None:
+        for agent in policy.agents:
+            tally = update.tallies.get(agent)
+            mismatch = tally.mismatch / tally.tokens if tally else 0.0
+            if not mismatch <= self.spec.mismatch_tolerance:
+                raise TrainingError(
+                    f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
+                    f" {mismatch:.3g} nats a token, more than"
+                    f" trainer.mismatch_tolerance {self.spec.mismatch_tolerance:g}: the model that"
+                    " sampled is not the one that is trained. Check that both hold the same"
+                    " adapter, in the same dtype; float32 agrees to 1e-4, bfloat16 to about 0.03"
+                )
+
+    def _check_change(self, policy: Policy, before: Any, update: Update) -> None:
+        if update.rate > 0 and fingerprint(policy) == before:
+            norm = update.gradient_norms[policy.name]
+            raise TrainingError(
+                f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
+                f" learning rate {update.rate:g}): the optimiser does not hold the parameters that"
+                " act, or the rate is below their rounding; raise trainer.learning_rate"
+            )
+        self._seen_to_change.add(policy.name)
+
+
+def fingerprint(policy: Policy) -> list[tuple[float, float]]:
+    """Changes when a parameter in the acting model does."""
+    return [
+        (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
+        for p in policy.acting_parameters()
+    ]
+
+
+def _count(
+    update: Update, batch: Sequence[Sample], logprobs: Tensor, found: TokenLoss
+) -> None:
+    lengths = [len(s.token_ids) for s in batch]
+    columns = (logprobs, found.mismatch, found.clipped.to(logprobs.dtype))
+    sums = [[float(piece.sum()) for piece in column.split(lengths)] for column in columns]
+    for sample, logprob, mismatch, clipped in zip(batch, *sums, strict=True):
+        tally = update.tallies.setdefault(sample.agent, Tally())
+        tally.tokens += len(sample.token_ids)
+        tally.logprob += logprob
+        tally.mismatch += mismatch
+        tally.clipped += clipped
+    _count_kl(update, batch, found)
+
+
+def _count_kl(update: Update, batch: Sequence[Sample], found: TokenLoss) -> None:
+    if found.kl is None:
+        return
+    for sample, piece in zip(batch, found.kl.split([len(s.token_ids) for s in batch]), strict=True):
+        tally = update.tallies.setdefault(sample.agent, Tally())
+        tally.kl += float(piece.sum())
+        tally.kl_tokens += len(sample.token_ids)
+
+
+def _not_finite(policy: Policy, what: str, value: float) -> str:
+    return (
+        f"the {what} of policy '{policy.name}' is {value}; nothing was changed by it. Lower"
+        " trainer.learning_rate, set trainer.max_grad_norm, or take dtype float32, and resume"
+        " from the last checkpoint"
+    )
+
+
+@contextmanager
+def _memory(spec: TrainerSpec, policy: Policy) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        allocator = "can't allocate memory" in str(error)
+        if not (isinstance(error, torch.OutOfMemoryError) or allocator):
+            raise
+        raise OutOfMemory(
+            f"no memory is left for learning with policy '{policy.name}'; lower"
+            f" trainer.micro_batch_tokens, now {spec.micro_batch_tokens}"
+            + ("" if spec.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true")
+        ) from error

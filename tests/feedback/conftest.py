@@ -1,0 +1,57 @@
+"""A real judge, and outcomes of a coding team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from collab.agents import join_for
+from collab.feedback import Outcome
+from collab.judge import Judge
+from collab.records import Problem
+
+SECRET = "the_hidden_marker_77"
+PROMPT = '''\
+import math
+
+
+def sum_of_squares(xs):
+    """Add the squares of xs.
+
+    >>> sum_of_squares([1, 2])
+    5
+    >>> sum_of_squares([3])
+    9
+    """
+'''
+PROBLEM = Problem(
+    address="demo/0",
+    public={"task_id": "demo/0", "prompt": PROMPT, "entry_point": "sum_of_squares"},
+    hidden={
+        "test": f"def check(candidate):\n    assert candidate([77]) == 5929, '{SECRET}'\n",
+        "canonical_solution": f"    {SECRET} = sum(x * x for x in xs)\n    return {SECRET}\n",
+    },
+)
+OutcomeOf = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    judge = Judge()
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def outcome_of() -> OutcomeOf:
+    """An outcome of artefacts given by agent."""
+
+    def outcome_of(
+        problem: Problem = PROBLEM, join: str = "python", solved: Any = False, **artefacts: str
+    ) -> Outcome:
+        joint = join_for(join)(artefacts, problem)
+        return Outcome(problem, tuple(artefacts), artefacts, joint, solved, turn=0)
+
+    return outcome_of

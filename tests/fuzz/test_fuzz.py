@@ -1,0 +1,227 @@
+"""Thousands of broken programs through parser, join, analysis, feedback and score: no crash, no
+hang. By default a few hundred; `pytest -m slow tests/fuzz` runs 10,000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from programs import BOMBS, Row, humaneval
+from programs import programs as make_programs
+
+from collab.agents import join_for, parser_for
+from collab.agents.joins import Joint
+from collab.analysis import helper_use
+from collab.errors import CollabError
+from collab.feedback import Outcome
+from collab.feedback.bare import bare
+from collab.feedback.execution import Execution
+from collab.feedback.static import Static
+from collab.judge import Judge
+from collab.recipe import JudgeSpec, RewardSpec
+from collab.recipe.documents import read_mapping
+from collab.recipe.feedback import ExecutionFeedback, StaticFeedback
+from collab.recipe.library import shipped
+from collab.records import Problem, Score
+from collab.rewards import Scorer
+
+SEED = 20_260_101
+MAX_SECONDS = 3.0
+"""Of one program through everything that runs on the event loop's own thread."""
+BATCH = 64
+
+parse = parser_for("python")
+join = join_for("python")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    judge = Judge(JudgeSpec(seconds=1.0, cpu_seconds=1.0))
+    yield judge
+    judge.close()
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return humaneval()
+
+
+def problem_of(row: Row) -> Problem:
+    public = {name: row[name] for name in ("prompt", "entry_point")}
+    return Problem(address=row["task_id"], public=public, hidden={"test": row["test"]})
+
+
+def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
+    """A response for each agent through the parser, the join and the tree's analysis."""
+    started = time.perf_counter()
+    helper = "def aux(x):\n    return x"
+    artefacts = {"aux": helper, "main": parse(response)}
+    joint = join(artefacts, problem_of(row))
+    helper_use(artefacts["main"], row["entry_point"], "aux")
+    helper_use(response, row["entry_point"], "aux")
+    bare(response)
+    seconds = time.perf_counter() - started
+    assert seconds < MAX_SECONDS, f"{seconds:.1f} s for {response!r:.2000}"
+    return artefacts, joint
+
+
+async def told(source: Static | Execution, row: Row, response: str) -> None:
+    artefacts, joint = analysed(row, response)
+    outcome = Outcome(problem_of(row), ("aux", "main"), artefacts, joint, False, 0)
+    feedback = await source.tell(outcome)
+    assert set(feedback) == {"aux", "main"}
+    for agent, item in feedback.items():
+        assert item.text
+        last = artefacts[agent].count("\n") + 1
+        assert all(finding.line is None or 1 <= finding.line <= last for finding in item.findings)
+
+
+async def scored(scorer: Scorer, row: Row, response: str) -> Score:
+    artefacts, _ = analysed(row, response)
+    score = await scorer.score(problem_of(row), artefacts, ["aux", "main"])
+    assert math.isfinite(score.reward)
+    assert -0.5 <= score.reward <= score.maximum
+    assert all(part.reason for part in score.parts)
+    return score
+
+
+def reward() -> RewardSpec:
+    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
+
+
+def in_batches(pairs: list[tuple[Row, str]]) -> Iterator[list[tuple[Row, str]]]:
+    for start in range(0, len(pairs), BATCH):
+        yield pairs[start : start + BATCH]
+
+
+async def all_through(judge: Judge, pairs: list[tuple[Row, str]]) -> list[Score]:
+    static, execution = Static(StaticFeedback()), Execution(ExecutionFeedback(), judge)
+    scorer = Scorer(reward(), judge, join)
+    scores: list[Score] = []
+    for batch in in_batches(pairs):
+        await asyncio.gather(*(told(static, row, text) for row, text in batch))
+        await asyncio.gather(*(told(execution, row, text) for row, text in batch[::8]))
+        scores += await asyncio.gather(*(scored(scorer, row, text) for row, text in batch))
+    await static.aclose()
+    return scores
+
+
+@pytest.mark.parametrize("number", range(len(BOMBS)))
+def test_every_bomb(number: int, rows: list[Row], judge: Judge) -> None:
+    row = rows[0]
+    solution = row["prompt"] + row["canonical_solution"]
+    bomb = BOMBS[number]
+    texts = [bomb, f"{bomb}\n{solution}", f"{solution}\n{bomb}", f"{solution}    {bomb}"]
+    asyncio.run(all_through(judge, [(row, text) for text in texts]))
+
+
+def test_a_few_hundred_programs(rows: list[Row], judge: Judge) -> None:
+    pairs = list(make_programs(300, SEED, rows))
+    scores = asyncio.run(all_through(judge, pairs))
+    assert any(score.passed for score in scores)
+    assert any(not score.passed for score in scores)
+
+
+@pytest.mark.slow
+def test_ten_thousand_programs(rows: list[Row], judge: Judge) -> None:
+    pairs = list(make_programs(10_000, SEED + 1, rows))
+    scores = asyncio.run(all_through(judge, pairs))
+    assert len(scores) == 10_000
+
+
+def test_the_judge_still_judges(rows: list[Row], judge: Judge) -> None:
+    row = rows[1]
+    scores = asyncio.run(all_through(judge, [(row, row["prompt"] + row["canonical_solution"])]))
+    assert scores[0].passed
+
+
+CODE = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                "def",
+                "main(x):",
+                "return",
+                "aux",
+                "if",
+                "x",
+                "else",
+                "lambda",
+                "for",
+                "in",
+                "while",
+                "not",
+                "and",
+                "or",
+                "try:",
+                "except",
+                "with",
+                "as",
+                "class",
+                "import",
+                "from",
+                "yield",
+                "await",
+                "async",
+                "global",
+                "nonlocal",
+                "del",
+                "pass",
+                "break",
+                "match",
+                "case",
+                "_",
+                "(",
+                ")",
+                "[",
+                "]",
+                "{",
+                "}",
+                ":",
+                "=",
+                "==",
+                ":=",
+                ",",
+                ".",
+                "+",
+                "-",
+                "*",
+                "/",
+                "**",
+                "@",
+                "#",
+                "'",
+                '"',
+                "'''",
+                "\\",
+                "\n",
+                "\n\t",
+                "\n\t\t",
+                "0",
+                "1",
+                "None",
+                "True",
+                "```",
+            ]
+        ),
+        st.text(max_size=3),
+    ),
+    max_size=60,
+).map(" ".join)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(code=st.one_of(CODE, st.text(max_size=200)))
+def test_random_text_through_the_parsers_and_the_trees(code: str) -> None:
+    row = {"prompt": code, "entry_point": "main", "task_id": "t/0", "test": ""}
+    try:
+        analysed(row, code)
+        analysed(row, f"def main(x):\n    {code}\n    return x")
+    except CollabError as error:
+        pytest.fail(f"{error}")
