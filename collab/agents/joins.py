@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class Joint:
         return None
 
 
+_FUTURE = re.compile(r"^from __future__ import .+$", re.MULTILINE)
+
 Join = Callable[[Mapping[str, str], Problem], Joint]
 
 
@@ -44,13 +47,17 @@ def join_text(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa:
 def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     """One program: the prompt's imports and helper functions, then each agent's code in order.
 
-    `from __future__` imports of the agents stand where Python allows them only if the artefact
-    comes first, so the artefacts are kept as they are and such a program does not parse.
+    `from __future__` imports go to the top, the only place where Python allows them; a comment
+    stays in the place of each, so that lines keep their numbers.
     """
-    prompt = str(problem.public.get("prompt", ""))
-    return _stack(
-        {"": preamble(prompt, str(problem.public.get("entry_point", ""))), **artefacts}, "\n\n\n"
+    given = preamble(
+        str(problem.public.get("prompt", "")), str(problem.public.get("entry_point", ""))
     )
+    future = dict.fromkeys(
+        line for artefact in artefacts.values() for line in _FUTURE.findall(artefact)
+    )
+    pieces = {agent: _FUTURE.sub(r"# \g<0>", artefact) for agent, artefact in artefacts.items()}
+    return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
 
 
 def preamble(prompt: str, entry_point: str) -> str:

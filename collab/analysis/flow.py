@@ -92,7 +92,8 @@ class Flow:
                 self._define(scope, node)
 
     def _result(self, scope: Scope) -> Variable:
-        return USED if scope is self._entry else scope.variable
+        decides = scope is self._entry or scope.parent is None
+        return USED if decides else scope.variable
 
     def _assign(self, scope: Scope, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
         sources = self._reads(scope, [value])

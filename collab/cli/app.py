@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import collab
 from collab.errors import CollabError, nearest
@@ -35,6 +35,13 @@ _UsageError = typer.BadParameter.__mro__[1]
 _ClickError = _UsageError.__mro__[1]
 
 
+class Command(TyperCommand):
+    """A command whose flags are shown without a type."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_flag_types(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """Imports `collab.cli.NAME` for the command NAME, and turns errors into exit statuses."""
 
@@ -46,8 +53,12 @@ class Commands(TyperGroup):
             return None
         module = import_module(f"collab.cli.{cmd_name}")
         single = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        single.command(cmd_name, rich_help_panel=COMMANDS[cmd_name])(module.command)
-        return _without_flag_types(typer.main.get_command(single))
+        register = single.command(cmd_name, cls=Command, rich_help_panel=COMMANDS[cmd_name])
+        register(module.command)
+        return typer.main.get_command(single)
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_flag_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -73,12 +84,11 @@ class Commands(TyperGroup):
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def _without_flag_types(command: Any) -> Any:
-    """A flag is shown by its name alone, not as one of type bool."""
-    for parameter in command.params:
+def _without_flag_types(parameters: Any) -> Any:
+    for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
-    return command
+    return parameters
 
 
 def report(error: Exception) -> int:
@@ -125,16 +135,24 @@ app = typer.Typer(
 
 @app.callback()
 def collab_(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", metavar="", callback=_print_version, is_eager=True),
+        typer.Option(
+            "--version",
+            help="Show the version.",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """Teams of language models that work together, and can be trained together.
 
+    A recipe joins a team, a task and a model; a run leaves its record in runs/.
+
     [bold]Examples[/]
-      collab run coding --task humaneval/12     two agents write a program jointly
-      collab show runs/ID humaneval/12          what happened, turn by turn
-      collab score humaneval/12 solution.py     the joint reward of a program of yours
-      collab init my-project                    a project of your own
+      collab run coding --task humaneval/12   two agents write a program
+      collab show runs/ID humaneval/12        what happened, turn by turn
+      collab score humaneval/12 mine.py       the reward of a program of yours
+      collab init my-project                  a project of your own
     """

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def command(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Check this machine: packages, devices, engines, the judge's isolation, the default model.
+    """Check this machine: packages, devices, engines, isolation, data.
 
-    Every layer of the judge is attacked to see whether it holds. Keys are never shown, only
-    whether they are set. Exit status 1 when collab run coding --task humaneval/12 cannot work.
+    Every layer of the judge is attacked to see whether it holds. Keys are
+    never shown, only whether they are set. Exit status 1 when the main job,
+    collab run coding --task humaneval/12, cannot work here.
 
     [bold]Examples[/]
       collab doctor

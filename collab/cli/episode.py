@@ -104,7 +104,9 @@ def show_feedback(page: Page, turn: Turn) -> None:
         ]
     )
     for failure in turn.failures:
-        page.line((f"went on without: {failure.type} ({failure.boundary}): {failure.message}", WARN))
+        page.line(
+            (f"went on without: {failure.type} ({failure.boundary}): {failure.message}", WARN)
+        )
 
 
 def show_failure(page: Page, failure: Failure) -> None:

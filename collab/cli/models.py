@@ -14,14 +14,15 @@ WRITTEN = {
 def command() -> None:
     """List the model aliases, where they come from, and the engines.
 
-    Any model of the Hugging Face hub (OWNER/NAME) and any local folder (./FOLDER) can be named
-    too. What an engine needs and this machine lacks is told by: collab doctor
+    Any model of the Hugging Face hub (OWNER/NAME) and any local folder
+    (./FOLDER) can be named too. What an engine needs and this machine lacks
+    is told by: collab doctor
 
     [bold]Examples[/]
       collab models
-      collab run coding --task humaneval/12 --model smollm2-135m
-      collab run coding --task humaneval/12 --model Qwen/Qwen2.5-Coder-0.5B-Instruct
-      collab run coding --task humaneval/12 --model anthropic:claude-sonnet-4-5
+      collab run coding -t humaneval/12 -m smollm2-135m
+      collab run coding -t humaneval/12 -m Qwen/Qwen2.5-Coder-0.5B-Instruct
+      collab run coding -t humaneval/12 -m anthropic:claude-sonnet-4-5
     """
     from collab.cli.page import Column, Piece, open_page
     from collab.models.store import stored_models
@@ -32,19 +33,16 @@ def command() -> None:
             (model.alias, "bold"),
             f"{model.size / 1e6:.0f} MB",
             ("cached", "green") if model.folder else "not yet",
-            model.source,
-            model.license,
-            model.description,
+            f"{model.description}; {model.license}, {model.source}",
         ]
         for model in stored_models()
     ]
-    titles = ("fetched", "source", "license")
     page = open_page()
     page.table(
         [
             Column("alias"),
             Column("size", right=True),
-            *map(Column, titles),
+            Column("fetched"),
             Column("", wrap=True, style="dim"),
         ],
         aliases,

@@ -57,7 +57,7 @@ def plain(pieces: Sequence[Piece]) -> str:
     return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
 
 
-def open_page(stream: TextIO | None = None) -> Page:
+def open_page(stream: TextIO | None = None) -> PlainPage | TerminalPage:
     """A page on stdout, or on another stream."""
     stream = stream or sys.stdout
     if not stream.isatty():

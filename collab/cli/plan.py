@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from collab.agents import Template
 from collab.cli.page import Block, Column, Page, Piece
@@ -132,7 +132,3 @@ def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
 def engine_of(spec: ModelSpec, name: str) -> str:
     """The model's name, with its engine where the name does not say it."""
     return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"
-
-
-def as_json(plan: Plan) -> dict[str, object]:
-    return asdict(plan)

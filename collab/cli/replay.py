@@ -20,10 +20,11 @@ def command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Run a recorded run again without a model, and say whether it comes out the same.
+    """Run a recorded run again without a model, and compare.
 
-    The recorded responses are parsed, joined, judged and scored again. Experts' feedback is not
-    asked for again, as no response depends on it. Exit status 1 when a reward or a token differs.
+    The recorded responses are parsed, joined, judged and scored again.
+    Experts' feedback is not asked for again, as no response depends on it.
+    Exit status 1 when a reward, a token or a failure differs.
 
     [bold]Examples[/]
       collab replay runs/20260101-120000-000-coding

@@ -22,6 +22,7 @@ def command(
             help="A team's name, a team or recipe file, or the folder of a run.",
         ),
     ],
+    *,
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,14 +35,20 @@ def command(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="Alias, hub name, folder, or ENGINE:NAME (see: collab models)."
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="Alias, hub name, folder, or ENGINE:NAME (see: collab models).",
         ),
     ] = None,
     settings: Settings = None,
     samples: Annotated[
-        int | None, typer.Option("--samples", "-n", min=1, help="Episodes of each problem.")
+        int | None,
+        typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem."),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
+    ] = None,
     judge: Isolation = None,
     json: Json = False,
     out: Annotated[
@@ -60,12 +67,14 @@ def command(
     [bold]Examples[/]
       collab run coding --task humaneval/12
       collab run coding --task humaneval/0-15 --samples 4 --seed 1 --json
-      collab run coding -t humaneval/12 --set team.turns=2 --set 'team.feedback=\[static, execution]'
-      collab run coding -t mine.jsonl/3 --set agents.main.sampling.temperature=0.2
+      collab run coding -t humaneval/12 --set team.turns=2
+      collab run coding -t humaneval/12 --set 'team.feedback=\[static, execution]'
+      collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
       collab run recipe.yaml --model echo --dry-run
 
-    Exit status: 0 done, 1 the run failed or every episode did, 2 bad usage, 130 interrupted. A
-    program that fails its tests is a result, not an error, unless --require-pass is given.
+    Exit status: 0 done, 1 the run or every episode failed, 2 bad usage, 130
+    interrupted. A program that fails its tests is a result, not an error,
+    unless --require-pass is given.
     """
     from collab.recipe import load_recipe
     from collab.tasks import split_address
@@ -87,15 +96,15 @@ def command(
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
     import asyncio
+    from dataclasses import asdict
+    from json import dumps
 
     from collab.cli.page import open_page
-    from collab.cli.plan import as_json, make_plan, show_plan
+    from collab.cli.plan import make_plan, show_plan
 
     plan = asyncio.run(make_plan(recipe, addresses))
     if json:
-        from json import dumps
-
-        print(dumps(as_json(plan)))
+        print(dumps(asdict(plan)))
     else:
         show_plan(open_page(), plan, recipe)
 

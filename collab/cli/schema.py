@@ -14,6 +14,8 @@ def command(
 ) -> None:
     """Print the JSON Schema of what you write, for editors and checkers.
 
+    The files of collab init name such a schema in their first line.
+
     [bold]Examples[/]
       collab schema
       collab schema team > team.schema.json

@@ -25,6 +25,7 @@ def command(
     programs: Annotated[
         list[str] | None, typer.Argument(metavar="[PROGRAM.py]...", help="Whole programs.")
     ] = None,
+    *,
     agent: Annotated[
         list[str] | None,
         typer.Option("--agent", metavar="NAME=FILE", help="One agent's artefact. Repeatable."),
@@ -37,8 +38,9 @@ def command(
 ) -> None:
     """Score programs that are already written, as a team's would be.
 
-    A whole program is scored as the joint program of the team coding: its function aux is the
-    auxiliary agent's, the rest the main agent's. Several programs are scored at the same time.
+    A whole program is scored as the joint program of the team coding: its
+    function aux is the auxiliary agent's, the rest the main agent's. Several
+    programs are scored at the same time.
 
     [bold]Examples[/]
       collab score humaneval/12 solution.py

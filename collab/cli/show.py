@@ -27,7 +27,7 @@ def command(
     agent: Annotated[str | None, typer.Option("--agent", help="Only this agent.")] = None,
     json: Annotated[bool, typer.Option("--json", help="The records as JSON lines.")] = False,
 ) -> None:
-    """Show the episodes of a run, or one of them turn by turn and agent by agent.
+    """Show the episodes of a run, or one of them turn by turn.
 
     Runs that were interrupted or killed are shown as far as they came.
 

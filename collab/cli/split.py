@@ -72,7 +72,9 @@ def _read(node: ast.AST) -> set[str]:
 
 
 def _bound(node: _Node) -> set[str]:
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names = {
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         names.add(node.name)
     if isinstance(node, ast.Import | ast.ImportFrom):

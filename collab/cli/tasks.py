@@ -14,7 +14,8 @@ def command(
 ) -> None:
     """List the task suites, or the problems of one.
 
-    A suite is one of the library's, one of your project's folder tasks/, or a file of yours.
+    A suite is one of the library's, one of your project's folder tasks/, or
+    a file of yours.
 
     [bold]Examples[/]
       collab tasks
@@ -28,10 +29,10 @@ def command(
 
 
 def _suites() -> None:
-    from collab.cli.page import Column, open_page
+    from collab.cli.page import Column, Piece, open_page
     from collab.recipe import documents, library
 
-    rows = []
+    rows: list[list[Piece]] = []
     for name, path in library.components("task"):
         data = documents.read_mapping(path)
         rows.append([(name, "bold"), _source(data.get("source")), str(data.get("description", ""))])
@@ -43,7 +44,9 @@ def _suites() -> None:
 def _source(source: Any) -> str:
     if not isinstance(source, dict):
         return ""
-    return next((f"{kind} {source[kind]}" for kind in ("package", "path", "hub") if kind in source), "")
+    return next(
+        (f"{kind} {source[kind]}" for kind in ("package", "path", "hub") if kind in source), ""
+    )
 
 
 def _problems(name: str) -> None:

@@ -1,29 +1,15 @@
-"""Readers of a run's events: JSON lines, a report, and a report with a live part."""
+"""Readers of a run's events: JSON lines, and a report."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from collab.cli.episode import DIM, NAME, WARN, show_episode, show_line
-from collab.cli.page import Column, Page, PlainPage, TerminalPage, open_page
-from collab.runtime.events import (
-    AgentActed,
-    AgentActing,
-    AgentProgress,
-    EpisodeFinished,
-    EpisodeStarted,
-    Event,
-    RunFinished,
-    RunStarted,
-)
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from collab.cli.page import Column, Page, PlainPage, open_page
+from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 
 IN_FULL = 4
 """Episodes up to which each one is shown in full."""
@@ -45,7 +31,11 @@ def open_view(*, json: bool) -> View:
     if json:
         return JsonView()
     page = open_page()
-    return LiveView(page) if isinstance(page, TerminalPage) else ReportView(page)
+    if isinstance(page, PlainPage):
+        return ReportView(page)
+    from collab.cli.live import LiveView
+
+    return LiveView(page)
 
 
 class JsonView:
@@ -64,8 +54,8 @@ class JsonView:
         self._lines.write(event.model_dump_json() + "\n")
         self._lines.flush()
 
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self._stages.see(stage, done, total)
+    def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
+        self._stages.see(stage, total)
 
     def close(self) -> None:
         self._lines.flush()
@@ -74,13 +64,13 @@ class JsonView:
 def _claim_stdout() -> TextIO:
     stdout = sys.stdout
     stdout.flush()
-    sys.stdout = sys.stderr
     try:
         number = stdout.fileno()
     except io.UnsupportedOperation:
-        return stdout
+        return stdout  # held in memory by whoever called us: no one else writes to it
     claimed = os.fdopen(os.dup(number), "w", encoding="utf-8")
     os.dup2(2, number)
+    sys.stdout = sys.stderr
     return claimed
 
 
@@ -90,7 +80,7 @@ class _Stages:
     def __init__(self) -> None:
         self._told = ""
 
-    def see(self, stage: str, done: int, total: int) -> None:
+    def see(self, stage: str, total: int) -> None:
         if stage != self._told:
             self._told = stage
             print(f"model: {stage_text(stage, 0, total)}", file=sys.stderr, flush=True)
@@ -127,8 +117,8 @@ class ReportView:
             case RunFinished():
                 self._summarise(event)
 
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self._stages.see(stage, done, total)
+    def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
+        self._stages.see(stage, total)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -195,111 +185,3 @@ def _agents_table(
             row.append("-" if agent["cost"] is None else f"${agent['cost']:.4f}")
         rows.append(row)
     return columns, rows
-
-
-@dataclass
-class _Acting:
-    """An agent at work."""
-
-    turn: int
-    since: float
-    tokens: int = 0
-    started: float = field(default=0.0)
-    """When its first token was seen; waiting for the batch is not its speed."""
-
-
-class LiveView:
-    """A report below which the agents at work are shown, with their tokens and speed."""
-
-    progress = True
-
-    def __init__(self, page: TerminalPage) -> None:
-        from rich.live import Live
-
-        self._report = ReportView(page)
-        self._console = page.console
-        self._acting: dict[tuple[str, str], _Acting] = {}
-        self._finished = self._passed = self._planned = self._under_way = 0
-        self._stage = ""
-        self._live = Live(
-            console=page.console,
-            get_renderable=self._render,
-            refresh_per_second=8,
-            transient=True,
-            vertical_overflow="crop",
-        )
-
-    def see(self, event: Event) -> None:
-        now = time.monotonic()
-        match event:
-            case RunStarted():
-                self._planned = len(event.tasks) * event.samples
-                self._report.see(event)
-                self._live.start()
-            case EpisodeStarted():
-                self._under_way += 1
-            case AgentActing():
-                self._acting[event.episode, event.agent] = _Acting(event.turn, now)
-            case AgentProgress():
-                self._stage = ""
-                if acting := self._acting.get((event.episode, event.agent)):
-                    acting.tokens = event.new_tokens
-                    acting.started = acting.started or now
-            case AgentActed():
-                self._acting.pop((event.episode, event.decision.agent), None)
-            case EpisodeFinished():
-                self._under_way -= 1
-                self._finished += 1
-                self._passed += event.episode.solved
-                self._report.see(event)
-            case RunFinished():
-                self.close()
-                self._report.see(event)
-
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self._stage = stage_text(stage, done, total)
-
-    def close(self) -> None:
-        self._live.stop()
-
-    def _render(self) -> RenderableType:
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table.grid(padding=(0, 2))
-        acting = list(self._acting.items())
-        room = max(3, self._console.height // 3)
-        for (episode, agent), state in acting[:room]:
-            table.add_row(*_acting_cells(episode, agent, state))
-        lines: list[RenderableType] = [table] if acting else []
-        if len(acting) > room:
-            lines.append(Text(f"and {len(acting) - room} more", DIM))
-        if self._stage:
-            lines.append(Text(f"model: {self._stage}", WARN))
-        if self._planned > 1:
-            told = f"{self._finished} of {self._planned} episodes, {self._passed} passed"
-            lines.append(Text(told, DIM))
-        return Group(*lines)
-
-
-def _acting_cells(episode: str, agent: str, state: _Acting) -> list[RenderableType]:
-    from rich.text import Text
-
-    seconds = time.monotonic() - (state.started or state.since)
-    if state.started and seconds > 0:
-        speed = f"{state.tokens / seconds:.0f} tokens/s"
-    else:
-        speed = f"waiting {seconds:.0f} s" if seconds >= 1 else ""
-    return [
-        Text(episode),
-        Text(agent, NAME),
-        Text(f"turn {state.turn + 1}", DIM),
-        Text(f"{state.tokens} tokens", justify="right"),
-        Text(speed, DIM, justify="right"),
-    ]
-
-
-def report_view() -> ReportView:
-    """A plain report on stderr."""
-    return ReportView(PlainPage(sys.stderr))

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -142,22 +143,21 @@ class Batcher:
         return [found[name] for name in names]
 
     async def _output(self, command: Sequence[str], folder: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(TOOL_SECONDS):
-                output, trouble = await process.communicate()
-        except TimeoutError:
-            raise FeedbackError(f"{self.tool.name} took longer than {TOOL_SECONDS:g} s") from None
-        finally:
-            if process.returncode is None:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        ) as process:
+            communicate = asyncio.to_thread(process.communicate, timeout=TOOL_SECONDS)
+            reading = asyncio.create_task(communicate)
+            try:
+                output, trouble = await asyncio.shield(reading)
+            except subprocess.TimeoutExpired:
+                raise FeedbackError(
+                    f"{self.tool.name} took longer than {TOOL_SECONDS:g} s"
+                ) from None
+            finally:
                 process.kill()
-                await process.wait()
+                await asyncio.wait([reading])
         if process.returncode not in (0, 1):
             words = trouble.decode(errors="replace").strip()[-300:]
             raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")

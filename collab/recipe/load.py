@@ -87,12 +87,32 @@ def _written(name: str) -> dict[str, Any]:
 
 
 def _relative_to(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Component files named in a recipe are looked for beside it."""
+    """Files named in a recipe are looked for beside it, those of a trained team among them."""
     for kind in ("team", "task", "trainer"):
-        value = data.get(kind)
-        if isinstance(value, str) and (folder / value).is_file():
-            data[kind] = str(folder / value)
+        _point_beside(data, kind, folder)
+    _point_beside(data.get("model"), "name", folder)
+    _point_beside(data.get("task"), "source.path", folder)
+    team = data.get("team")
+    agents = team.get("agents") if isinstance(team, dict) else None
+    for agent in agents.values() if isinstance(agents, dict) else ():
+        _point_beside(agent, "adapter", folder)
+        _point_beside(agent, "model.name", folder)
     return data
+
+
+def _point_beside(data: Any, key: str, folder: Path) -> None:
+    """Make a relative path absolute where a file, a model or an adapter lies there in `folder`."""
+    first, _, rest = key.partition(".")
+    value = data.get(first) if isinstance(data, dict) else None
+    if rest:
+        _point_beside(value, rest, folder)
+    elif isinstance(value, str) and _is_component(folder / value):
+        data[first] = str((folder / value).resolve())
+
+
+def _is_component(path: Path) -> bool:
+    """A file, or a folder with a model or an adapter."""
+    return any((path / name).is_file() for name in ("", "config.json", "adapter_config.json"))
 
 
 def _expand_recipe(data: dict[str, Any], folder: Path) -> dict[str, Any]:

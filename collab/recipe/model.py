@@ -110,7 +110,8 @@ ENGINES: dict[str, type[Spec]] = {
 def parse_model(text: str) -> dict[str, Any]:
     """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a transformers name.
 
-    Raises ValueError for a prefix that is no engine.
+    Raises:
+        UnknownName: a prefix that is no engine.
     """
     engine, separator, name = text.partition(":")
     if engine.endswith(".py") and separator:
@@ -120,7 +121,7 @@ def parse_model(text: str) -> dict[str, Any]:
         if engine not in registered:
             remedy = f"(a function is written {{engine: '{text}'}})"
             known = [*ENGINES, *registered]
-            raise ValueError(str(UnknownName("model engine", engine, known, remedy=remedy)))
+            raise UnknownName("model engine", engine, known, remedy=remedy)
     elif engine not in ENGINES:
         return {"engine": "transformers", "name": text}
     return {"engine": engine, "name": name} if name else {"engine": engine}

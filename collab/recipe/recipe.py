@@ -41,7 +41,7 @@ class Recipe(Spec):
     """Every decision draws from it and from its own place in the run."""
     samples: int = Field(default=1, ge=1)
     """Episodes of each problem in a run."""
-    concurrency: int = Field(default=64, ge=1)
+    concurrency: int = Field(default=32, ge=1)
     """Episodes under way at the same time."""
     judge: JudgeSpec = JudgeSpec()
     budget: BudgetSpec = BudgetSpec()

@@ -20,7 +20,10 @@ DISCUSS = """\
 {% endfor %}Reconsider your answer in the light of the others' and give your final one in full.
 """
 REVISE = """\
-{% if feedback %}{{ feedback }}
+{% for name, response in others.items() %}Agent {{ name }} now answers:
+{{ response }}
+
+{% endfor %}{% if feedback %}{{ feedback }}
 
 {% endif %}Revise your previous answer and give it in full.
 """
@@ -34,7 +37,7 @@ class AgentSpec(Spec):
     prompt: str
     """First observation; in a sequential team it also sees `others`, the earlier responses."""
     revise: str = REVISE
-    """Observation of every later turn; sees `feedback`."""
+    """Observation of every later turn; sees `feedback` and what `prompt` sees."""
     discuss: str = DISCUSS
     """Observation of the second round of a discussion; sees `others`, the first answers."""
     parser: str = "text"

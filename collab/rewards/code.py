@@ -33,7 +33,9 @@ def parses(context: RewardContext) -> tuple[float, str]:
     try:
         parse(context.joint.text)
     except SyntaxError as error:
-        return 0.0, f"the joint program does not parse: {explain(error)}"
+        place = context.joint.locate(error.lineno or 0)
+        written = f" (line {place[1]} of {place[0]})" if place else ""
+        return 0.0, f"the joint program does not parse: {explain(error)}{written}"
     return 1.0, "the joint program parses"
 
 

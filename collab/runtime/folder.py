@@ -74,8 +74,20 @@ def new_run_id(name: str) -> str:
 def dump_recipe(recipe: Recipe) -> str:
     """The recipe as YAML that loads to the same recipe."""
     data = recipe.model_dump(mode="json", exclude_none=True)
-    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines, such as prompts, as they are."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text.strip("\n") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _write_text)
 
 
 def read_about(folder: Path) -> dict[str, Any]:

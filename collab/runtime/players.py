@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
-from collab.models import Call, Model, Request
+from collab.models import Call, Checks, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.records import Message, Sampling
 
@@ -38,7 +38,12 @@ class Player:
 
 
 def make_players(recipe: Recipe, models: Mapping[str, Model]) -> dict[str, Player]:
-    """Players by agent name, in the team's order."""
+    """Players by agent name, in the team's order.
+
+    Raises:
+        RecipeError: a template that does not parse, an unknown parser, or sampling settings that
+            an agent's model cannot follow.
+    """
     return {
         name: _make_player(name, spec, recipe.sampling_of(name), models[name])
         for name, spec in recipe.team.agents.items()
@@ -49,6 +54,8 @@ def _make_player(name: str, spec: AgentSpec, sampling: Sampling, model: Model) -
     def template(field: str) -> Template:
         return Template(getattr(spec, field), f"team.agents.{name}.{field}")
 
+    if isinstance(model, Checks):
+        model.check(sampling, spec.adapter)
     return Player(
         name=name,
         role=template("role"),

@@ -14,8 +14,7 @@ from collab.tasks import open_suite, split_address
 def find_problems(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
     """The problems at `addresses`, each once, and the recipe with their suite as its task.
 
-    An address without a suite of its own selects within the recipe's task; no address at all
-    selects all of it.
+    No address at all selects all of the recipe's task.
 
     Raises:
         RecipeError: addresses of different suites, or no suite at all.
@@ -47,5 +46,7 @@ def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list
 
 def _names(suite: str, spec: TaskSpec) -> bool:
     """Whether an address's suite is the recipe's own, by its name or by its file."""
-    own_file = spec.source.path
-    return suite == spec.name or bool(own_file and Path(suite).resolve() == Path(own_file))
+    path, data = Path(suite), spec.source.path
+    if path.suffix in (".yaml", ".yml"):
+        return path.stem == spec.name
+    return suite == spec.name or bool(data and path.resolve() == Path(data))

@@ -104,8 +104,6 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-
-
 @torch.no_grad()
 def load_tensors(
     parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], place: Path

@@ -124,7 +124,7 @@ def random_states() -> dict[str, Any]:
     kind, keys, *rest = np.random.get_state()
     return {
         "python": random.getstate(),
-        "numpy": (kind, [int(key) for key in keys], *rest),  # type: ignore[union-attr]
+        "numpy": (kind, [int(key) for key in keys], *rest),
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

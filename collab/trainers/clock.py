@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
 
 from collab.runtime import Event
 from collab.runtime.events import (
@@ -14,8 +13,6 @@ from collab.runtime.events import (
     TurnScored,
 )
 
-Work = Literal["sampling", "judging", "feedback"]
-
 
 class Clock:
     """Wall time during which some episode was being sampled, judged or told feedback.
@@ -24,9 +21,9 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self.seconds: dict[Work, float] = dict.fromkeys(("sampling", "judging", "feedback"), 0.0)
-        self._doing: dict[Work, set[tuple[str, str]]] = {work: set() for work in self.seconds}
-        self._since: dict[Work, float] = {}
+        self.seconds = dict.fromkeys(("sampling", "judging", "feedback"), 0.0)
+        self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
+        self._since: dict[str, float] = {}
 
     def see(self, event: Event) -> None:
         match event:
@@ -53,12 +50,12 @@ class Clock:
             for _, agent in [entry for entry in doing if entry[0] == episode]:
                 self._end(work, episode, agent)
 
-    def _begin(self, work: Work, episode: str, agent: str = "") -> None:
+    def _begin(self, work: str, episode: str, agent: str = "") -> None:
         if not self._doing[work]:
             self._since[work] = time.perf_counter()
         self._doing[work].add((episode, agent))
 
-    def _end(self, work: Work, episode: str, agent: str = "") -> None:
+    def _end(self, work: str, episode: str, agent: str = "") -> None:
         if (episode, agent) in self._doing[work]:
             self._doing[work].remove((episode, agent))
             if not self._doing[work]:

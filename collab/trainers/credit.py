@@ -34,6 +34,7 @@ class Credited:
 async def give_credit(
     session: Session,
     played: Sequence[Played],
+    *,
     agents: Sequence[str],
     spec: TrainerSpec,
     shape: Shape,
@@ -55,7 +56,9 @@ async def give_credit(
             for place, found in scores.items()
         }
         if spec.joint_mode == "cross":
-            rewards, failed = await _crossed(session, item.problem, episodes, tree, agents, spec)
+            rewards, failed = await _crossed(
+                session, item.problem, episodes, tree, agents=agents, spec=spec
+            )
             failures += failed
         groups.append(make_group(episodes, agents, rewards, tree, spec.discount))
     weights = [_checked(algorithm(group), group, spec.algorithm) for group in groups]
@@ -80,6 +83,7 @@ async def _crossed(
     problem: Problem,
     episodes: Sequence[Episode],
     tree: Tree,
+    *,
     agents: Sequence[str],
     spec: TrainerSpec,
 ) -> tuple[dict[Place, dict[str, float]], list[Failure]]:

@@ -23,7 +23,9 @@ def response_logprobs(model: Any, samples: Sequence[Sample], device: torch.devic
     """
     width = max(len(sample) for sample in samples)
     ids = torch.zeros(len(samples), width, dtype=torch.long)  # [batch, time]
-    rows, columns, temperatures = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    temperatures: list[float] = []
     for row, sample in enumerate(samples):
         tokens = sample.prompt_ids + sample.token_ids
         ids[row, : len(tokens)] = torch.tensor(tokens)
@@ -45,7 +47,8 @@ def response_logprobs(model: Any, samples: Sequence[Sample], device: torch.devic
 def _chunked(model: Any, hidden: Tensor, targets: Tensor, temperatures: Tensor) -> Tensor:
     """Logits are made chunk by chunk, and made again in the backward pass."""
     size = max(1, CHUNK_ELEMENTS // model.config.get_text_config().vocab_size)
-    chunks = zip(hidden.split(size), targets.split(size), temperatures.split(size), strict=True)
+    parts = (torch.split(column, size) for column in (hidden, targets, temperatures))
+    chunks = zip(*parts, strict=True)
     if len(hidden) <= size or not hidden.requires_grad:
         return torch.cat([_logprobs(model, *chunk) for chunk in chunks])
     pieces = [checkpoint(_logprobs, model, *chunk, use_reentrant=False) for chunk in chunks]

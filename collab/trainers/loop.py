@@ -1,4 +1,4 @@
-"""The loop: play groups, give credit, learn, evaluate, keep checkpoints, go on after a crash."""
+"""The loop: steps, evaluations, checkpoints; and going on after a crash."""
 
 from __future__ import annotations
 
@@ -6,42 +6,269 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
 from pathlib import Path
-from threading import Event as Flag
 from typing import Any
 
 from collab.errors import TrainingError
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.runtime import Session
-from collab.runtime import Event as RuntimeEvent
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
+from collab.runtime.events import Event as RuntimeEvent
 from collab.runtime.team import versions
-from collab.trainers.algorithms import algorithm_for
-from collab.trainers.algorithms.group import Shape
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.checkpoints import Checkpoints, load_checkpoint
-from collab.trainers.clock import Clock
-from collab.trainers.credit import give_credit
-from collab.trainers.curriculum import stretch_at
 from collab.trainers.events import (
     CheckpointSaved,
     Evaluation,
-    Phase,
+    Gain,
     StepFinished,
     TrainingEvent,
     TrainingProgress,
 )
 from collab.trainers.folder import TrainingFolder, read_about
 from collab.trainers.heldout import compare, evaluate, mean_return
-from collab.trainers.metrics import StepData, step_metrics
+from collab.trainers.metrics import step_metrics
 from collab.trainers.policy import Policies, open_policies
-from collab.trainers.rollouts import Played, play_groups
-from collab.trainers.samples import make_samples
+from collab.trainers.rollouts import Played
 from collab.trainers.signs import Signs
 from collab.trainers.sinks import Tracker, open_trackers
-from collab.trainers.update import Cancelled, Learner, OutOfMemory, Update
+from collab.trainers.step import Stepper, seed_of
+from collab.trainers.update import Learner, OutOfMemory
 
 Emit = Callable[[TrainingEvent], None]
+
+
+def _ignore(event: TrainingEvent) -> None:
+    """The emit of a caller who does not watch."""
+
+
+class Training:
+    """One training run: of `recipe`, recorded in `out`.
+
+    With `resume` it goes on from the newest checkpoint in `out`, or from the start where there is
+    none; what was done after that checkpoint is done again, bit by bit the same on a CPU.
+
+    Raises:
+        RecipeError, TaskError, RecordError: before any work is done.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        out: Path,
+        *,
+        resume: bool = False,
+        emit: Emit | None = None,
+        loading: StoreProgress | None = None,
+    ) -> None:
+        self.recipe, self.out, self._resume = recipe, out, resume
+        self.spec = check_recipe(recipe)
+        self.tasks = choose_tasks(recipe, self.spec)
+        self.total_steps = self.tasks.total_steps(self.spec)
+        self.step = 0
+        """Steps that are done."""
+        self._emit = emit or _ignore
+        self._loading = loading
+        self._evaluations: dict[int, Evaluation] = {}
+        self._best: tuple[float, int] | None = None
+        self._saved_step = -1
+        self._signs = Signs()
+
+    async def run(self) -> dict[str, Any]:
+        """Train to the end; returns the summary that `run.json` keeps.
+
+        Raises:
+            TrainingError: it cannot go on; the message says why. The folder holds all up to the
+                last checkpoint.
+            RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
+        """
+        self._began = time.perf_counter()
+        about = self._open_folder()
+        status = "interrupted"
+        try:
+            await self._train(about)
+            status = "done"
+        except OutOfMemory as error:
+            status = "failed"
+            raise TrainingError(f"{error}\n{self._plan()}") from error
+        except Exception:
+            status = "failed"
+            raise
+        finally:
+            summary = self._summary()
+            self._folder.about({**about, "status": status, "summary": summary})
+            self._folder.close()
+        self._emit(RunFinished(run=about["run"], status="done", summary=summary))
+        return summary
+
+    def _open_folder(self) -> dict[str, Any]:
+        if self._resume:
+            self._folder = TrainingFolder.reopen(self.out)
+            about = read_about(self.out)
+            about.pop("summary", None)
+            return {**about, "status": "running"}
+        opening = self._opening().model_dump(mode="json", exclude={"type"})
+        about = {**opening, "command": sys.argv[:], "steps": self.total_steps}
+        self._folder = TrainingFolder.create(self.out, self.recipe, about)
+        return about
+
+    async def _train(self, about: dict[str, Any]) -> None:
+        self._emit(self._opening())
+        trackers = open_trackers(
+            self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
+        )
+        policies = await asyncio.to_thread(
+            open_policies, self.recipe, self.spec, loading=self._loading
+        )
+        learner = Learner(policies, self.spec, self.total_steps)
+        stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
+        self._checkpoints = Checkpoints(self.out / "checkpoints", self.spec.keep_checkpoints)
+        try:
+            self._begin(policies, learner)
+            if 0 not in self._evaluations:
+                await self._evaluate(policies)
+            try:
+                while self.step < self.total_steps:
+                    await self._take_step(stepper, policies, trackers)
+                    self._save_when_due(policies, learner)
+            finally:
+                if not stepper.torn and self._saved_step < self.step:
+                    self._save(policies, learner)
+        finally:
+            await stepper.aclose()
+            await policies.aclose()
+            for tracker in trackers:
+                tracker.close()
+
+    def _begin(self, policies: Policies, learner: Learner) -> None:
+        """Restore the newest checkpoint, or leave the first one."""
+        newest = self._checkpoints.latest() if self._resume else None
+        if newest is None:
+            self._folder.cut({})
+            self._save(policies, learner)
+            return
+        state = load_checkpoint(newest, policies, learner.optimisers)
+        self._folder.cut(state["sizes"])
+        self.step = self._saved_step = int(state["step"])
+        if state["best_step"] is not None:
+            self._best = (state["best"], state["best_step"])
+        for row in self._folder.rows():
+            if row["type"] == "evaluation.finished":
+                self._evaluations[row["step"]] = Evaluation.model_validate(row)
+            else:
+                self._signs.read({k: v for k, v in row.items() if isinstance(v, int | float)})
+
+    async def _take_step(
+        self, stepper: Stepper, policies: Policies, trackers: list[Tracker]
+    ) -> None:
+        began = time.perf_counter()
+        played, times = await stepper.play(self.step, self._report)
+        self._log_episodes(played)
+        data = await stepper.learn(self.step, played, times, self._report)
+        data.times["step"] = time.perf_counter() - began
+        self.step += 1
+        metrics = step_metrics(data, policies)
+        warnings = self._signs.read(metrics)
+        self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
+        for tracker in trackers:
+            tracker.log(metrics, self.step)
+        self._emit(
+            StepFinished(step=self.step, steps=self.total_steps, metrics=metrics, warnings=warnings)
+        )
+        evaluation = self.spec.evaluation
+        due = evaluation and evaluation.every and self.step % evaluation.every == 0
+        if due or self.step == self.total_steps:
+            await self._evaluate(policies, trackers)
+
+    def _log_episodes(self, played: list[Played]) -> None:
+        for number, group in enumerate(played):
+            for episode in group.episodes:
+                place = self.step * self.spec.tasks_per_step + number
+                self._folder.append_episode(episode.model_copy(update={"group": place}))
+
+    async def _evaluate(self, policies: Policies, trackers: list[Tracker] | None = None) -> None:
+        spec = self.spec.evaluation
+        if spec is None:
+            return
+        done, total = 0, len(self.tasks.held_out) * (spec.samples + spec.greedy)
+
+        def watch(event: RuntimeEvent) -> None:
+            nonlocal done
+            if isinstance(event, EpisodeFinished):
+                done += 1
+                self._report("evaluation", done, total)
+
+        self._report("evaluation", 0, total)
+        found = await evaluate(
+            policies.acting(self.recipe),
+            policies.models,
+            self.tasks.held_out,
+            spec,
+            step=self.step,
+            seed=seed_of(self.recipe.seed, "evaluation"),
+            watch=watch,
+        )
+        self._evaluations[self.step] = found
+        self._folder.append_metrics(found.model_dump(mode="json"))
+        for tracker in trackers or ():
+            tracker.log({"held_out/return": mean_return(found.sampled)}, self.step)
+        if found.sampled and (self._best is None or mean_return(found.sampled) > self._best[0]):
+            self._best = (mean_return(found.sampled), self.step)
+        self._emit(found)
+
+    def _save_when_due(self, policies: Policies, learner: Learner) -> None:
+        best_now = self._best is not None and self._best[1] == self.step
+        last = self.step == self.total_steps
+        if last or best_now or self.step % self.spec.checkpoint_every == 0:
+            self._save(policies, learner)
+
+    def _save(self, policies: Policies, learner: Learner) -> None:
+        best, best_step = self._best or (None, None)
+        state = {"best": best, "best_step": best_step, "sizes": self._folder.sizes()}
+        path = self._checkpoints.save(self.step, policies, learner.optimisers, state)
+        self._folder.save_team(self.recipe, policies)
+        self._saved_step = self.step
+        self._emit(CheckpointSaved(step=self.step, path=str(path)))
+
+    def _report(self, phase: Any, done: int, total: int) -> None:
+        self._emit(TrainingProgress(step=self.step + 1, phase=phase, done=done, total=total))
+
+    def _opening(self) -> RunStarted:
+        return RunStarted(
+            run=self.out.name,
+            folder=str(self.out),
+            team=self.recipe.team.name,
+            agents=tuple(self.recipe.team.agents),
+            models={name: self.recipe.model_of(name).name for name in self.recipe.team.agents},
+            tasks=tuple(problem.address for problem in self.tasks.training),
+            samples=self.spec.group_size,
+            turns=self.recipe.team.turns,
+            seed=self.recipe.seed,
+            isolation=self.recipe.judge.isolation,
+            versions=versions(),
+        )
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "steps": self.step,
+            "of": self.total_steps,
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "best_step": self._best[1] if self._best else None,
+            "gains": {name: gain.model_dump() for name, gain in self.gains().items()},
+        }
+
+    def gains(self) -> dict[str, Gain]:
+        """What training has changed on held-out tasks so far: `sampled`, and `greedy`."""
+        if len(self._evaluations) < 2:
+            return {}
+        first, last = self._evaluations[0], self._evaluations[max(self._evaluations)]
+        found = {
+            "sampled": compare(first.sampled, last.sampled),
+            "greedy": compare(first.greedy, last.greedy),
+        }
+        return {name: gain for name, gain in found.items() if gain is not None}
+
+    def _plan(self) -> str:
+        from collab.trainers.plan import make_plan
+
+        return make_plan(self.recipe).text()

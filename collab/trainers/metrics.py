@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import fsum, sqrt
@@ -27,7 +27,7 @@ class StepData:
     failures: Sequence[Failure]
     """Of joint actions that were scored beside the episodes."""
     update: Update
-    times: Mapping[str, float]
+    times: dict[str, float]
     """Seconds by kind of work, and of the whole `step`."""
 
 

@@ -1,4 +1,4 @@
-"""What is trained: an adapter for each agent on one base in memory, one for all, or whole models."""
+"""What is trained: an adapter for each agent on one base, one for all, or whole models."""
 
 from __future__ import annotations
 
@@ -169,9 +169,7 @@ def open_policies(
         _quieten(policy.engine.module)
         if spec.gradient_checkpointing:
             policy.checkpointing = True
-            options = {"use_reentrant": False}
-            base = _base_of(policy.engine.module)
-            base.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
+            _enable_checkpointing(_base_of(policy.engine.module))
     return Policies({policy.name: policy for policy in policies}, models, pool, own)
 
 
@@ -230,10 +228,18 @@ def _base_of(module: Any) -> Any:
     return module.get_base_model() if hasattr(module, "get_base_model") else module
 
 
+def _enable_checkpointing(base: Any) -> None:
+    options = {"use_reentrant": False}
+    if hasattr(base, "activation_checkpointing_enable"):
+        base.activation_checkpointing_enable(options)
+    else:  # transformers before 5.20
+        base.gradient_checkpointing_enable(options)
+
+
 def _quieten(module: nn.Module) -> None:
     """Dropout would make the trainer's log-probabilities others than the sampler's."""
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0
         if hasattr(part, "attention_dropout"):
-            part.attention_dropout = 0.0
+            setattr(part, "attention_dropout", 0.0)  # noqa: B010

@@ -137,7 +137,7 @@ class Learner:
                 f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
                 " frozen in the model"
             )
-        loss = float(found.total)
+        loss = float(found.total.detach())
         if not math.isfinite(loss):
             raise TrainingError(_not_finite(policy, "loss", loss))
         found.total.backward()  # type: ignore[no-untyped-call]
@@ -193,12 +193,10 @@ def fingerprint(policy: Policy) -> list[tuple[float, float]]:
     ]
 
 
-def _count(
-    update: Update, batch: Sequence[Sample], logprobs: Tensor, found: TokenLoss
-) -> None:
+def _count(update: Update, batch: Sequence[Sample], logprobs: Tensor, found: TokenLoss) -> None:
     lengths = [len(s.token_ids) for s in batch]
     columns = (logprobs, found.mismatch, found.clipped.to(logprobs.dtype))
-    sums = [[float(piece.sum()) for piece in column.split(lengths)] for column in columns]
+    sums = [[float(piece.sum()) for piece in torch.split(column, lengths)] for column in columns]
     for sample, logprob, mismatch, clipped in zip(batch, *sums, strict=True):
         tally = update.tallies.setdefault(sample.agent, Tally())
         tally.tokens += len(sample.token_ids)
@@ -211,7 +209,8 @@ def _count(
 def _count_kl(update: Update, batch: Sequence[Sample], found: TokenLoss) -> None:
     if found.kl is None:
         return
-    for sample, piece in zip(batch, found.kl.split([len(s.token_ids) for s in batch]), strict=True):
+    pieces = torch.split(found.kl, [len(s.token_ids) for s in batch])
+    for sample, piece in zip(batch, pieces, strict=True):
         tally = update.tallies.setdefault(sample.agent, Tally())
         tally.kl += float(piece.sum())
         tally.kl_tokens += len(sample.token_ids)
@@ -233,8 +232,10 @@ def _memory(spec: TrainerSpec, policy: Policy) -> Iterator[None]:
         allocator = "can't allocate memory" in str(error)
         if not (isinstance(error, torch.OutOfMemoryError) or allocator):
             raise
+        other = (
+            "" if spec.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"
+        )
         raise OutOfMemory(
             f"no memory is left for learning with policy '{policy.name}'; lower"
-            f" trainer.micro_batch_tokens, now {spec.micro_batch_tokens}"
-            + ("" if spec.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true")
+            f" trainer.micro_batch_tokens, now {spec.micro_batch_tokens}{other}"
         ) from error

@@ -40,6 +40,15 @@ def test_join_python_locates_every_agents_lines() -> None:
     assert scope["task"]([1]) == 1  # type: ignore[operator]
 
 
+def test_future_imports_go_to_the_top_and_lines_keep_their_numbers() -> None:
+    main = "x = 1\nfrom __future__ import annotations\ndef task(xs: Unknown): ..."
+    joint = join_python({"main": main}, PROBLEM)
+    exec(joint.text, {})
+    lines = joint.text.split("\n")
+    assert lines[0] == "from __future__ import annotations"
+    assert joint.locate(lines.index("def task(xs: Unknown): ...") + 1) == ("main", 3)
+
+
 def test_empty_artefacts_leave_no_trace() -> None:
     joint = join_python({"aux": "", "main": "x = 1"}, PROBLEM)
     assert set(joint.spans) == {"main"}

@@ -26,9 +26,9 @@ BOMBS = [
     "x = " + "lambda: " * 5_000 + "0",
     "x = " + "0 if x else " * 3_000 + "1",
     "\n".join(" " * n + "if x:" for n in range(120)),
-    "if x: pass\n" + "elif x: pass\n" * 3_000,
-    "def aux(x): return 1\n" * 2_000,
-    "y = aux(1)\n" * 5_000,
+    "if x: pass\n" + "elif x: pass\n" * 1_000,
+    "def aux(x): return 1\n" * 500,
+    "y = aux(1)\n" * 1_000,
     "".join(f"a{n} = a{n - 1} if a{n - 1} else a{n - 1}\n" for n in range(1, 400)),
     "x = '''",
     "x = '\\N{LATIN SMALL LETTER A}' f'{{{x}}}'",
@@ -134,7 +134,7 @@ def _cut(random_: random.Random, program: str) -> str:
 
 def _call_helper(random_: random.Random, program: str) -> str:
     """Wrap a random name in a call of the helper, or rename it to the helper."""
-    names = [match for match in re.finditer(r"\b[a-z]\w*\b", program)]
+    names = list(re.finditer(r"\b[a-z]\w*\b", program))
     if not names:
         return program
     name = random_.choice(names)

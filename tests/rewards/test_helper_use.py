@@ -72,7 +72,7 @@ USED = {
     "combined": "def main(x):\n return aux(x) + aux(x - 1)",
     "own function": "def mid(x):\n y = aux(x)\n return y * 2\ndef main(x):\n return mid(x)",
     "closure": (
-        "def main(n):\n out = []\n def visit(i):\n  out.append(aux(i))\n    visit(n)\n return out"
+        "def main(n):\n out = []\n def visit(i):\n  out.append(aux(i))\n visit(n)\n return out"
     ),
     "class": "class S:\n def run(self, x):\n  return aux(x)\ndef main(x):\n return S().run(x)",
     "attribute": (

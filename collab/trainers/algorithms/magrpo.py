@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 
 from collab.trainers.algorithms.group import Group, Weights, compare
@@ -14,7 +15,7 @@ def magrpo(group: Group) -> Weights:
     from turn t on. With one agent it is GRPO without its normalisation (Dr. GRPO, 2503.20783).
     """
 
-    def advantages(returns: list[float]) -> list[float]:
+    def advantages(returns: Sequence[float]) -> list[float]:
         baseline = fsum(returns) / len(returns)
         return [value - baseline for value in returns]
 

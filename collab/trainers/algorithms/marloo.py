@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 
 from collab.trainers.algorithms.group import Group, Weights, compare
@@ -15,7 +16,7 @@ def marloo(group: Group) -> Weights:
     An episode that has nobody to be compared with gets 0.
     """
 
-    def advantages(returns: list[float]) -> list[float]:
+    def advantages(returns: Sequence[float]) -> list[float]:
         others = len(returns) - 1
         if not others:
             return [0.0]

@@ -1,0 +1,107 @@
+"""A small project: one team of two agents, one text task without a judge, plug-in models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+
+TEAM = """\
+description: Two agents each say a word.
+agents:
+  a: {prompt: "Say {{ task.word }}.", revise: "{{ feedback }} Again, {{ task.word }}."}
+  b: {prompt: "Say {{ task.word }}."}
+"""
+TASK = """\
+description: Words to be said.
+kind: text
+source: {path: words.jsonl}
+hidden: [answer]
+splits: {first: "0-1"}
+reward:
+  parts:
+    right: {use: "parts.py:right"}
+"""
+PARTS = """\
+def right(context):
+    answer = context.problem.hidden["answer"]
+    said = sum(artefact == answer for artefact in context.artefacts.values())
+    return said / len(context.artefacts), f"{said} of {len(context.artefacts)} said {answer}"
+"""
+MODELS = '''\
+"""Models that are slow from the second problem on."""
+
+import asyncio
+import time
+
+from collab.records import Action, Usage
+
+
+class Slow:
+    name = "slow"
+    batching = "continuous"
+
+    def __init__(self, seconds, wait):
+        self.seconds, self.wait = seconds, wait
+
+    async def generate(self, requests, progress=None):
+        if not requests[0].call.task.endswith("/0"):
+            await self.wait(self.seconds)
+        return [Action(text="Say w0.", usage=Usage(new_tokens=3)) for _ in requests]
+
+    async def aclose(self):
+        pass
+
+
+def patient(spec):
+    """Stops when it is cancelled."""
+    return Slow(60, asyncio.sleep)
+
+
+def stubborn(spec):
+    """Sleeps in a thread, which nothing can stop."""
+    return Slow(60, lambda seconds: asyncio.to_thread(time.sleep, seconds))
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for folder in ("agents", "tasks"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "agents" / "pair.yaml").write_text(TEAM)
+    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
+    rows = [{"task_id": str(n), "word": f"w{n}", "answer": f"Say w{n}."} for n in range(8)]
+    (tmp_path / "tasks" / "words.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    return tmp_path
+
+
+class Result:
+    """How a command line ended."""
+
+    def __init__(self, result: Any) -> None:
+        self.status: int = result.exit_code
+        self.out: str = result.stdout
+        self.err: str = result.stderr
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Collab:
+    """Runs `collab` within this process."""
+
+    def __call__(self, *arguments: str) -> Result:
+        return Result(CliRunner().invoke(app, list(arguments)))
+
+
+@pytest.fixture
+def collab() -> Collab:
+    return Collab()

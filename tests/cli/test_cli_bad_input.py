@@ -1,0 +1,95 @@
+"""Bad input: exit status 2, one clear message on stderr, nothing on stdout, no traceback."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("project")
+
+RUN = ("run", "pair", "--task", "words/0", "--model", "echo")
+
+CASES = {
+    "team": (("run", "pear", "--task", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
+    "suite": (("run", "pair", "--task", "wrds/0"), "unknown task 'wrds'; did you mean 'words'?"),
+    "problem": (("run", "pair", "--task", "words/88"), "'88' is outside the suite 'words'"),
+    "no task": (("run", "pair"), "names no task"),
+    "two suites": ((*RUN, "--task", "humaneval/1"), "one suite"),
+    "data file": (("run", "pair", "--task", "no.jsonl/1"), "no.jsonl: cannot be read"),
+    "recipe file": (("run", "no.yaml"), "no.yaml: cannot be read: No such file"),
+    "key": ((*RUN, "--set", "team.turnz=2"), "unknown key 'turnz'; did you mean 'turns'?"),
+    "value": ((*RUN, "--set", "team.turns=many"), "team.turns: Input should be a valid integer"),
+    "setting": ((*RUN, "--set", "team.turns"), "--set takes KEY=VALUE"),
+    "model": ((*RUN, "--model", "smolm2-135m"), "did you mean 'smollm2-135m'?"),
+    "engine": ((*RUN, "--model", "replai:runs/1"), "did you mean 'replay'?"),
+    "agent's engine": ((*RUN, "--set", "agents.a.model=replai:x"), "did you mean 'replay'?"),
+    "model folder": ((*RUN, "--model", "./nowhere"), "no such model folder: ./nowhere"),
+    "key of a model": ((*RUN, "--model", "anthropic:claude"), "set ANTHROPIC_API_KEY"),
+    "script": ((*RUN, "--model", "scripted:no.yaml"), "cannot read the script no.yaml"),
+    "replay": ((*RUN, "--model", "replay:no"), "no: cannot be read"),
+    "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
+    "isolation": ((*RUN, "--judge", "saeled"), "unknown judge 'saeled'; did you mean 'sealed'?"),
+    "samples": ((*RUN, "--samples", "0"), "--samples"),
+    "option": ((*RUN, "--smaples", "2"), "--samples"),
+    "command": (("rum", "pair"), "unknown command 'rum'; did you mean 'run'?"),
+    "schema": (("schema", "tema"), "unknown schema 'tema'; did you mean 'team'?"),
+    "run": (("show", "nowhere"), "nowhere does not exist"),
+    "replayed run": (("replay", "nowhere"), "nowhere does not exist"),
+    "team to show": (("teams", "pear"), "did you mean 'pair'?"),
+    "suite to list": (("tasks", "wrds"), "did you mean 'words'?"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_names_the_value_and_the_remedy(case: str, collab) -> None:
+    arguments, message = CASES[case]
+    result = collab(*arguments)
+    assert message in result.err
+    assert result.err.startswith("error: ")
+    assert "Traceback" not in result.err
+    assert (result.status, result.out) == (2, "")
+
+
+def test_malformed_yaml_is_located(collab, project: Path) -> None:
+    (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
+    result = collab("run", "broken", "--task", "words/0")
+    assert result.status == 2
+    assert "broken.yaml, line 3, column 1: " in result.err
+
+
+@pytest.mark.parametrize("prompt", ["{{ task.wrod }}", "{{ others.b }}"])
+def test_a_template_that_names_a_missing_field(collab, project: Path, prompt: str) -> None:
+    (project / "agents" / "odd.yaml").write_text(f"agents:\n  a: {{prompt: '{prompt}'}}\n")
+    result = collab("run", "odd", "--task", "words/0", "--model", "echo", "--out", "out")
+    assert result.status == 2
+    assert "team.agents.a.prompt" in result.err
+    assert not Path("out").exists()
+
+
+def test_a_template_that_does_not_parse(collab, project: Path) -> None:
+    (project / "agents" / "odd.yaml").write_text("agents:\n  a: {prompt: '{{ task.word'}\n")
+    result = collab("run", "odd", "--task", "words/0", "--model", "echo")
+    assert result.status == 2
+    assert "team.agents.a.prompt, line 1" in result.err
+
+
+def test_a_file_that_is_not_text(collab, project: Path) -> None:
+    (project / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    result = collab("run", "binary.yaml")
+    assert result.status == 2
+    assert "binary.yaml: cannot be read: not UTF-8 text" in result.err
+
+
+def test_one_broken_team_does_not_hide_the_others(collab, project: Path) -> None:
+    (project / "agents" / "broken.yaml").write_text("agents: 3\n")
+    result = collab("teams")
+    assert result.status == 0
+    assert "pair" in result.out
+    assert "broken: " in result.out
+
+
+def test_a_defect_of_ours_is_short_and_shows_no_values(collab, project: Path) -> None:
+    (project / "models.py").write_text("def model(spec):\n    secret = 'k-123'\n    return 1 / 0\n")
+    result = collab(*RUN, "--model", "models.py:model")
+    assert result.status == 1
+    assert "k-123" not in result.err.replace("secret = 'k-123'", "")
+    assert "error: ZeroDivisionError: division by zero" in result.err

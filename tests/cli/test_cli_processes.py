@@ -1,0 +1,150 @@
+"""Real processes: streams, exit statuses, interruptions, and what is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from collab.records import read_episodes
+
+pytestmark = pytest.mark.usefixtures("project")
+
+COLLAB = (sys.executable, "-m", "collab")
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def finish(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**ENVIRONMENT, **environment}
+    return subprocess.run(
+        [*COLLAB, *arguments], capture_output=True, text=True, env=env, timeout=60, check=False
+    )
+
+
+def begin(*arguments: str) -> subprocess.Popen[str]:
+    """A run that has finished its first episode and is held up in the others."""
+    process = subprocess.Popen(
+        [*COLLAB, "run", "pair", "--task", "words/0-3", "--out", "out", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    episodes, deadline = Path("out/episodes.jsonl"), time.monotonic() + 30
+    while not (episodes.exists() and episodes.stat().st_size):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def left_behind(session: int) -> list[str]:
+    """The processes of a session that still live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("model", ["patient", "stubborn"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_within_two_seconds(model: str, number: signal.Signals) -> None:
+    process = begin("--model", f"models.py:{model}", "--json")
+    interrupted = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=10)
+    assert time.monotonic() - interrupted < 2
+    assert process.returncode == 130
+    last = json.loads(out.splitlines()[-1])
+    assert (last["type"], last["status"]) == ("run.finished", "interrupted")
+    assert err.splitlines()[-1] == "interrupted: 1 finished episodes are in out"
+    assert [episode.id for episode in read_episodes(Path("out"))] == ["words/0#0"]
+    assert json.loads(Path("out/run.json").read_text())["status"] == "interrupted"
+    assert left_behind(process.pid) == []
+
+
+def test_an_interrupted_report_ends_with_where_the_record_is() -> None:
+    process = begin("--model", "models.py:patient")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "record: out" in out
+    assert err == "interrupted: 1 finished episodes are in out\n"
+
+
+def test_a_killed_run_is_readable_to_its_last_finished_episode() -> None:
+    process = begin("--model", "models.py:patient")
+    process.kill()
+    process.communicate(timeout=10)
+    assert [episode.id for episode in read_episodes(Path("out"))] == ["words/0#0"]
+    shown = finish("show", "out")
+    assert shown.returncode == 0
+    assert "words/0#0" in shown.stdout
+    assert "1 of 4 episodes finished" in shown.stderr
+
+
+def test_what_others_write_to_stdout_is_not_between_the_json_lines(project: Path) -> None:
+    (project / "parts.py").write_text(
+        "import os, subprocess\n"
+        "def right(context):\n"
+        "    print('a print')\n"
+        "    subprocess.run(['echo', 'a child'])\n"
+        "    os.write(1, b'a library\\n')\n"
+        "    return 1.0, 'fine'\n"
+    )
+    result = finish("run", "pair", "-t", "words/0", "--model", "echo", "--json")
+    assert result.returncode == 0
+    types = [json.loads(line)["type"] for line in result.stdout.splitlines()]
+    assert (types[0], types[-1]) == ("run.started", "run.finished")
+    assert {"a print", "a child", "a library"} <= set(result.stderr.splitlines())
+
+
+LIGHT = ("--help", "tasks", "teams", "models", "schema", "run pair -t words/0 -m echo --dry-run")
+
+
+@pytest.mark.parametrize("line", LIGHT)
+def test_commands_without_a_model_import_nothing_heavy(line: str) -> None:
+    code = (
+        "import sys; from collab.cli.app import app\n"
+        "try: app(sys.argv[1:])\n"
+        "finally: print(*{'torch', 'transformers', 'anthropic', 'httpx'} & set(sys.modules),"
+        " file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *line.split()]
+    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert (result.returncode, result.stderr.strip()) == (0, "")
+
+
+def test_bad_usage_is_on_stderr() -> None:
+    result = finish("run", "pear", "--task", "words/0")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "error: unknown team 'pear'; did you mean 'pair'?\n"
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
+    command = f"{' '.join(COLLAB)} tasks humaneval | head -n 1"
+    result = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert "Traceback" not in result.stderr
+
+
+def test_no_secret_reaches_output_or_record() -> None:
+    secret = "sk-ant-never-to-be-seen"
+    result = finish("doctor", ANTHROPIC_API_KEY=secret, HF_TOKEN=secret)
+    assert secret not in result.stdout + result.stderr
+    assert "set" in result.stdout
+    finish("run", "pair", "-t", "words/0", "--model", "echo", "--out", "out", HF_TOKEN=secret)
+    for path in Path("out").iterdir():
+        assert secret not in path.read_text()

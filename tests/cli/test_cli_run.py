@@ -1,0 +1,154 @@
+"""`collab run`: what it shows, what it leaves behind, how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from collab.records import read_episodes
+
+pytestmark = pytest.mark.usefixtures("project")
+
+ECHO = ("run", "pair", "--model", "echo")
+
+
+def test_shows_agents_joint_verdict_parts_and_record(collab) -> None:
+    result = collab(*ECHO, "--task", "words/0", "--out", "out")
+    assert result.status == 0
+    assert "-- a, 7 tokens" in result.out
+    assert "-- joined" in result.out
+    assert "reward 1.00 of 1.00" in result.out
+    assert "2 of 2 said Say w0." in result.out
+    assert "record: out" in result.out
+    assert "\x1b" not in result.out
+    assert result.err == ""
+
+
+def test_the_record_is_readable(collab) -> None:
+    collab(*ECHO, "--task", "words/0-2", "--samples", "2", "--seed", "5", "--out", "out")
+    episodes = list(read_episodes(Path("out")))
+    assert [episode.seed for episode in episodes] == [5] * 6
+    assert json.loads(Path("out/run.json").read_text())["status"] == "done"
+    assert yaml.safe_load(Path("out/recipe.yaml").read_text())["samples"] == 2
+
+
+def test_the_record_goes_to_runs_by_default(collab) -> None:
+    collab(*ECHO, "--task", "words/0")
+    (folder,) = Path("runs").iterdir()
+    assert folder.name.endswith("-pair")
+
+
+def test_many_episodes_take_one_line_each(collab) -> None:
+    result = collab(*ECHO, "--task", "words/0-5")
+    assert "-- joined" not in result.out
+    assert sum("words/" in line for line in result.out.splitlines()) == 6
+    assert "6 episodes" in result.out
+
+
+def test_json_is_a_stream_of_events(collab) -> None:
+    result = collab(*ECHO, "--task", "words/0-1", "--json", "--out", "out")
+    types = [event["type"] for event in result.events]
+    assert types[0] == "run.started"
+    assert types[-1] == "run.finished"
+    assert types.count("episode.finished") == 2
+    assert "agent.progress" not in types
+    assert result.events[-1]["status"] == "done"
+    assert result.events[0]["folder"] == "out"
+
+
+def test_turns_show_what_agents_are_told_and_the_change(collab, project: Path) -> None:
+    answers = {"a": ["Say w1.", "Say w0."], "b": ["Say w0.", "Say w0."]}
+    (project / "script.yaml").write_text(yaml.safe_dump(answers))
+    (project / "told.py").write_text("def tell(outcome):\n    return {'a': 'Listen to b.'}\n")
+    result = collab(
+        "run", "pair", "--task", "words/0", "--model", "scripted:script.yaml",
+        "--set", "team.turns=2", "--set", "team.feedback=['told.py:tell']",
+    )  # fmt: skip
+    assert result.status == 0, result.err
+    assert "turn 1" in result.out
+    assert "turn 2" in result.out
+    assert "a is told (told.py:tell)" in result.out
+    assert "reward 1.00 of 1.00 (+0.50)" in result.out
+
+
+def test_a_script_that_is_not_used_up_fails_the_run(collab, project: Path) -> None:
+    (project / "script.yaml").write_text("[one, two, three]")
+    arguments = ("--task", "words/0", "--model", "scripted:script.yaml", "--json", "--out", "out")
+    result = collab("run", "pair", *arguments)
+    assert result.status == 1
+    assert "were not asked for" in result.err
+    assert result.events[-1]["status"] == "failed"
+    assert json.loads(Path("out/run.json").read_text())["status"] == "failed"
+
+
+def test_every_episode_failing_fails_the_run(collab, project: Path) -> None:
+    (project / "script.yaml").write_text("[{failure: the line is dead}, {failure: so is this}]")
+    result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
+    assert result.status == 1
+    assert "every episode failed: ModelError: the line is dead" in result.err
+    assert "1 failed (ModelError 1)" in result.out
+
+
+def test_a_model_that_cannot_be_had_is_bad_usage(collab, project: Path) -> None:
+    (project / "models.py").write_text(
+        "from collab.errors import ModelUnavailable\n\n\n"
+        "class Gone:\n"
+        "    name, batching = 'gone', 'static'\n\n"
+        "    async def generate(self, requests, progress=None):\n"
+        "        raise ModelUnavailable('no such model on the hub')\n\n"
+        "    async def aclose(self):\n"
+        "        pass\n\n\n"
+        "def gone(spec):\n"
+        "    return Gone()\n"
+    )
+    result = collab("run", "pair", "--task", "words/0-1", "--model", "models.py:gone")
+    assert result.status == 2
+    assert "ModelUnavailable: no such model on the hub" in result.err
+
+
+def test_require_pass_wants_every_test_to_hold(collab) -> None:
+    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(collab) -> None:
+    collab(*ECHO, "--task", "words/0", "--out", "out")
+    before = Path("out/episodes.jsonl").read_bytes()
+    result = collab(*ECHO, "--task", "words/1", "--out", "out")
+    assert result.status == 2
+    assert "holds a run already" in result.err
+    assert Path("out/episodes.jsonl").read_bytes() == before
+
+
+def test_settings_of_the_tasks_reward_reach_it(collab) -> None:
+    result = collab(
+        *ECHO, "--task", "words/0", "--set", "task.reward.parts.right.weight=2.5", "--json"
+    )
+    score = result.events[-2]["episode"]["turns"][0]["score"]
+    assert score["maximum"] == 2.5
+
+
+def test_dry_run_plans_and_prints_the_effective_recipe(collab) -> None:
+    result = collab(
+        *ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run",
+        "--set", "sampling.max_new_tokens=10", "--set", "agents.b.sampling.temperature=0.5",
+    )  # fmt: skip
+    assert result.status == 0
+    assert "8 episodes (4 x 2), at most 160 new tokens" in result.out
+    recipe = yaml.safe_load(result.out.partition("-- effective recipe\n")[2])
+    assert recipe["team"]["agents"]["b"]["sampling"] == {"temperature": 0.5}
+    assert not Path("runs").exists()
+
+
+def test_dry_run_as_json(collab) -> None:
+    result = collab(*ECHO, "--task", "words/first", "--dry-run", "--json")
+    (plan,) = result.events
+    assert plan["problems"] == ["words/0", "words/1"]
+    assert plan["models"] == {"a": "echo", "b": "echo"}
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal(collab, project: Path) -> None:
+    (project / "script.yaml").write_text('["\\e[31mred\\a", "b"]')
+    result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
+    assert "\\x1b[31mred\\x07" in result.out
+    assert "\x1b" not in result.out

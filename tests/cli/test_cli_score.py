@@ -1,0 +1,92 @@
+"""`collab score`, with the real judge."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("project")
+
+RIGHT = """\
+from typing import List, Optional
+
+
+def aux(strings: List[str]) -> int:
+    return max(len(s) for s in strings)
+
+
+def longest(strings: List[str]) -> Optional[str]:
+    if not strings:
+        return None
+    n = aux(strings)
+    for s in strings:
+        if len(s) == n:
+            return s
+"""
+
+
+@pytest.fixture(autouse=True)
+def programs(project: Path) -> None:
+    (project / "right.py").write_text(RIGHT)
+    (project / "wrong.py").write_text("def longest(strings):\n    return 1\n")
+    (project / "broken.py").write_text("def longest(strings:\n")
+    (project / "aux.py").write_text("def aux(strings):\n    return max(map(len, strings))\n")
+    main = RIGHT[RIGHT.index("def longest") :]
+    (project / "main.py").write_text(f"from typing import List, Optional\n\n{main}")
+
+
+def test_several_programs_at_once(collab) -> None:
+    files = ("right.py", "wrong.py", "broken.py")
+    result = collab("score", "humaneval/12", *files, "--json")
+    right, wrong, broken = result.events
+    assert result.status == 0
+    assert [right["file"], wrong["file"], broken["file"]] == list(files)
+    assert (right["task"], right["passed"], right["reward"]) == ("humaneval/12", True, 4.0)
+    assert right["tests"] == {"passed": 3, "total": 3}
+    assert {part["name"] for part in right["parts"]} >= {"syntax", "tests", "calls"}
+    assert (right["flags"], right["failure"]) == ([], None)
+    assert right["seconds"] > 0
+    assert (wrong["passed"], wrong["tests"]["passed"]) == (False, 0)
+    assert (broken["passed"], broken["reward"]) == (False, 0.0)
+
+
+def test_agents_artefacts(collab) -> None:
+    agents = ("--agent", "aux=aux.py", "--agent", "main=main.py")
+    result = collab("score", "humaneval/12", *agents)
+    assert "passed, 3 of 3 tests, reward 4.00 of 4.00" in result.out
+
+
+def test_another_reward(collab) -> None:
+    reward = ("--set", "task.reward=code-correct-first")
+    (scored,) = collab("score", "humaneval/12", "main.py", *reward, "--json").events
+    assert "solved" in {part["name"] for part in scored["parts"]}
+
+
+def test_an_unsafe_judge_is_shown(collab) -> None:
+    assert "unsafe" in collab("score", "humaneval/12", "wrong.py", "--judge", "unsafe").out
+
+
+BAD = {
+    "no program": ((), "give programs"),
+    "missing": (("no.py",), "no.py: cannot be read: No such file"),
+    "folder": ((".",), ".: cannot be read: Is a directory"),
+    "binary": (("binary.py",), "binary.py: cannot be read: not UTF-8 text"),
+    "no name": (("--agent", "aux.py"), "--agent takes NAME=FILE"),
+    "twice": (("--agent", "aux=aux.py", "--agent", "aux=main.py"), "is given twice"),
+    "both": (("right.py", "--agent", "aux=aux.py"), "give programs, or"),
+    "no effect": (("right.py", "--set", "team.turns=2"), "reads the keys of 'task' and 'judge'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_usage(case: str, collab, project: Path) -> None:
+    (project / "binary.py").write_bytes(b"\x80\xff")
+    arguments, message = BAD[case]
+    result = collab("score", "humaneval/12", *arguments)
+    assert message in result.err
+    assert (result.status, result.out) == (2, "")
+
+
+def test_an_address_of_several_problems(collab) -> None:
+    result = collab("score", "humaneval/0-3", "right.py")
+    assert result.status == 2
+    assert "names 4 problems" in result.err

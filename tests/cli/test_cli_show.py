@@ -1,0 +1,110 @@
+"""`collab show` and `collab replay`, on whole and on broken runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture
+def run(collab) -> Path:
+    folder = Path("out")
+    result = collab("run", "pair", "-t", "words/0-2", "-n", "2", "-m", "echo", "--out", str(folder))
+    assert result.status == 0
+    return folder
+
+
+def test_lists_the_episodes(collab, run: Path) -> None:
+    result = collab("show", str(run))
+    assert result.status == 0
+    assert [f"words/{n}#{k}" in result.out for n in range(3) for k in range(2)] == [True] * 6
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("name", ["words/1#0", "2"])
+def test_shows_one_episode(collab, run: Path, name: str) -> None:
+    result = collab("show", str(run), name)
+    assert "== words/1#0" in result.out
+    assert "-- a observes: user\nSay w1." in result.out
+    assert "-- b responds: 7 tokens" in result.out
+
+
+def test_one_agent_only(collab, run: Path) -> None:
+    result = collab("show", str(run), "words/1#0", "--agent", "b", "--turn", "1")
+    assert "-- b responds" in result.out
+    assert "-- a responds" not in result.out
+
+
+def test_a_problem_means_all_its_episodes(collab, run: Path) -> None:
+    result = collab("show", str(run), "words/1", "--json")
+    assert [event["id"] for event in result.events] == ["words/1#0", "words/1#1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("words/1#7",), "did you mean 'words/1#"),
+        (("words/1#0", "--turn", "2"), "words/1#0 has 1 turns, not 2"),
+        (("words/1#0", "--agent", "c"), "unknown agent of words/1#0 'c'"),
+    ],
+)
+def test_unknown_parts(collab, run: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = collab("show", str(run), *arguments)
+    assert result.status == 2
+    assert message in result.err
+
+
+def test_a_cut_off_run_is_shown_as_far_as_it_came(collab, run: Path) -> None:
+    episodes = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "episodes.jsonl").write_bytes(b"".join(episodes[:2]) + b"{}\n" + episodes[2][:50])
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "status": "running"}))
+    result = collab("show", str(run))
+    assert result.status == 0
+    assert result.out.count("words/") == 2
+    assert "line 3: not an episode" in result.err
+    assert "the last line was cut off" in result.err
+    assert "is still running, or was killed: 2 of 6 episodes finished" in result.err
+
+
+def test_a_run_without_run_json(collab, run: Path) -> None:
+    (run / "run.json").unlink()
+    result = collab("show", str(run))
+    assert result.out.count("words/") == 6
+    assert "warning: out is not a run's folder: run.json" in result.err
+
+
+def test_replay_is_the_same(collab, run: Path) -> None:
+    result = collab("replay", str(run))
+    assert result.status == 0
+    assert "the same: rewards and tokens of 6 episodes" in result.out
+    assert not Path("runs").exists()
+
+
+def test_replay_tells_what_differs(collab, run: Path, project: Path) -> None:
+    (project / "tasks" / "words.jsonl").write_text(
+        (project / "tasks" / "words.jsonl").read_text().replace('"Say w1."', '"Say what."')
+    )
+    result = collab("replay", str(run), "--json")
+    assert result.status == 1
+    assert "differs: words/1#0: rewards [1.0], now [0.0]" in result.err
+    assert result.events[-1]["type"] == "run.finished"
+
+
+def test_replay_asks_for_what_was_recorded_only(collab, run: Path) -> None:
+    lines = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "episodes.jsonl").write_bytes(b"".join(lines[:2]))
+    result = collab("replay", str(run))
+    assert result.status == 0
+    assert "tokens of 2 episodes" in result.out
+
+
+def test_an_agent_with_a_model_of_its_own_is_replayed_too(collab) -> None:
+    own = ("--set", "agents.a.model=echo")
+    collab("run", "pair", "-t", "words/0", "-m", "echo", *own, "--out", "own")
+    Path("own/recipe.yaml").write_text(
+        Path("own/recipe.yaml").read_text().replace("engine: echo", "engine: models.py:patient")
+    )
+    assert collab("replay", "own").status == 0

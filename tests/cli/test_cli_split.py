@@ -1,0 +1,41 @@
+"""A whole program as two artefacts: joined again, it does what it did."""
+
+import pytest
+
+from collab.agents import join_for
+from collab.cli.split import split_program
+from collab.records import Problem
+
+MAIN = "\n\n\ndef f(x):\n    return aux(x)\n"
+AUX = "def aux(x):\n    return x + 1\n"
+
+PROGRAMS = {
+    "before": AUX + MAIN,
+    "after": MAIN + AUX,
+    "default": "import math\nN = math.floor(1.5)\ndef aux(x, n=N):\n    return x + n\n" + MAIN,
+    "decorator": "def same(g):\n    return g\n@same\n" + AUX + MAIN,
+    "annotation": "from typing import List as L\ndef aux(x: L) -> L:\n    return x + 1\n" + MAIN,
+    "twice": "def aux(x):\n    return 0\n" + AUX + MAIN,
+    "future": "from __future__ import annotations\ndef aux(x: A):\n    return x + 1\n" + MAIN,
+    "one line": "def aux(x): return x + 1\ndef f(x): return aux(x)\n",
+    "later import": "def aux(x):\n    return math.floor(x) + 1\nimport math\n" + MAIN,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_parts_make_the_same_program(name: str) -> None:
+    artefacts = split_program(PROGRAMS[name])
+    assert "def aux" in artefacts["aux"]
+    assert "def aux" not in artefacts["main"]
+    assert "def f" in artefacts["main"]
+    joint = join_for("python")(artefacts, Problem(address="p", public={}))
+    space: dict[str, object] = {}
+    exec(joint.text, space)
+    assert space["f"](4) == 5  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "source", ["def f(x:\n", "aux = lambda x: x\n", "class A:\n    def aux(self): ...\n", "", "\0"]
+)
+def test_without_a_definition_of_aux_all_is_mains(source: str) -> None:
+    assert split_program(source) == {"aux": "", "main": source}

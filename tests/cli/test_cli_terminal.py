@@ -1,0 +1,133 @@
+"""What a terminal shows: panels, tables, a live part, colours unless NO_COLOR is set."""
+
+import io
+from typing import Literal
+
+import pytest
+from rich.console import Console
+
+from collab import records
+from collab.cli.live import LiveView
+from collab.cli.page import Block, Column, TerminalPage, clean
+from collab.records import Action, Decision, Episode, Failure, PartScore, Score, Turn, Usage
+from collab.runtime.events import (
+    AgentActed,
+    AgentActing,
+    AgentProgress,
+    EpisodeFinished,
+    EpisodeStarted,
+    RunFinished,
+    RunStarted,
+)
+from collab.runtime.summary import summarise
+
+
+def console(width: int, colours: Literal["truecolor"] | None = None) -> Console:
+    file = io.StringIO()
+    return Console(file=file, force_terminal=True, width=width, height=40, color_system=colours)
+
+
+def text_of(terminal: Console) -> str:
+    assert isinstance(terminal.file, io.StringIO)
+    return terminal.file.getvalue()
+
+
+def score(reward: float) -> Score:
+    part = PartScore(name="tests", level="tests", value=reward, weight=1.0, reason="[2/3] hold")
+    return Score(
+        reward=reward,
+        maximum=1.0,
+        passed=reward == 1,
+        tests=records.Tests(passed=int(3 * reward), total=3),
+        parts=(part,),
+        flags=("worker_died",) if reward < 1 else (),
+        isolation="sealed",
+    )
+
+
+def decision(agent: str) -> Decision:
+    action = Action(text=f"def {agent}(): ...", usage=Usage(new_tokens=9, cost=0.5))
+    return Decision(agent=agent, observation=(), action=action)
+
+
+def episode(reward: float, sample: int = 0) -> Episode:
+    decisions = (decision("aux"), decision("main"))
+    artefacts = {item.agent: item.action.text for item in decisions}
+    turn = Turn(
+        index=0, decisions=decisions, artefacts=artefacts, joint="x = 1", score=score(reward)
+    )
+    return Episode(id=f"s/0#{sample}", task="s/0", team="pair", sample=sample, turns=(turn,))
+
+
+def play(view: LiveView, episodes: list[Episode]) -> None:
+    view.see(
+        RunStarted(
+            run="r", folder="runs/r", team="pair", agents=("aux", "main"),
+            models={"aux": "m", "main": "m"}, tasks=("s/0",), samples=len(episodes), turns=1,
+            seed=0, isolation="sealed", versions={},
+        )
+    )  # fmt: skip
+    for item in episodes:
+        view.see(EpisodeStarted(episode=item.id, task="s/0", group=0, sample=item.sample))
+        view.see(AgentActing(episode=item.id, turn=0, round=0, agent="aux"))
+        view.loading("download", 5_000_000, 10_000_000)
+        view.see(AgentProgress(episode=item.id, agent="aux", new_tokens=7, text=""))
+        view.see(AgentActed(episode=item.id, turn=0, decision=decision("aux")))
+        view.see(EpisodeFinished(episode=item))
+    view.see(RunFinished(run="r", status="done", summary=summarise(episodes, 1.0)))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_few_episodes_are_shown_in_full_and_fit(width: int) -> None:
+    terminal = console(width)
+    play(LiveView(TerminalPage(terminal)), [episode(1.0), episode(1 / 3, 1)])
+    shown = text_of(terminal)
+    for told in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
+        assert told in shown
+    assert "2 episodes: 1 passed, 1 not passed; mean reward 0.67 of 1.00" in shown
+    assert "record: runs/r" in shown
+
+
+def test_agents_stand_side_by_side_where_there_is_room() -> None:
+    def titles(width: int) -> list[str]:
+        terminal = console(width)
+        TerminalPage(terminal).blocks([Block("aux", "a = 1"), Block("main", "b = 2")])
+        return [line for line in text_of(terminal).splitlines() if "aux" in line]
+
+    assert "main" not in titles(80)[0]
+    assert "main" in titles(120)[0]
+
+
+def test_many_episodes_are_one_line_each() -> None:
+    terminal = console(100)
+    failed = Episode(
+        id="s/0#5", task="s/0", team="pair", sample=5,
+        failure=Failure(boundary="model", type="ModelTimeout", message="no answer in 9 s"),
+    )  # fmt: skip
+    play(LiveView(TerminalPage(terminal)), [*(episode(1.0, n) for n in range(5)), failed])
+    shown = text_of(terminal)
+    assert "joined" not in shown
+    assert "ModelTimeout: no answer in 9 s" in shown
+    assert "1 failed (ModelTimeout 1)" in shown
+
+
+def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def colours() -> str:
+        terminal = console(80, "truecolor")
+        TerminalPage(terminal).blocks([Block("code", "def f(): return 1")])
+        TerminalPage(terminal).table([Column("a", style="red")], [[("1", "green")]])
+        return text_of(terminal)
+
+    assert "\x1b[3" in colours()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in colours()
+
+
+def test_markup_and_control_characters_are_shown_as_they_are() -> None:
+    terminal = console(80)
+    page = TerminalPage(terminal)
+    page.line("[red]", ("\x1b]0;title\x07", "dim"))
+    page.table([Column("a")], [["[bold]x"]])
+    assert "[red]\\x1b]0;title\\x07" in text_of(terminal)
+    assert "[bold]x" in text_of(terminal)
+    assert clean("a\r\nb\tc\x9b1m") == "a\nb\tc\\x9b1m"

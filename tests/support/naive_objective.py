@@ -1,0 +1,162 @@
+"""Every objective written out token by token in float64, as slowly and plainly as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from collab.records import Action, Decision, Episode, Message, PartScore, Score, Turn
+from collab.recipe import TrainerSpec
+
+SAMPLER_NOISE = 0.3
+"""How far the made-up sampler's log-probs are from the model's, in nats."""
+
+
+def action(generator: torch.Generator, vocabulary: int, prompt: int, response: int) -> Action:
+    """A response of random tokens; the last one of every other length is the end of the turn."""
+
+    def draw(n: int) -> tuple[int, ...]:
+        return tuple(torch.randint(0, vocabulary - 5, (n,), generator=generator).tolist())
+
+    ids = draw(response)
+    ends = response % 2 == 0
+    if ends:
+        ids = (*ids[:-1], vocabulary - 5)
+    return Action(
+        text="",
+        token_ids=ids,
+        prompt_ids=draw(prompt),
+        logprobs=(0.0,) * response,
+        finish_reason="stop" if ends else "length",
+    )
+
+
+def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1) -> list[Episode]:
+    """Hand-made episodes of two agents with ragged lengths and rewards; some end after a turn."""
+    generator = torch.Generator().manual_seed(7)
+    found = []
+    for sample in range(samples):
+        turns = []
+        for turn in range(1 if sample == 2 else n_turns):
+            decisions = tuple(
+                Decision(
+                    agent=agent,
+                    round=number,
+                    observation=(Message(role="user", content=""),),
+                    action=action(
+                        generator, vocabulary, 2 + (sample + turn) % 4, 1 + (3 * sample + place) % 7
+                    ),
+                )
+                for number in range(rounds)
+                for place, agent in enumerate(("a", "b"))
+            )
+            points = [((5 * sample + 3 * turn + 2 * n) % 7) / 7 for n in range(2)]
+            parts = tuple(
+                PartScore(name=name, level=name, value=value, weight=2.0, reason="")
+                for name, value in zip(("own_a", "own_b"), points, strict=True)
+            )
+            score = Score(reward=sum(p.points for p in parts), maximum=4.0, parts=parts)
+            turns.append(
+                Turn(index=turn, decisions=decisions, artefacts={"a": "", "b": ""}, score=score)
+            )
+        found.append(
+            Episode(id=f"t#{sample}", task="t", team="pair", sample=sample, turns=tuple(turns))
+        )
+    return found
+
+
+def token_logprobs(model: Any, action: Action, temperature: float) -> list[Tensor]:
+    """log pi of each token of a response, from the logits of a pass over it alone."""
+    ids = [*action.prompt_ids, *action.token_ids]
+    logits = model(input_ids=torch.tensor([ids])).logits[0]  # [time, vocabulary]
+    found = []
+    for position, token in enumerate(action.token_ids):
+        before = logits[len(action.prompt_ids) + position - 1] / temperature
+        found.append(torch.log_softmax(before, dim=-1)[token])
+    return found
+
+
+def objective(
+    logprobs: dict[int, list[Tensor]],
+    references: dict[int, list[Tensor]],
+    responses: Sequence[tuple[Action, float, float]],
+    spec: TrainerSpec,
+    start: dict[int, list[float]],
+) -> Tensor:
+    """The objective of one agent; `responses` are actions with advantage and share of the mean."""
+    all_tokens = sum(share * len(a.token_ids) for a, _, share in responses)
+    total = torch.zeros((), dtype=torch.float64)
+    for number, (a, advantage, share) in enumerate(responses):
+        inner = torch.zeros((), dtype=torch.float64)
+        for t, logprob in enumerate(logprobs[number]):
+            sampler = a.logprobs[t]
+            if spec.clip_ratio is None:
+                gain = advantage * logprob
+            else:
+                old = sampler if spec.importance_cap is None else start[number][t]
+                rho = torch.exp(logprob - old)
+                low, high = 1 - spec.clip_ratio, 1 + spec.clip_ratio
+                bounded = min(max(rho, torch.tensor(low)), torch.tensor(high))
+                gain = min(rho * advantage, bounded * advantage)
+            if spec.importance_cap is not None:
+                ratio = torch.exp(torch.tensor(start[number][t] - sampler, dtype=torch.float64))
+                gain = gain * min(float(ratio), spec.importance_cap)
+            if spec.kl_coef:
+                d = references[number][t].detach() - logprob
+                gain = gain - spec.kl_coef * (torch.exp(d) - d - 1)
+            inner = inner + gain
+        if spec.token_weighting == "response_mean":
+            inner = inner / len(a.token_ids)
+        total = total + share * inner
+    return total / all_tokens if spec.token_weighting == "batch_mean" else total
+
+
+def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[list[float]]:
+    """R_t^(g) for each episode and turn, from the last turn to the first."""
+    table = []
+    for episode in found:
+        row: list[float] = []
+        value = 0.0
+        for turn in reversed(episode.turns):
+            assert turn.score is not None
+            own = spec.local_parts.get(agent, ())
+            reward = spec.team_weight * turn.score.reward
+            reward += sum(p.points for p in turn.score.parts if p.name in own)
+            value = reward + spec.discount * value
+            row.insert(0, value)
+        table.append(row)
+    return table
+
+
+def advantages(table: Sequence[Sequence[float]], spec: TrainerSpec) -> list[list[float]]:
+    """A_t^(g) in chains: every turn against those of the same turn."""
+    result = [list(row) for row in table]
+    for t in range(max(len(row) for row in table)):
+        at = [g for g, row in enumerate(table) if len(row) > t]
+        column = [table[g][t] for g in at]
+        for g in at:
+            others = [table[h][t] for h in at if h != g]
+            result[g][t] -= {
+                "magrpo": sum(column) / len(column),
+                "marloo": sum(others) / len(others) if others else table[g][t],
+                "maremax": max(column),
+                "mareinforce": 0.0,
+            }[spec.algorithm]
+        if spec.normalise == "group":
+            spread = std([result[g][t] for g in at])
+            for g in at:
+                result[g][t] /= spread
+    if spec.normalise == "agent":
+        spread = std([value for row in result for value in row])
+        result = [[value / spread for value in row] for row in result]
+    return result
+
+
+def std(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    found = sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    return found if found > 1e-9 else 1.0

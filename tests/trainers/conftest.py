@@ -1,0 +1,34 @@
+"""A tiny model and small teams to train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from collab.recipe import Recipe
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+
+
+@pytest.fixture(scope="session")
+def tiny_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a random Llama that knows a dozen words."""
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+@pytest.fixture
+def game(tiny_words: Path, tmp_path: Path) -> Recipe:
+    """Two agents say a word each; they are paid for certain ones."""
+    return make_game(tiny_words, tmp_path)
+
+
+@pytest.fixture(autouse=True, scope="package")
+def one_thread() -> Iterator[None]:
+    """So small a model gains nothing from a second thread, and loses much on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -1,0 +1,213 @@
+"""Every adapter's gradient equals that of the objective, computed naively token by token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+
+from collab.models.transformers_engine import TransformersEngine
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Action, Episode, Sampling
+from collab.trainers.algorithms import algorithm_for
+from collab.trainers.algorithms.group import Shape, make_group, tree_of
+from collab.trainers.algorithms.normalise import normalise
+from collab.trainers.credit import Credited, reward_of
+from collab.trainers.policy import Policies, open_policies
+from collab.trainers.samples import Sample, make_samples
+from collab.trainers.update import Learner
+from support import naive_objective as naive
+from support.trainer_recipes import make_game
+
+TEMPERATURE = {"a": 1.0, "b": 0.6}
+SAMPLINGS = {agent: Sampling(temperature=value) for agent, value in TEMPERATURE.items()}
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "marloo": {"algorithm": "marloo"},
+    "maremax": {"algorithm": "maremax"},
+    "mareinforce": {"algorithm": "mareinforce"},
+    "normalise_group": {"normalise": "group"},
+    "normalise_agent": {"normalise": "agent"},
+    "discount": {"discount": 0.5},
+    "response_mean": {"token_weighting": "response_mean"},
+    "batch_mean": {"token_weighting": "batch_mean"},
+    "clip": {"clip_ratio": 0.2},
+    "clip_response_mean": {"clip_ratio": 0.1, "token_weighting": "response_mean"},
+    "importance": {"importance_cap": 1.1},
+    "clip_and_importance": {"clip_ratio": 0.2, "importance_cap": 1.1},
+    "kl": {"kl_coef": 0.3},
+    "kl_batch_mean": {"kl_coef": 0.3, "token_weighting": "batch_mean"},
+    "local_parts": {"local_parts": {"a": ["own_a"], "b": ["own_b"]}, "team_weight": 0.5},
+    "small_micro_batches": {"micro_batch_tokens": 16},
+    "gradient_checkpointing": {"gradient_checkpointing": True},
+}
+
+
+@pytest.fixture
+def policies(tiny_words: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Policies]:
+    """Two adapters in float64 that are not at their start."""
+    recipe = make_game(tiny_words, tmp_path, **request.param)
+    opened = open_policies(recipe, trainer_of(recipe))
+    opened.by_name["a"].engine.module.double()
+    generator = torch.Generator().manual_seed(3)
+    for policy in opened:
+        for parameter in policy.parameters.values():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.data.add_(0.2 * noise)
+    yield opened
+    asyncio.run(opened.aclose())
+
+
+def trainer_of(recipe: Recipe) -> TrainerSpec:
+    assert recipe.trainer is not None
+    return recipe.trainer
+
+
+def with_sampler(episodes: list[Episode], policies: Policies, spec: TrainerSpec) -> list[Episode]:
+    """The episodes with the log-probs of a sampler that was a little off."""
+    generator = torch.Generator().manual_seed(5)
+    off = naive.SAMPLER_NOISE if spec.clip_ratio or spec.importance_cap else 0.0
+
+    def changed(agent: str, action: Action) -> Action:
+        with policies.of(agent).training() as model, torch.no_grad():
+            own = torch.stack(naive.token_logprobs(model, action, TEMPERATURE[agent]))
+        noise = off * torch.randn(own.shape, generator=generator, dtype=torch.float64)
+        return action.model_copy(update={"logprobs": tuple((own + noise).tolist())})
+
+    return [
+        episode.model_copy(
+            update={
+                "turns": tuple(
+                    turn.model_copy(
+                        update={
+                            "decisions": tuple(
+                                d.model_copy(update={"action": changed(d.agent, d.action)})
+                                for d in turn.decisions
+                            )
+                        }
+                    )
+                    for turn in episode.turns
+                )
+            }
+        )
+        for episode in episodes
+    ]
+
+
+def samples_of(episodes: list[Episode], spec: TrainerSpec) -> list[Sample]:
+    tree = tree_of(episodes, Shape("chains", len(episodes), 2))
+    rewards = {
+        (g, t): {agent: reward_of(episodes[g].turns[t].score, agent, spec) for agent in ("a", "b")}  # type: ignore[arg-type]
+        for g, t in tree.places
+    }
+    group = make_group(episodes, ("a", "b"), rewards, tree, spec.discount)
+    weights = normalise([group], [algorithm_for(spec.algorithm)(group)], spec.normalise)
+    return make_samples([Credited(group, weights[0])], SAMPLINGS, spec)
+
+
+def gradients_of_ours(
+    policies: Policies, samples: list[Sample], spec: TrainerSpec
+) -> dict[str, dict[str, torch.Tensor]]:
+    """What the optimiser is handed, by policy."""
+    learner = Learner(policies, spec, total_steps=1)
+    caught: dict[str, dict[str, torch.Tensor]] = {}
+    for policy in policies:
+
+        def catch(rate: float, max_norm: float | None, policy: Any = policy) -> float:  # noqa: ARG001
+            caught[policy.name] = {
+                k: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+                for k, p in policy.parameters.items()
+            }
+            for parameter in policy.parameters.values():
+                parameter.grad = None
+            return 1.0
+
+        learner.optimisers[policy.name].step = catch  # type: ignore[method-assign]
+        learner._seen_to_change.add(policy.name)
+    learner.update(samples, 0, Event())
+    return caught
+
+
+def gradients_of_naive(
+    policies: Policies, episodes: list[Episode], spec: TrainerSpec
+) -> dict[str, dict[str, torch.Tensor]]:
+    found = {}
+    for agent in ("a", "b"):
+        table = naive.advantages(naive.returns_of(episodes, agent, spec), spec)
+        responses = [
+            (d.action, table[g][t], 1 / len(episodes))
+            for g, episode in enumerate(episodes)
+            for t, turn in enumerate(episode.turns)
+            for d in turn.decisions
+            if d.agent == agent
+        ]
+        policy = policies.of(agent)
+        temperature = TEMPERATURE[agent]
+        with policy.training() as model:
+            logprobs = {
+                n: naive.token_logprobs(model, a, temperature)
+                for n, (a, _, _) in enumerate(responses)
+            }
+            start = {n: [float(x.detach()) for x in row] for n, row in logprobs.items()}
+        references = {}
+        if spec.kl_coef:
+            with policy.reference() as model:
+                references = {
+                    n: naive.token_logprobs(model, a, temperature)
+                    for n, (a, _, _) in enumerate(responses)
+                }
+        loss = -naive.objective(logprobs, references, responses, spec, start)
+        parameters = policy.parameters
+        grads = torch.autograd.grad(loss, list(parameters.values()))
+        found[agent] = dict(zip(parameters, grads, strict=True))
+    return found
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [pytest.param({**o, "mismatch_tolerance": 1.0}, id=name) for name, o in OPTIONS.items()],
+    indirect=True,
+)
+@pytest.mark.parametrize("rounds", [1])
+def test_the_gradient_is_that_of_the_objective(
+    policies: Policies, request: pytest.FixtureRequest, rounds: int
+) -> None:
+    check(policies, request, rounds)
+
+
+@pytest.mark.parametrize(
+    "policies", [pytest.param({"mismatch_tolerance": 1.0}, id="discussion")], indirect=True
+)
+def test_every_response_of_a_discussion_gets_its_turns_weight(
+    policies: Policies, request: pytest.FixtureRequest
+) -> None:
+    check(policies, request, rounds=2)
+
+
+def check(policies: Policies, request: pytest.FixtureRequest, rounds: int) -> None:
+    options = request.node.callspec.params["policies"]
+    spec = TrainerSpec.model_validate({"group_size": 5, **options})
+    vocabulary = policies.by_name["a"].engine.module.config.vocab_size
+    made = naive.episodes(vocabulary, samples=5, rounds=rounds)
+    made = with_sampler(made, policies, spec)
+    ours = gradients_of_ours(policies, samples_of(made, spec), spec)
+    plain = gradients_of_naive(policies, made, spec)
+    for agent in ("a", "b"):
+        whole = torch.cat([g.flatten() for g in plain[agent].values()])
+        got = torch.cat([ours[agent][k].flatten() for k in plain[agent]])
+        assert whole.norm() > 1e-3
+        assert (got - whole).norm() <= 1e-5 * whole.norm()
+
+
+def test_the_engine_is_the_one_that_is_trained(game: Recipe) -> None:
+    opened = open_policies(game, trainer_of(game))
+    engines = {id(model) for model in opened.models.values()}
+    assert len(engines) == 1
+    assert isinstance(opened.by_name["a"].engine, TransformersEngine)
+    asyncio.run(opened.aclose())
