@@ -58,6 +58,15 @@ class Usage(Record):
     cost: float | None = None
     """US dollars; None where the engine has no price."""
 
+    def __add__(self, other: Usage) -> Usage:
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            new_tokens=self.new_tokens + other.new_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=sum(costs) if costs else None,
+        )
+
 
 class Action(Record):
     """One agent's whole response: the sequence-level action a_i,t."""
@@ -108,6 +117,8 @@ class Feedback(Record):
     source: str
     text: str
     findings: tuple[Finding, ...] = ()
+    usage: Usage | None = None
+    """What a model's advice took, stated once: with the first agent that it advises."""
 
 
 class Tests(Record):

@@ -13,7 +13,8 @@ Parser = Callable[[str], str]
 
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _STARTS_CODE = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
-_MAX_STARTS = 50
+_MAX_ATTEMPTS = 12
+"""Lines at which unfenced code is tried to begin, and cuts that are tried from each."""
 
 
 def parser_for(name: str) -> Parser:
@@ -37,6 +38,7 @@ def parse_python(response: str) -> str:
     others stand before it. When nothing parses, the text that looks most like code is given as
     it is, so that its errors can be located. Empty when there is no code.
     """
+    response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _fenced_blocks(response)
     parsed = [whole for whole in map(_without_cut_off_end, blocks) if whole]
     if parsed:
@@ -99,7 +101,7 @@ def _shows_usage(node: ast.stmt) -> bool:
 def _longest_parsing_run(response: str) -> str:
     """The most lines, from a line that starts code, that parse together."""
     lines = response.split("\n")
-    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:_MAX_STARTS]
+    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:_MAX_ATTEMPTS]
     best = ""
     for start in starts:
         run = _longest_from(lines, start)
@@ -109,12 +111,18 @@ def _longest_parsing_run(response: str) -> str:
 
 
 def _longest_from(lines: list[str], start: int) -> str:
-    """Grow from `start` up to each line that could begin the prose behind the code."""
-    ends = [i for i in range(start + 1, len(lines)) if lines[i][:1].strip()] + [len(lines)]
-    for end in reversed(ends[-_MAX_STARTS:] if len(ends) > _MAX_STARTS else ends):
-        run = "\n".join(lines[start:end])
-        if parses(run):
-            return run
+    """From `start` on, cut before each top-level line that the parser stumbles over."""
+    run = lines[start:]
+    for _ in range(_MAX_ATTEMPTS):
+        try:
+            parse("\n".join(run))
+        except SyntaxError as error:
+            end = min(error.lineno or len(run), len(run)) - 1
+            while end > 0 and not run[end][:1].strip():
+                end -= 1
+            run = run[:end]
+        else:
+            return "\n".join(run)
     return ""
 
 

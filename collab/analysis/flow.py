@@ -37,7 +37,7 @@ class Flow:
         self.used = self._arrives()
 
     def _find_calls(self, scope: Scope) -> set[int]:
-        """The names of the helper that stand where it is called or handed to a call."""
+        """The names of the helper that stand where it is called, or handed on to be called."""
         names = set()
         for node in scope.nodes:
             for name in _called_names(node):
@@ -167,7 +167,11 @@ def _called_names(node: ast.AST) -> Iterator[ast.Name]:
     if isinstance(node, ast.Call):
         candidates: list[ast.AST] = [node.func, *_arguments(node)]
     elif isinstance(node, Definition):
-        candidates = [*node.decorator_list]
+        candidates = [*evaluated_at_definition(node)]
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        candidates = [*node.elts]
+    elif isinstance(node, ast.Dict):
+        candidates = [*node.values]
     else:
         return
     yield from (name for name in candidates if isinstance(name, ast.Name))

@@ -32,6 +32,8 @@ class Scope:
     bound: set[str] = field(default_factory=set)
     outer: set[str] = field(default_factory=set)
     """Names declared `global`."""
+    enclosing: set[str] = field(default_factory=set)
+    """Names declared `nonlocal`."""
     parameters: set[str] = field(default_factory=set)
     imported: set[str] = field(default_factory=set)
 
@@ -43,7 +45,8 @@ class Scope:
         """The variable that `name` means here; unbound names belong to the module."""
         scope: Scope | None = self
         while scope is not None and name not in scope.outer:
-            if name in scope.bound and (scope is self or not scope.is_class):
+            own = name in scope.bound and name not in scope.enclosing
+            if own and (scope is self or not scope.is_class):
                 return Variable(scope.number, name)
             scope = scope.parent
         return Variable(0, name)
@@ -123,3 +126,5 @@ def _bind(scope: Scope, node: ast.AST) -> None:
             scope.bound.add(name)
         case ast.Global(names=names):
             scope.outer.update(names)
+        case ast.Nonlocal(names=names):
+            scope.enclosing.update(names)

@@ -13,13 +13,14 @@ from typer.core import TyperCommand, TyperGroup
 import collab
 from collab.errors import CollabError, nearest
 
-RUN, LOOK, START = "Run and score", "Look things up", "Start and check"
+RUN, TRAIN, LOOK, START = "Run and score", "Train", "Look things up", "Start and check"
 
 COMMANDS = {
     "run": RUN,
     "replay": RUN,
     "score": RUN,
     "show": RUN,
+    "train": TRAIN,
     "teams": LOOK,
     "tasks": LOOK,
     "models": LOOK,

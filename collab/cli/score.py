@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.records import Failure, Problem, Score
 
+_MAX_CHARACTERS = 1 << 26
+
 
 def command(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="One problem, SUITE/ID.")],
@@ -135,13 +137,17 @@ def _read_works(programs: list[str], agents: list[str]) -> list[Work]:
 
 def _read(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8")
+        with Path(file).open(encoding="utf-8-sig") as stream:
+            text = stream.read(_MAX_CHARACTERS + 1)
     except OSError as error:
         raise RecipeError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
         raise RecipeError(f"{file}: cannot be read: not UTF-8 text") from None
     except ValueError as error:  # a NUL in the name
         raise RecipeError(f"{file!r}: cannot be read: {error}") from error
+    if len(text) > _MAX_CHARACTERS:
+        raise RecipeError(f"{file}: cannot be read: more than {_MAX_CHARACTERS} characters")
+    return text
 
 
 async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:

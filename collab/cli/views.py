@@ -50,7 +50,7 @@ class JsonView:
         self._lines = _claim_stdout()
         self._stages = _Stages()
 
-    def see(self, event: Event) -> None:
+    def see(self, event: Record) -> None:
         self._lines.write(event.model_dump_json() + "\n")
         self._lines.flush()
 

@@ -14,7 +14,7 @@ from collab.errors import CollabError, FeedbackError
 from collab.feedback.bare import bare
 from collab.feedback.outcome import Outcome
 from collab.recipe.feedback import ExpertFeedback
-from collab.records import Failure, Feedback, Finding, Message, Sampling
+from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 
 if TYPE_CHECKING:
     from collab.models import Model
@@ -61,19 +61,22 @@ class Expert:
             FeedbackError: no answer was of the asked form.
             ModelError, BudgetExceeded: the model did not answer.
         """
-        advice = await self._advice(outcome)
-        return {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
+        advice, usage = await self._advice(outcome)
+        told = {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
+        first = outcome.agents[0]
+        return {**told, first: told[first].model_copy(update={"usage": usage})}
 
     async def aclose(self) -> None:
         """The model belongs to whoever opened it."""
 
-    async def _advice(self, outcome: Outcome) -> Advice:
+    async def _advice(self, outcome: Outcome) -> tuple[Advice, Usage]:
         messages = expert_prompt(outcome)
-        why = ""
+        why, usage = "", Usage()
         for attempt in range(self._spec.retries + 1):
-            answer = await self._ask(outcome, messages, attempt)
+            action = await self._ask(outcome, messages, attempt)
+            answer, usage = action.text, usage + action.usage
             try:
-                return read_advice(answer, outcome.agents)
+                return read_advice(answer, outcome.agents), usage
             except ValueError as error:
                 why = str(error)
             if answer.strip():
@@ -85,7 +88,7 @@ class Expert:
             f" 'max_new_tokens' (now {self._spec.max_new_tokens}) may help"
         )
 
-    async def _ask(self, outcome: Outcome, messages: Sequence[Message], attempt: int) -> str:
+    async def _ask(self, outcome: Outcome, messages: Sequence[Message], attempt: int) -> Action:
         from collab.models import Call, Request
 
         call = Call(
@@ -100,7 +103,7 @@ class Expert:
         [action] = await self._model.generate([request])
         if action.failure is not None:
             raise _error_of(action.failure)
-        return action.text
+        return action
 
     def _feedback(self, edits: Sequence[str]) -> Feedback:
         if not edits:

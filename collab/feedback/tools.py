@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -106,46 +107,58 @@ class Batcher:
         return await answer
 
     async def aclose(self) -> None:
-        if self._work is not None:
+        if self._work is not None and not self._work.done():
             self._work.cancel()
             await asyncio.wait([self._work])
+        for _, answer in self._waiting:
+            answer.cancel()
 
     async def _work_off(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-            try:
-                remarks = await self._run([program for program, _ in batch])
-            except FeedbackError as error:
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(FeedbackError(str(error)))
-                continue
-            for (_, answer), found in zip(batch, remarks, strict=True):
-                if not answer.done():
-                    answer.set_result(found)
+            found = await self._each([program for program, _ in batch])
+            for (_, answer), findings in zip(batch, found, strict=True):
+                if answer.done():
+                    continue
+                if isinstance(findings, FeedbackError):
+                    answer.set_exception(findings)
+                else:
+                    answer.set_result(findings)
+
+    async def _each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
+        """By program: its remarks, or why the tool has none; alone, where together fails."""
+        try:
+            return [*await self._run(programs)]
+        except Exception as error:
+            if len(programs) == 1:
+                return [error if isinstance(error, FeedbackError) else self._failed(error)]
+        return [(await self._each([program]))[0] for program in programs]
+
+    def _failed(self, error: Exception) -> FeedbackError:
+        return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
             names = [f"program_{number}.py" for number in range(len(programs))]
             for name, program in zip(names, programs, strict=True):
-                data = program.encode(errors="replace")
-                Path(folder, name).write_bytes(data)
-            output = await self._output([*self.tool.command, *names], folder)
+                Path(folder, name).write_bytes(program.encode(errors="replace"))
+            output = await self._output(names, folder)
         found: dict[str, list[Finding]] = {name: [] for name in names}
-        try:
-            for file, finding in self.tool.read(output):
-                found[Path(file).name].append(finding)
-        except (ValueError, KeyError, TypeError) as error:
-            raise FeedbackError(
-                f"the output of {self.tool.name} cannot be read ({type(error).__name__}: {error});"
-                " another version may help"
-            ) from error
+        for file, finding in self.tool.read(output):
+            found[Path(file).name].append(finding)
         return [found[name] for name in names]
 
-    async def _output(self, command: Sequence[str], folder: str) -> str:
+    async def _output(self, names: Sequence[str], folder: str) -> str:
+        """Standard output; the environment holds no key that a tool could show."""
         pipe = subprocess.PIPE
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}
         with subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+            [*self.tool.command, *names],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
         ) as process:
             communicate = asyncio.to_thread(process.communicate, timeout=TOOL_SECONDS)
             reading = asyncio.create_task(communicate)
@@ -158,7 +171,8 @@ class Batcher:
             finally:
                 process.kill()
                 await asyncio.wait([reading])
-        if process.returncode not in (0, 1):
+        told_why = output.strip() and len(names) == 1
+        if process.returncode not in (0, 1) and not told_why:
             words = trouble.decode(errors="replace").strip()[-300:]
             raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")
         return output.decode(errors="replace")

@@ -37,7 +37,8 @@ def load_recipe(
     """
     data = {"model": DEFAULT_MODEL, **_written(name)}
     data.update({key: value for key, value in top.items() if value is not None})
-    if task is not None:
+    own = data.get("task")
+    if task is not None and not (isinstance(own, dict) and own.get("name") == task):
         data["task"] = task
     data = _expand_recipe(data, Path.cwd())
     for setting in settings:

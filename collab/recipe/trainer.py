@@ -113,7 +113,7 @@ class TrainerSpec(Spec):
     max_grad_norm: float | None = Field(default=None, gt=0.0)
     """Each policy's gradient is scaled down to this norm; None leaves it."""
 
-    micro_batch_tokens: int = Field(default=4096, ge=1)
+    micro_batch_tokens: int = Field(default=2048, ge=1)
     """Tokens of one forward and backward pass, padding included; less takes less memory."""
     gradient_checkpointing: bool = False
     """Compute activations twice rather than keep them: far less memory, a third more time."""

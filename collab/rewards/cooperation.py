@@ -1,8 +1,8 @@
 """Reward parts for cooperation: whether one agent's function really uses another's.
 
 A use counts twice over: on the syntax tree (collab.analysis.usage), and by its consequence. The
-tests run again with the helper replaced; when no test that held is lost, the helper contributed
-nothing, however its call looks.
+tests run again with the helper replaced (collab.rewards.replacements); when no test that held is
+lost, the helper contributed nothing, however its call looks.
 """
 
 from __future__ import annotations
@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING
 from collab.analysis import HelperUse, helper_use
 from collab.rewards.code import function_name
 from collab.rewards.context import RewardContext
+from collab.rewards.replacements import changed, stubs
 
 if TYPE_CHECKING:
     from collab.judge import Verdict
-
-_REPLACEMENTS = (
-    "def {name}(*args, **kwargs):\n    return None\n",
-    "def {name}(*args, **kwargs):\n    return object()\n",
-)
-"""A value that means nothing, and one that no operation knows; a fallback may swallow either."""
 
 
 async def calls(
@@ -43,13 +38,13 @@ async def calls(
     verdict = await context.verdict()
     if not verdict.tests.passed:
         return 0.0, f"{use.reason}, but no test holds"
-    for replacement in _REPLACEMENTS:
-        replaced = f"{context.artefacts[helper]}\n\n\n{replacement.format(name=name)}"
-        without = await context.verdict({**context.artefacts, helper: replaced})
-        lost = _lost(verdict, without)
-        if lost:
-            return 1.0, f"{use.reason}; without it {lost} of {verdict.tests.passed} tests are lost"
-    return 0.0, f"'{name}' is called, but replacing it loses no test: it contributed nothing"
+    source = context.artefacts[helper]
+    without = await _lost_with(context, helper, stubs(source, name))
+    if not without:
+        return 0.0, f"'{name}' is called, but replacing it loses no test: it contributed nothing"
+    if not await _lost_with(context, helper, changed(source, name)):
+        return 0.0, f"'{name}' is called, but other values of it lose no test: none contributed"
+    return 1.0, f"{use.reason}; without it {without} of {verdict.tests.passed} tests are lost"
 
 
 def not_wrapper(
@@ -87,6 +82,16 @@ def _use(context: RewardContext, agent: str, function: str, helper: str) -> Help
         (helper_use, agent, caller, helper),
         lambda: helper_use(context.artefacts[agent], caller, helper),
     )
+
+
+async def _lost_with(context: RewardContext, helper: str, sources: tuple[str, ...]) -> int:
+    """How many tests are lost with the first of `sources` in the helper's place that loses any."""
+    verdict = await context.verdict()
+    for source in sources:
+        lost = _lost(verdict, await context.verdict({**context.artefacts, helper: source}))
+        if lost:
+            return lost
+    return 0
 
 
 def _lost(verdict: Verdict, without: Verdict) -> int:

@@ -259,6 +259,7 @@ class EpisodeRun:
             joint=turn.joint,
             solved=turn.score.passed if turn.score else None,
             turn=turn.index,
+            sample=self.sample,
         )
         specs = self.stage.recipe.team.feedback
         turn.feedback, turn.failures = await gather(self.stage.sources, specs, outcome)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
-from collab.records import Episode
+from collab.records import Episode, Usage
 
 
 def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
@@ -30,19 +31,23 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
 
 
 def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """Tokens, seconds and money that each agent took."""
-    totals: dict[str, dict[str, Any]] = {}
+    """Tokens and money that each agent took, and each feedback source that asks a model."""
+    used: dict[str, list[Usage]] = {}
     for episode in episodes:
         for turn in episode.turns:
             for decision in turn.decisions:
-                usage = decision.action.usage
-                total = totals.setdefault(
-                    decision.agent,
-                    {"responses": 0, "prompt_tokens": 0, "new_tokens": 0, "cost": None},
-                )
-                total["responses"] += 1
-                total["prompt_tokens"] += usage.prompt_tokens
-                total["new_tokens"] += usage.new_tokens
-                if usage.cost is not None:
-                    total["cost"] = (total["cost"] or 0.0) + usage.cost
-    return totals
+                used.setdefault(decision.agent, []).append(decision.action.usage)
+            for item in chain.from_iterable(turn.feedback.values()):
+                if item.usage is not None:
+                    used.setdefault(f"{item.source} (feedback)", []).append(item.usage)
+    return {name: _total(usages) for name, usages in used.items()}
+
+
+def _total(usages: Sequence[Usage]) -> dict[str, Any]:
+    total = sum(usages, Usage())
+    return {
+        "responses": len(usages),
+        "prompt_tokens": total.prompt_tokens,
+        "new_tokens": total.new_tokens,
+        "cost": total.cost,
+    }

@@ -33,7 +33,8 @@ def read_file(path: Path) -> list[Row]:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise TaskError(f"{path}: cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise TaskError(f"{path}: cannot be read: {reason}") from error
     rows = _whole(path, text) if path.suffix == ".json" else _lines(path, text)
     for number, row in enumerate(rows):
         if not isinstance(row, dict):

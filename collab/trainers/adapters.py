@@ -38,7 +38,7 @@ def add_adapter(
 
     with quiet_transformers(), torch.random.fork_rng():
         torch.manual_seed(_seed_of(seed, name))
-        config = PeftConfig.from_pretrained(start) if start else _config(spec)
+        config = PeftConfig.from_pretrained(start) if start else lora_config(spec)
         config.inference_mode = False
         module: Any = engine.module
         try:
@@ -57,7 +57,8 @@ def add_adapter(
     return parameters
 
 
-def _config(spec: LoraSpec) -> Any:
+def lora_config(spec: LoraSpec) -> Any:
+    """The adapter in PEFT's terms; raises nothing before it meets a model."""
     from peft import LoraConfig
 
     return LoraConfig(

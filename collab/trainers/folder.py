@@ -21,10 +21,8 @@ from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
 from collab.records import EPISODES, Episode
 from collab.runtime.folder import RECIPE, RUN, dump_recipe, read_about, write_atomically
+from collab.trainers.names import METRICS, TRAINING
 from collab.trainers.policy import Policies, with_adapters
-
-TRAINING = "training.yaml"
-METRICS = "metrics.jsonl"
 
 
 class TrainingFolder:

@@ -26,12 +26,15 @@ FUNCTION = "def f(x):\n    return x"
         f"```python\n{FUNCTION}\n\nprint(f(1))\nassert f(1) == 1\n```",
         f"{FUNCTION}\n\nif __name__ == '__main__':\n    f(1)",
         f"```python\n{FUNCTION}\n```\nThen call it:\n```python\nf(2)\n```",
+        f"Here it is:\n\n{FUNCTION}\n\n" + "It is a fine function.\n" * 40,
+        f"{FUNCTION}\r\n\r\nThis works.",
         f"```text\nnot code\n```\n```python\n{FUNCTION}\n```",
         f"```python\n{FUNCTION}\n\ndef g(x):\n    return (x +",
         f"```python\nthis is broken (\n```\nCorrected:\n```python\n{FUNCTION}\n```",
     ],
 )
 def test_one_function_is_found(response: str) -> None:
+    assert parse_python(response.replace("\n", "\r\n")) == FUNCTION
     assert parse_python(response) == FUNCTION
 
 

@@ -86,6 +86,19 @@ def test_bad_usage(case: str, collab, project: Path) -> None:
     assert (result.status, result.out) == (2, "")
 
 
+def test_what_editors_write_besides_the_program(collab, project: Path) -> None:
+    program = (project / "right.py").read_bytes().replace(b"\n", b"\r\n")
+    (project / "windows.py").write_bytes(b"\xef\xbb\xbf" + program)
+    (scored,) = collab("score", "humaneval/12", "windows.py", "--json").events
+    assert scored["passed"]
+
+
+def test_a_file_without_end(collab) -> None:
+    result = collab("score", "humaneval/12", "/dev/zero")
+    assert "/dev/zero: cannot be read: more than" in result.err
+    assert (result.status, result.out) == (2, "")
+
+
 def test_an_address_of_several_problems(collab) -> None:
     result = collab("score", "humaneval/0-3", "right.py")
     assert result.status == 2

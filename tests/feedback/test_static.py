@@ -15,7 +15,7 @@ from collab.feedback import Outcome
 from collab.feedback.static import Static
 from collab.feedback.tools import Batcher, Tool, find_tool
 from collab.recipe.feedback import StaticFeedback
-from collab.records import Feedback, Problem
+from collab.records import Feedback, Finding, Problem
 
 OutcomeOf = Callable[..., Outcome]
 
@@ -158,6 +158,41 @@ def test_mypy(outcome_of: OutcomeOf) -> None:
     assert told["aux"].text == "Static analysis: no remark."
 
 
+def test_a_program_that_stops_a_tool_stops_no_other() -> None:
+    async def go() -> list[list[Finding]]:
+        batcher = Batcher(find_tool("mypy"))
+        programs = ["x: int = ''", "break", "y: str = 1"]
+        return await asyncio.gather(*map(batcher.check, programs))
+
+    first, second, third = asyncio.run(go())
+    assert [finding.code for finding in first + third] == ["assignment", "assignment"]
+    assert "outside loop" in second[0].message
+
+
+def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-1")
+
+    async def go() -> None:
+        await Batcher(Tool("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
+
+    with pytest.raises(FeedbackError, match="status 2") as caught:
+        asyncio.run(go())
+    assert "sk-secret-1" not in str(caught.value)
+
+
+def test_closing_ends_what_runs() -> None:
+    async def go() -> None:
+        batcher = Batcher(Tool("ruff", ("sh", "-c", "exec sleep 30")))
+        waiting = asyncio.create_task(batcher.check("x = 1"))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        await batcher.aclose()
+
+    started = time.perf_counter()
+    asyncio.run(go())
+    assert time.perf_counter() - started < 5
+
+
 @pytest.mark.skipif(shutil.which("ty") is None, reason="ty is not installed")
 def test_ty(outcome_of: OutcomeOf) -> None:
     main = "def sum_of_squares(xs: list[int]) -> str:\n    return len(xs)"
@@ -199,7 +234,8 @@ def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
     ("command", "message"),
     [
         (("sh", "-c", "echo broken >&2; exit 2"), "ruff ended with status 2: broken"),
-        (("sh", "-c", "echo '{'"), "output of ruff cannot be read"),
+        (("no-such-tool",), "ruff failed: FileNotFoundError"),
+        (("sh", "-c", "echo '{'"), "ruff failed: JSONDecodeError"),
     ],
 )
 def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message: str) -> None:

@@ -269,6 +269,36 @@ if __name__ == "__main__":
     assert run(judge, program, "assert f(1) == 2").passed
 
 
+def test_programs_may_have_all_their_threads_at_once(judge: Judge) -> None:
+    program = """
+import threading
+def f(n):
+    together = threading.Barrier(15)
+    threads = [threading.Thread(target=together.wait) for _ in range(14)]
+    for thread in threads: thread.start()
+    together.wait()
+    return len(threads)
+"""
+    verdict = run(judge, program, "assert f(1) == 14")
+    assert verdict.passed, verdict.checks
+
+
+def test_programs_may_use_a_pool_of_threads(judge: Judge) -> None:
+    program = """
+from multiprocessing.pool import ThreadPool
+def f(n):
+    with ThreadPool(2) as pool:
+        return sum(pool.map(abs, [n, -1]))
+"""
+    assert run(judge, program, "assert f(1) == 2").passed
+
+
+def test_no_answer_makes_a_test_look_broken(judge: Judge) -> None:
+    deepest = "def f(n):\n    x = 0\n    for _ in range(64): x = [x]\n    return x\n"
+    verdict = run(judge, deepest, "assert candidate([candidate(1)]) == [2]")
+    assert counts(verdict) == (0, 1)
+
+
 def test_more_checks_than_a_verdict_lists_are_counted(judge: Judge) -> None:
     verdict = run(judge, RIGHT, "for n in range(1500):\n    assert candidate(0) == 1")
     assert counts(verdict) == (1500, 1500)

@@ -68,6 +68,15 @@ def test_a_judge_serves_several_event_loops_and_opens_again() -> None:
     asyncio.run(judge.aclose())
 
 
+def test_a_worker_that_is_not_ready_in_time_is_our_trouble() -> None:
+    async def main() -> None:
+        async with Judge(JudgeSpec(workers=1, seconds=1e-6)) as judge:
+            with pytest.raises(JudgeError, match="not ready"):
+                await judge.check(trial(HONEST))
+
+    asyncio.run(main())
+
+
 def test_cancelling_a_trial_leaves_no_process() -> None:
     async def main() -> None:
         async with Judge(JudgeSpec(seconds=30, workers=2)) as judge:

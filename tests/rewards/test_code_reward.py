@@ -146,6 +146,13 @@ CHEATS = {
     "either way": NEW_ENTRY + "if aux(1):\n        " + OWN + "\n    else:\n        " + OWN,
     "swallowed": NEW_ENTRY + "try: aux(1) + aux(2)\n    except Exception: pass\n    " + OWN,
     "opaque condition": NEW_ENTRY + "if len(str(xs)) < 0:\n        return aux(xs)\n    " + OWN,
+    "asked whether it is there": NEW_ENTRY + "if aux(1) is None: return None\n    " + OWN,
+    "asked for its type": NEW_ENTRY + "assert isinstance(aux(1), int)\n    " + OWN,
+    "asked for its truth": NEW_ENTRY + "return aux(1) and sum(x * x for x in xs)",
+    "times zero, as a number": NEW_ENTRY + "return sum(x * x for x in xs) + 0 * aux(1)",
+    "less itself": NEW_ENTRY + "y = aux(1)\n    return sum(x * x for x in xs) + y - y",
+    "key of no importance": NEW_ENTRY + "return sum(x * x for x in sorted(xs, key=aux))",
+    "way out": NEW_ENTRY + ("try: return sum(aux(x) for x in xs)\n    except TypeError: " + OWN),
 }
 
 
@@ -155,6 +162,40 @@ def test_cheats_earn_no_cooperation_points(score: Score_, main: str, reward: str
     result = score(shipped_reward(reward), {"aux": AUX, "main": main})
     assert result.passed, result.failures
     assert cooperation(result) <= 0.0, [part.reason for part in result.parts]
+
+
+def test_a_yes_that_never_is_a_no_earns_nothing(score: Score_, published: RewardSpec) -> None:
+    guard = NEW_ENTRY + "if not aux(xs): return None\n    " + OWN
+    result = score(published, {"aux": "def aux(xs):\n    return xs is not None", "main": guard})
+    assert result.passed
+    assert cooperation(result) == 0.0
+    assert "other values of it lose no test" in result.parts[4].reason
+
+
+HELPERS = {
+    "predicate": ("return x < 0", "return sum(-x * abs(x) if aux(x) else x * abs(x) for x in xs)"),
+    "equality": (
+        "return abs(x)",
+        "extra = len({aux(x) for x in xs}) - len({abs(x) for x in xs})\n"
+        "    return sum(x * x for x in xs) + extra",
+    ),
+    "recursion": ("return 0 if not x else x[0] ** 2 + aux(x[1:])", "return aux(list(xs)) * 1"),
+    "generator": ("yield from (y * y for y in x)", "return sum(aux(xs))"),
+    "optional": ("return [y * y for y in x] or None", "return sum(aux(xs) or [])"),
+    "factory": ("return lambda y: y ** x", "return sum(map(aux(2), xs))"),
+    "dictionary": ("return {y: y * y for y in x}", "d = aux(xs)\n    return sum(d[x] for x in xs)"),
+    "text": ("return str(x * x)", "return sum(int(aux(x)) for x in xs)"),
+    "pairs": ("return [(y, y) for y in x]", "return sum(a * b for a, b in aux(xs))"),
+}
+
+
+@pytest.mark.parametrize("case", HELPERS)
+def test_honest_helpers_of_every_type_earn_the_points(
+    score: Score_, published: RewardSpec, case: str
+) -> None:
+    helper, main = HELPERS[case]
+    result = score(published, {"aux": "def aux(x):\n    " + helper, "main": NEW_ENTRY + main})
+    assert result.reward == pytest.approx(4.0), result.parts
 
 
 def test_dropping_the_value_costs_points(score: Score_, published: RewardSpec) -> None:

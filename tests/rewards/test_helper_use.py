@@ -86,6 +86,15 @@ USED = {
     "unpacked": "def main(x):\n a, b = aux(x)\n return a",
     "updated": "def main(x):\n n = 0\n n += aux(x)\n return n",
     "accumulated": "def main(xs):\n r = 0\n for x in xs:\n  r = aux(r, x)\n return r",
+    "nonlocal": (
+        "def main(xs):\n t = 0\n def add(x):\n  nonlocal t\n  t += aux(x)\n"
+        " for x in xs:\n  add(x)\n return t"
+    ),
+    "default argument": "def main(xs, f=aux):\n return [f(x) for x in xs]",
+    "keyword default": "def main(xs, *, f=aux):\n return [f(x) for x in xs]",
+    "table": "TABLE = {'k': aux}\ndef main(x):\n return TABLE['k'](x)",
+    "list of functions": "def main(x):\n for f in [aux]:\n  x = f(x)\n return x",
+    "tuple": "def main(x):\n f, y = aux, 1\n return f(x) + y",
     "other call": "import heapq\ndef main(h, x):\n heapq.heappush(h, aux(x))\n return h",
     "lambda": "def main(x):\n f = lambda y: aux(y)\n return f(x)",
     "inner shadow": ("def main(x):\n def inner(aux):\n  return aux\n return inner(x) + aux(x)"),

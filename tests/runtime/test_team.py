@@ -73,6 +73,17 @@ def test_turns_build_on_each_agents_own_history(project: Path) -> None:
     assert episode.joint_return == 0.0
 
 
+def test_what_an_expert_takes_is_in_the_record_and_the_summary(project: Path) -> None:
+    (project / "advice.yaml").write_text(json.dumps([json.dumps({"a": ["be brief"]})]))
+    feedback = "team.feedback=[{source: expert, model: 'scripted:advice.yaml'}]"
+    rollout = collab.load("pair", model="echo", settings=["team.turns=2", feedback]).run("words/3")
+    told = rollout.episode.turns[0].feedback
+    assert "be brief" in told["a"][0].text
+    assert "be brief" in seen(rollout.episode, "a")[-1].content
+    assert "be brief" not in seen(rollout.episode, "b")[-1].content
+    assert rollout.summary["agents"]["expert (feedback)"]["responses"] == 1
+
+
 def test_samples_form_groups(project: Path) -> None:
     rollout = collab.load("pair", model="echo", samples=3).run("words/0-4")
     assert [len(group) for group in rollout.groups.values()] == [3] * 5

@@ -8,8 +8,10 @@ from pathlib import Path
 CHAT = "{% for m in messages %}{{ m.role }} {{ m.content }} end {% endfor %}assistant"
 
 
-def save_tiny(folder: Path, words: Sequence[str], *, hidden: int = 32, seed: int = 0) -> Path:
-    """A Llama of two layers that knows `words`; unknown ones are read as `unknown`."""
+def save_tiny(
+    folder: Path, words: Sequence[str], *, hidden: int = 32, spread: float = 0.2, seed: int = 0
+) -> Path:
+    """A Llama of two layers that knows `words`; its weights are drawn with deviation `spread`."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -33,7 +35,7 @@ def save_tiny(folder: Path, words: Sequence[str], *, hidden: int = 32, seed: int
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=256,
-        initializer_range=0.2,
+        initializer_range=spread,
         bos_token_id=None,
         eos_token_id=ids["end"],
         pad_token_id=ids["unknown"],

@@ -50,7 +50,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def policies(tiny_words: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Policies]:
+def policies(
+    tiny_words: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Policies]:
     """Two adapters in float64 that are not at their start."""
     recipe = make_game(tiny_words, tmp_path, **request.param)
     opened = open_policies(recipe, trainer_of(recipe))

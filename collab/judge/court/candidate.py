@@ -90,7 +90,7 @@ class Candidate:
 
     def _argument(self, value: object) -> Any:
         try:
-            return codec.encode(value, self._limits.depth + 1)
+            return codec.encode(value, self._limits.argument_depth)
         except codec.Foreign as error:
             raise self._trouble(
                 f"the test passes a value of type {error} to the candidate; "
@@ -98,7 +98,7 @@ class Candidate:
             ) from error
         except codec.TooDeep as error:
             raise self._trouble(
-                f"the test passes a value nested deeper than {self._limits.depth} to the "
+                f"the test passes a value nested deeper than {2 * self._limits.depth} to the "
                 "candidate; raise judge.depth"
             ) from error
 

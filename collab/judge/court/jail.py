@@ -40,6 +40,7 @@ class Jail:
                 drop_uid()
         if LINUX:
             linux.die_with_parent()
+            linux.one_malloc_arena()
             self._mapped = _mapped_bytes()
         if self._namespaces:
             with granted("namespaces"):

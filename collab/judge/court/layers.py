@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ from .limits import Limits
 JAIL_UID = 65533
 """The host's user that workers belong to when the caller is root."""
 INSIDE_UID = 1000
+HOST_NAME = "jail"
 INODES = 256
 OPEN_FILES = 64
+QUEUED_SIGNALS = 64
 STACK_BYTES = 64 << 20
 MIB = 1 << 20
 _MOUNT_POINTS = ("/tmp", "/var", "/usr")
@@ -87,6 +90,7 @@ def _root_in_name_only() -> bool:
 def _namespaces(_: Setting) -> None:
     flags = linux.NEWNS | linux.NEWNET | linux.NEWIPC | linux.NEWUTS | linux.NEWCGROUP
     linux.own_user_namespace(flags, INSIDE_UID)
+    socket.sethostname(HOST_NAME)
 
 
 def _root(setting: Setting) -> None:
@@ -98,6 +102,7 @@ def _root(setting: Setting) -> None:
     os.chdir(point)
     linux.pivot_here()
     Path("/tmp").mkdir(0o700)
+    Path("/dev/shm").mkdir(0o700, parents=True)  # where the C library keeps named semaphores
     os.chdir("/tmp")
 
 
@@ -118,10 +123,13 @@ def _limits(setting: Setting) -> None:
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
     ):
         _, hard = resource.getrlimit(kind)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (most, most))
+    # RLIMIT_CORE does not bind a system whose core dumps go to a program.
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
 
 
 def _capabilities(_: Setting) -> None:
@@ -167,7 +175,7 @@ LAYERS = (
     ),
     Layer(
         "limits",
-        "memory, processor time, threads, open files, large files",
+        "memory, processor time, threads, open files, large files, core dumps, queued signals",
         "raise the hard limits of the calling process (`ulimit -H -a`)",
         _limits,
     ),

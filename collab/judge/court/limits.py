@@ -16,3 +16,8 @@ class Limits:
     depth: int
     threads: int
     disk_mb: int
+
+    @property
+    def argument_depth(self) -> int:
+        """Arguments stand in a list, and may wrap an answer that is as deep as answers may be."""
+        return 2 * self.depth + 1

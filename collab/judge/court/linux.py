@@ -19,7 +19,8 @@ NEWNET = 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
 MNT_DETACH = 2
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_READ, PR_CAPBSET_DROP = 1, 4, 23, 24
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE = 1, 3, 4
+PR_CAPBSET_READ, PR_CAPBSET_DROP = 23, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
@@ -56,6 +57,13 @@ def syscall(name: str, nr: int, *arguments: object) -> int:
 def prctl(option: int, *arguments: int) -> int:
     words = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
     return _checked(f"prctl({option})", _libc.prctl(option, *words))
+
+
+def one_malloc_arena() -> None:
+    """Keep glibc from reserving 64 MiB of address space for each thread."""
+    if hasattr(_libc, "mallopt"):
+        m_arena_max = -8
+        _libc.mallopt(m_arena_max, 1)
 
 
 def unshare(flags: int) -> None:

@@ -97,6 +97,11 @@ def _descriptors(_: Surroundings) -> None:
         os.dup(0)
 
 
+def _dump_core(_: Surroundings) -> None:
+    if not linux.prctl(linux.PR_GET_DUMPABLE):
+        raise PermissionError("no core dump of this process is made")
+
+
 def _hostname(_: Surroundings) -> None:
     _checked(_libc.sethostname(b"probe", 5))
 
@@ -141,6 +146,7 @@ PROBES = (
     Probe("landlock", "write a file", _write),
     Probe("limits", "take more memory than the limit", _memory),
     Probe("limits", "open more files than the limit", _descriptors),
+    Probe("limits", "leave a core dump", _dump_core),
     Probe("capabilities", "change the host's name", _hostname),
     Probe("capabilities", "change a mount", _mount),
     Probe("seccomp", "fork", _fork),

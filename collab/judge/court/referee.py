@@ -79,6 +79,8 @@ def _open(line: Line, case: Case, tell: Callable[..., None]) -> None:
     if "refused" in first:
         tell(first)
         os._exit(0)
+    if "sealed" not in first:
+        raise Trouble(f"the worker was not ready for the program: {line.ended}")
     line.send({"program": case.program, "entry_point": case.entry_point})
     answer = line.receive()
     if answer == {"loaded": True}:

@@ -105,8 +105,8 @@ def _message(error: BaseException) -> str:
 
 def _answer(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
     try:
-        arguments = codec.decode(call["arguments"], limits.depth + 1)
-        keywords = codec.decode(call["keywords"], limits.depth + 1)
+        arguments = codec.decode(call["arguments"], limits.argument_depth)
+        keywords = codec.decode(call["keywords"], limits.argument_depth)
         return _value(function(*arguments, **keywords), limits)
     except BaseException as error:
         return _raised(error)

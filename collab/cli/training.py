@@ -1,0 +1,248 @@
+"""Readers of a training run's events: JSON lines, plain lines, and a live table."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from collab.cli.episode import BAD, DIM, GOOD, NAME, WARN
+from collab.cli.page import Column, Page, Piece, TerminalPage, open_page
+from collab.cli.views import JsonView, stage_text
+from collab.errors import CollabError
+from collab.runtime import read_about
+from collab.runtime.events import RunFinished, RunStarted
+from collab.runtime.folder import RUN, write_atomically
+from collab.trainers.events import (
+    CheckpointSaved,
+    Evaluation,
+    StepFinished,
+    TrainingEvent,
+    TrainingProgress,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+ROWS = 12
+"""Steps that the live table shows."""
+
+
+class TrainingView(Protocol):
+    def see(self, event: TrainingEvent) -> None: ...
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        """A model is being fetched or loaded; called from another thread."""
+
+    def close(self) -> None: ...
+
+
+def open_training_view(*, json: bool) -> TrainingView:
+    if json:
+        return JsonLines()
+    page = open_page()
+    return LiveTraining(page) if isinstance(page, TerminalPage) else TrainingReport(page)
+
+
+class JsonLines:
+    """Events as JSON lines; progress within a step is left out."""
+
+    def __init__(self) -> None:
+        self._view = JsonView()
+
+    def see(self, event: TrainingEvent) -> None:
+        if not isinstance(event, TrainingProgress):
+            self._view.see(event)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        self._view.loading(stage, done, total)
+
+    def close(self) -> None:
+        self._view.close()
+
+
+class TrainingReport:
+    """One line for a step, one for a warning; what changed on held-out tasks at the end."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._folder = ""
+
+    def see(self, event: TrainingEvent) -> None:
+        match event:
+            case RunStarted():
+                self._folder = event.folder or ""
+                self._open(event)
+            case StepFinished():
+                self.page.line(*step_line(event))
+                self.warn(event)
+            case Evaluation():
+                self.page.line((f"held out after {event.step} steps: {held_out(event)}", NAME))
+            case RunFinished():
+                self._finish(event)
+            case _:
+                pass
+
+    def warn(self, event: StepFinished) -> None:
+        for warning in event.warnings:
+            self.page.line(("warning: ", f"bold {WARN}"), warning)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        """Plain lines tell of steps only."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _open(self, event: RunStarted) -> None:
+        models = ", ".join(sorted(set(event.models.values())))
+        self.page.line(
+            (event.team, NAME),
+            f": {', '.join(event.agents)} on {models}; {len(event.tasks)} tasks,"
+            f" groups of {event.samples}, ",
+            (f"seed {event.seed}", DIM),
+        )
+
+    def _finish(self, event: RunFinished) -> None:
+        summary = event.summary
+        self.page.line(f"{summary['steps']} steps in {summary['seconds']:.0f} s")
+        if summary["gains"]:
+            self.page.line()
+            self.page.table(*gains_table(summary["gains"]))
+        self.page.line("team: ", (f"collab run {self._folder}", NAME))
+
+
+class LiveTraining:
+    """A report below which the last steps and the work in progress are shown."""
+
+    def __init__(self, page: TerminalPage) -> None:
+        from rich.live import Live
+
+        self._report = TrainingReport(page)
+        self._rows: deque[StepFinished] = deque(maxlen=ROWS)
+        self._progress: TrainingProgress | None = None
+        self._stage, self._since = "", time.monotonic()
+        self._live = Live(
+            console=page.console,
+            get_renderable=self._render,
+            refresh_per_second=4,
+            transient=False,
+        )
+
+    def see(self, event: TrainingEvent) -> None:
+        match event:
+            case RunStarted():
+                self._report.see(event)
+                self._live.start()
+            case TrainingProgress():
+                self._stage, self._progress = "", event
+            case StepFinished():
+                self._rows.append(event)
+                self._since = time.monotonic()
+                self._report.warn(event)
+            case RunFinished():
+                self.close()
+                self._report.see(event)
+            case CheckpointSaved():
+                pass
+            case _:
+                self._report.see(event)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        self._stage = f"model: {stage_text(stage, done, total)}"
+
+    def close(self) -> None:
+        self._stage, self._progress = "", None
+        self._live.stop()
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style=DIM, pad_edge=False)
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        for row in self._rows:
+            table.add_row(*cells(row))
+        lines: list[RenderableType] = [table] if self._rows else []
+        if working := self._working():
+            lines.append(Text(working, DIM))
+        return Group(*lines)
+
+    def _working(self) -> str:
+        if self._stage or self._progress is None:
+            return self._stage
+        now = self._progress
+        count = f" {now.done} of {now.total} episodes" if now.total else ""
+        return f"step {now.step}: {now.phase}{count}, {time.monotonic() - self._since:.0f} s"
+
+
+COLUMNS = ("step", "return", "spread", "solved", "dead", "dropped", "entropy", "kl", "tok/s", "s")
+
+
+def cells(event: StepFinished) -> list[str]:
+    """The columns of the live table."""
+    row = event.metrics
+    return [
+        f"{event.step}/{event.steps}",
+        _number(row.get("return/mean"), ".3f"),
+        _number(row.get("return/spread_in_group"), ".3f"),
+        _number(row.get("solved"), ".0%"),
+        _number(row.get("groups/dead"), ".0%"),
+        _number(row.get("episodes/dropped"), ".0%"),
+        "/".join(_number(value, ".2f") for value in _of_agents(row, "entropy")),
+        "/".join(_number(value, ".3f") for value in _of_agents(row, "kl")),
+        _number(row.get("tokens_per_second"), ".0f"),
+        _number(row.get("seconds"), ".1f"),
+    ]
+
+
+def step_line(event: StepFinished) -> list[Piece]:
+    pairs = zip(COLUMNS[1:], cells(event)[1:], strict=True)
+    told = [f"{name} {value}" for name, value in pairs if value not in ("", "-")]
+    return [(f"step {event.step}/{event.steps}  ", NAME), "  ".join(told)]
+
+
+def _of_agents(row: dict[str, float], what: str) -> list[float]:
+    return [v for k, v in row.items() if k.startswith("agent/") and k.endswith(f"/{what}")]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def held_out(event: Evaluation) -> str:
+    """An evaluation in a few words."""
+    told = []
+    for name, results in (("sampled", event.sampled), ("greedy", event.greedy)):
+        if results:
+            mean = sum(result.joint_return for result in results.values()) / len(results)
+            told.append(f"{name} return {mean:.3f}")
+    failed = f", {event.failed} episodes failed" if event.failed else ""
+    return ", ".join(told) + failed + f" ({event.seconds:.0f} s)"
+
+
+def gains_table(gains: dict[str, dict[str, Any]]) -> tuple[list[Column], list[list[Piece]]]:
+    """Before and after on held-out tasks."""
+    names = ("held out", "tasks", "before", "after", "gain", "solved before", "after")
+    rows: list[list[Piece]] = []
+    for name, gain in gains.items():
+        error = gain["error"]
+        told = f"{gain['gain']:+.3f}" + ("" if error is None else f" ± {error:.3f}")
+        row: list[Piece] = [name, str(gain["tasks"])]
+        row += [f"{gain['before']:.3f}", f"{gain['after']:.3f}"]
+        row += [(told, GOOD if gain["gain"] > 0 else BAD)]
+        row += [_number(gain["solved_before"], ".0%"), _number(gain["solved_after"], ".0%")]
+        rows.append(row)
+    return [Column(name, right=position > 0) for position, name in enumerate(names)], rows
+
+
+def mark_interrupted(folder: Path) -> None:
+    """Say in `run.json` what the run itself could not."""
+    with suppress(CollabError):
+        about = read_about(folder)
+        if about.get("status") == "running":
+            write_atomically(folder / RUN, json.dumps({**about, "status": "interrupted"}, indent=2))

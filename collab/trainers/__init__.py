@@ -1,0 +1,38 @@
+"""Training: credit and gradients for what the runtime plays.
+
+from pathlib import Path
+from collab import load_recipe
+from collab.trainers import Training
+
+recipe = load_recipe("examples/recipes/humaneval-cpu.yaml")
+asyncio.run(Training(recipe, Path("runs/first")).run())
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collab.trainers.algorithms import Group, Weights, compare
+    from collab.trainers.loop import Training
+    from collab.trainers.plan import Plan, make_plan
+
+__all__ = ["Group", "Plan", "Training", "Weights", "compare", "make_plan"]
+
+_ROOMS = {
+    "Group": "algorithms",
+    "Plan": "plan",
+    "Training": "loop",
+    "Weights": "algorithms",
+    "compare": "algorithms",
+    "make_plan": "plan",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names on first use: torch is loaded when training begins."""
+    if name not in __all__:
+        raise AttributeError(f"module 'collab.trainers' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"collab.trainers.{_ROOMS[name]}"), name)

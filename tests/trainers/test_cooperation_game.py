@@ -1,0 +1,93 @@
+"""The paper's cooperation game (MAGRPO, appendix): joint rewards are what makes agents cooperate.
+
+Two agents each say one of two words. Together they are paid [[10, 7], [7, 0]]; each by itself
+5 and 5 for both cooperating, 6 and 1 when only the second does, so that the first does better
+alone by letting the other work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.recipe import Recipe
+from collab.trainers import Training
+from support.tiny_words import save_tiny
+
+WORDS = ("work", "rest")
+PAY = {
+    "pay_a": {"work": {"work": 5, "rest": 1}, "rest": {"work": 6, "rest": 0}},
+    "pay_b": {"work": {"work": 5, "rest": 6}, "rest": {"work": 1, "rest": 0}},
+}
+INDIVIDUAL = {"team_weight": 0.0, "local_parts": {"a": ["pay_a"], "b": ["pay_b"]}}
+OPTIMUM = 10.0
+
+
+@pytest.fixture(scope="session")
+def two_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("two_words"), WORDS, hidden=128, spread=0.1)
+
+
+def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> float:
+    """The mean joint utility over the last steps of training."""
+    path = folder / "game.jsonl"
+    path.write_text("".join(json.dumps({"task_id": str(n)}) + "\n" for n in range(4)))
+    parts = {
+        name: {"use": "utility", "weight": 6, "options": {"table": table, "maximum": 6}}
+        for name, table in PAY.items()
+    }
+    recipe = Recipe.model_validate(
+        {
+            "model": {"name": str(model), "dtype": "float32", "device": "cpu"},
+            "sampling": {"max_new_tokens": 1},
+            "seed": seed,
+            "team": {"name": "pair", "agents": {"a": {"prompt": "you"}, "b": {"prompt": "end"}}},
+            "task": {
+                "name": "game",
+                "kind": "text",
+                "source": {"path": str(path)},
+                "reward": {"parts": parts},
+            },
+            "trainer": {
+                "steps": steps,
+                "group_size": 32,
+                "learning_rate": 0.003,
+                "checkpoint_every": 1000,
+                **trainer,
+            },
+        }
+    )
+    rewards: list[float] = []
+
+    def watch(event: Any) -> None:
+        if event.type == "step.finished":
+            rewards.append(event.metrics["return/mean"])
+
+    asyncio.run(Training(recipe, folder / f"run-{seed}", emit=watch).run())
+    return sum(rewards[-5:]) / 5
+
+
+def test_joint_rewards_lead_to_cooperation(two_words: Path, tmp_path: Path) -> None:
+    assert play(two_words, tmp_path, seed=0, steps=80) > 0.95 * OPTIMUM
+
+
+def test_individual_rewards_do_not(two_words: Path, tmp_path: Path) -> None:
+    assert play(two_words, tmp_path, seed=0, steps=80, **INDIVIDUAL) < 0.8 * OPTIMUM
+
+
+@pytest.mark.slow
+def test_nine_of_ten_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: Path) -> None:
+    found = [play(two_words, tmp_path, seed, steps=80) for seed in range(10)]
+    assert sum(value > 0.95 * OPTIMUM for value in found) >= 9, found
+
+
+@pytest.mark.slow
+def test_no_more_than_one_of_ten_does_by_individual_rewards(
+    two_words: Path, tmp_path: Path
+) -> None:
+    found = [play(two_words, tmp_path, seed, steps=80, **INDIVIDUAL) for seed in range(10)]
+    assert sum(value > 0.95 * OPTIMUM for value in found) <= 1, found

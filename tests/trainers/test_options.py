@@ -1,0 +1,201 @@
+"""Every option of the trainer's schema changes something; this list holds them all."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from collab.errors import CollabError
+from collab.recipe import EvaluationSpec, LoraSpec, PhaseSpec, Recipe, TrainerSpec
+from collab.trainers import Training
+from support.trainer_recipes import make_game
+
+TWO_TURNS = {"team.turns": 2}
+CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
+
+# By option: its value, and what else has to be set for it to matter.
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "name": ("mine", {}),
+    "description": ("why", {}),
+    "algorithm": ("marloo", {}),
+    "group_size": (3, {}),
+    "tasks": ("0-1", {}),
+    "tasks_per_step": (1, {}),
+    "epochs": (2, {"steps": None, "tasks": "0-1"}),
+    "steps": (1, {}),
+    "discount": (0.5, TWO_TURNS),
+    "normalise": ("agent", {}),
+    "joint_mode": ("cross", {}),
+    "turn_structure": ("tree", {**TWO_TURNS, "group_size": 2}),
+    "local_parts": ({"a": ["a_left"]}, {}),
+    "team_weight": (0.0, {"local_parts": {"a": ["a_left"], "b": ["b_left"]}}),
+    "token_weighting": ("response_mean", {}),
+    "clip_ratio": (0.01, CLIPPED),
+    "inner_epochs": (3, CLIPPED),
+    "importance_cap": (0.5, {}),
+    "kl_coef": (0.5, {}),
+    "policies": ("shared_adapter", {}),
+    "lora.rank": (2, {}),
+    "lora.alpha": (4.0, {}),
+    "lora.targets": (["q_proj"], {}),
+    "learning_rate": (1e-3, {}),
+    "schedule": ("cosine", {}),
+    "warmup_steps": (1, {}),
+    "weight_decay": (0.5, {}),
+    "max_grad_norm": (1e-6, {}),
+    "micro_batch_tokens": (16, {}),
+    "gradient_checkpointing": (True, {}),
+    "curriculum": ([{"steps": 1, "turns": 1}], TWO_TURNS),
+    "curriculum.steps": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
+    "curriculum.turns": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
+    "curriculum.feedback": (["solved"], {**TWO_TURNS, "curriculum": [{"steps": 2, "turns": 2}]}),
+    "evaluation": ({"samples": 1}, {}),
+    "evaluation.tasks": ("8-9", {"evaluation": {"samples": 1}}),
+    "evaluation.every": (1, {"evaluation": {"samples": 1}}),
+    "evaluation.samples": (2, {"evaluation": {"samples": 1}}),
+    "evaluation.greedy": (False, {"evaluation": {"samples": 1}}),
+    "checkpoint_every": (1, {"keep_checkpoints": 3}),
+    "keep_checkpoints": (1, {"keep_checkpoints": 3, "checkpoint_every": 1}),
+    "max_dropped": (0.0, {"reward": "flaky"}),
+    "mismatch_tolerance": (1e-12, {"temperature": 0.7}),
+    "report_to": (["trackio"], {}),
+}
+
+NESTED: dict[str, Any] = {"lora": LoraSpec, "curriculum": PhaseSpec, "evaluation": EvaluationSpec}
+
+FLAKY = """\
+def flaky(context):
+    if context.problem.address.endswith("3"):
+        raise ValueError("no luck")
+    return 1.0
+"""
+
+TRACKIO = """\
+logged = []
+def init(**about): logged.append(about["project"])
+def log(metrics, step): logged.append(step)
+def finish(): print("logged", logged)
+"""
+
+
+def test_the_list_holds_every_option() -> None:
+    options = set(TrainerSpec.model_fields) - {"lora"}
+    for name, spec in NESTED.items():
+        options |= {f"{name}.{field}" for field in spec.model_fields}
+    assert options == set(CHANGES)
+
+
+@pytest.mark.parametrize("option", CHANGES)
+def test_every_option_changes_something(
+    option: str,
+    tiny_words: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "trackio.py").write_text(TRACKIO)
+    (tmp_path / "flaky.py").write_text(FLAKY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    sys.modules.pop("trackio", None)
+    value, others = CHANGES[option]
+    before = observe(tiny_words, tmp_path / "before", others)
+    before["said"] = capsys.readouterr().out
+    after = observe(tiny_words, tmp_path / "after", changed(others, option, value))
+    after["said"] = capsys.readouterr().out
+    assert before != after
+
+
+def changed(options: dict[str, Any], option: str, value: Any) -> dict[str, Any]:
+    outer, _, inner = option.partition(".")
+    if not inner:
+        return {**options, outer: value}
+    held = options.get(outer, {})
+    if isinstance(held, list):
+        return {**options, outer: [{**held[0], inner: value}]}
+    return {**options, outer: {**held, inner: value}}
+
+
+def observe(model: Path, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Train for two steps; everything that is left behind, but for what time it took."""
+    folder.mkdir()
+    options = {"steps": 2, "checkpoint_every": 10, **options}
+    recipe = recipe_of(model, folder, options)
+    try:
+        asyncio.run(Training(recipe, folder / "run").run())
+    except CollabError as error:
+        return {"error": type(error).__name__}
+    run = folder / "run"
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "rows": [without_times(row) for row in rows],
+        "team": [digest(path) for path in sorted(run.glob("adapters/*/*"))],
+        "checkpoints": sorted(path.name for path in (run / "checkpoints").iterdir()),
+        "labels": [recipe.trainer.name, recipe.trainer.description] if recipe.trainer else [],
+        "passes": passes(recipe),
+    }
+
+
+def recipe_of(model: Path, folder: Path, options: dict[str, Any]) -> Recipe:
+    options = dict(options)
+    turns = options.pop("team.turns", 1)
+    reward, temperature = options.pop("reward", None), options.pop("temperature", 1.0)
+    data = make_game(model, folder, **options).model_dump()
+    data["team"]["turns"] = turns
+    data["sampling"]["temperature"] = temperature
+    if reward:
+        data["task"]["reward"]["parts"]["flaky"] = {"use": "flaky.py:flaky"}
+    return Recipe.model_validate(data)
+
+
+def passes(recipe: Recipe) -> int:
+    """How often a layer is computed to learn from one response."""
+    from collab.trainers.logprobs import response_logprobs
+    from collab.trainers.policy import open_policies
+    from collab.trainers.samples import Sample
+
+    assert recipe.trainer is not None
+    policies = open_policies(recipe, recipe.trainer)
+    policy = next(iter(policies))
+    calls: list[int] = []
+    with policy.training() as module:
+        module.model.layers[0].mlp.register_forward_hook(lambda *_: calls.append(1))
+        sample = Sample("a", (1, 2), (3, 4), (0.0, 0.0), temperature=1.0, weight=1.0, scale=1.0)
+        response_logprobs(module, [sample], policy.device).sum().backward()
+    asyncio.run(policies.aclose())
+    return len(calls)
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    timed = ("seconds", "tokens_per_second", "memory_gb")
+    return {k: v for k, v in row.items() if k not in timed and not k.startswith("time/")}
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"group_size": 1}, "group_size 1 leaves 'magrpo' nothing to compare"),
+        ({"group_size": 1, "algorithm": "mareinforce", "normalise": "group"}, "normalise 'group'"),
+        ({"inner_epochs": 2}, "set clip_ratio, e.g. 0.2"),
+        ({"team_weight": 0.0}, "name each agent's own parts in local_parts"),
+        ({"learning_rates": 1}, "did you mean 'learning_rate'?"),
+    ],
+)
+def test_options_that_cannot_work_say_so(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told.replace("?", r"\?")):
+        TrainerSpec.model_validate(options)
+
+
+def test_one_episode_a_group_needs_no_baseline() -> None:
+    assert TrainerSpec(group_size=1, algorithm="mareinforce").group_size == 1
