@@ -9,6 +9,7 @@ from typing import Any, Protocol, TextIO
 
 from collab.cli.episode import DIM, NAME, WARN, show_episode, show_line
 from collab.cli.page import Column, Page, PlainPage, open_page
+from collab.records import Record
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 
 IN_FULL = 4

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ DTYPES = {
     "float16": torch.float16,
     "float32": torch.float32,
 }
+
+_ONE_AT_A_TIME = RLock()
 
 
 @dataclass
@@ -112,17 +115,22 @@ def _pad_id(tokenizer: Any) -> int:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers' warnings and progress bars off the terminal, and restore them."""
+    """Keep transformers' warnings and progress bars off the terminal, and restore them.
+
+    One thread at a time: these settings are the process's, and so is the default dtype that
+    transformers changes while it builds a model.
+    """
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+    with _ONE_AT_A_TIME:
+        verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()

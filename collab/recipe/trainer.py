@@ -24,6 +24,7 @@ class LoraSpec(Spec):
     """The shape of every agent's adapter (LoRA, arXiv 2106.09685)."""
 
     rank: int = Field(default=16, ge=1)
+    """r, the width of an adapter."""
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
@@ -34,7 +35,9 @@ class PhaseSpec(Spec):
     """A stretch of training with turns and feedback of its own."""
 
     steps: int = Field(ge=1)
+    """Optimiser steps that the phase lasts."""
     turns: int = Field(ge=1)
+    """H during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
     """Default: the team's."""
 
@@ -108,6 +111,7 @@ class TrainerSpec(Spec):
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate goes on after the warm-up; `linear` and `cosine` end at 0."""
     warmup_steps: int = Field(default=0, ge=0)
+    """Steps over which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.01, ge=0.0)
     """AdamW's."""
     max_grad_norm: float | None = Field(default=None, gt=0.0)
@@ -121,6 +125,7 @@ class TrainerSpec(Spec):
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases that come first; after them the team's own turns and feedback hold."""
     evaluation: EvaluationSpec | None = None
+    """Measuring the team on held-out problems; None for none."""
 
     checkpoint_every: int = Field(default=10, ge=1)
     """Steps between checkpoints; the last step always leaves one."""

@@ -119,6 +119,13 @@ def name_of(step: int) -> str:
     return f"step-{step:06d}"
 
 
+def seed_random_states(seed: int) -> None:
+    """Begin every global source of random numbers, for the user's own functions."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
 def random_states() -> dict[str, Any]:
     """The states of every global source of random numbers."""
     kind, keys, *rest = np.random.get_state()

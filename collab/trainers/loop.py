@@ -16,7 +16,7 @@ from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.events import Event as RuntimeEvent
 from collab.runtime.team import versions
 from collab.trainers.check import check_recipe, choose_tasks
-from collab.trainers.checkpoints import Checkpoints, load_checkpoint
+from collab.trainers.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.events import (
     CheckpointSaved,
     Evaluation,
@@ -145,6 +145,7 @@ class Training:
         newest = self._checkpoints.latest() if self._resume else None
         if newest is None:
             self._folder.cut({})
+            seed_random_states(self.recipe.seed)
             self._save(policies, learner)
             return
         state = load_checkpoint(newest, policies, learner.optimisers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -54,7 +55,7 @@ class Optimiser:
 
     @torch.no_grad()
     def restore(self, state: dict[str, Any]) -> None:
-        self._adamw.load_state_dict(state["adamw"])
+        self._adamw.load_state_dict(copy.deepcopy(state["adamw"]))
         for master, saved in zip(self._masters, state["masters"], strict=False):
             master.copy_(saved)
         self._copy_out()

@@ -99,7 +99,7 @@ def make_plan(recipe: Recipe) -> Plan:
         episodes *= spec.group_size ** (n_turns - 1)
     rounds = 2 if recipe.team.protocol == "discussion" else 1
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    responses = {name: episodes * n_turns * rounds for name in trained}
+    responses = dict.fromkeys(trained, episodes * n_turns * rounds)
     lengths = {
         name: _prompt_tokens(recipe, name, tasks.training) + recipe.sampling_of(name).max_new_tokens
         for name in trained

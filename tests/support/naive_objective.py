@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from collab.records import Action, Decision, Episode, Message, PartScore, Score, Turn
 from collab.recipe import TrainerSpec
+from collab.records import Action, Decision, Episode, Message, PartScore, Score, Turn
 
 SAMPLER_NOISE = 0.3
 """How far the made-up sampler's log-probs are from the model's, in nats."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from collab.recipe import Recipe
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
+
+from collab.recipe import Recipe
 
 
 @pytest.fixture(scope="session")

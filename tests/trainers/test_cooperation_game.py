@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tiny_words import save_tiny
 
 from collab.recipe import Recipe
 from collab.trainers import Training
-from support.tiny_words import save_tiny
 
 WORDS = ("work", "rest")
 PAY = {

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from support import naive_objective as naive
+from support.trainer_recipes import make_game
 
 from collab.models.transformers_engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
@@ -21,8 +23,6 @@ from collab.trainers.credit import Credited, reward_of
 from collab.trainers.policy import Policies, open_policies
 from collab.trainers.samples import Sample, make_samples
 from collab.trainers.update import Learner
-from support import naive_objective as naive
-from support.trainer_recipes import make_game
 
 TEMPERATURE = {"a": 1.0, "b": 0.6}
 SAMPLINGS = {agent: Sampling(temperature=value) for agent, value in TEMPERATURE.items()}
@@ -121,7 +121,7 @@ def gradients_of_ours(
     caught: dict[str, dict[str, torch.Tensor]] = {}
     for policy in policies:
 
-        def catch(rate: float, max_norm: float | None, policy: Any = policy) -> float:  # noqa: ARG001
+        def catch(rate: float, max_norm: float | None, policy: Any = policy) -> float:
             caught[policy.name] = {
                 k: torch.zeros_like(p) if p.grad is None else p.grad.clone()
                 for k, p in policy.parameters.items()

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from support.trainer_recipes import make_game
 
 from collab.errors import CollabError
 from collab.recipe import EvaluationSpec, LoraSpec, PhaseSpec, Recipe, TrainerSpec
 from collab.trainers import Training
-from support.trainer_recipes import make_game
 
 TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
@@ -166,7 +166,7 @@ def passes(recipe: Recipe) -> int:
     policy = next(iter(policies))
     calls: list[int] = []
     with policy.training() as module:
-        module.model.layers[0].mlp.register_forward_hook(lambda *_: calls.append(1))
+        module.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
         sample = Sample("a", (1, 2), (3, 4), (0.0, 0.0), temperature=1.0, weight=1.0, scale=1.0)
         response_logprobs(module, [sample], policy.device).sum().backward()
     asyncio.run(policies.aclose())

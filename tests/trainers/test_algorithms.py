@@ -1,0 +1,156 @@
+"""Credit rules against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from collab.errors import TrainingError, UnknownName
+from collab.records import Episode, Score, Turn
+from collab.trainers.algorithms import BUILT_IN, Group, Weights, algorithm_for, compare
+from collab.trainers.algorithms.group import Shape, make_group, tree_of
+from collab.trainers.algorithms.normalise import normalise
+from collab.trainers.credit import _checked
+
+
+def episode(sample: int, rewards: Sequence[float]) -> Episode:
+    turns = tuple(
+        Turn(index=t, decisions=(), score=Score(reward=reward, maximum=1.0))
+        for t, reward in enumerate(rewards)
+    )
+    return Episode(id=f"t#{sample}", task="t", team="x", sample=sample, turns=turns)
+
+
+def group_of(episodes: list[Episode], shape: Shape, discount: float = 1.0) -> Group:
+    tree = tree_of(episodes, shape)
+    rewards = {
+        (g, t): dict.fromkeys(("a", "b"), float(episodes[g].turns[t].score.reward))  # type: ignore[union-attr]
+        for g, t in tree.places
+    }
+    return make_group(episodes, ("a", "b"), rewards, tree, discount)
+
+
+def chains(*rewards: Sequence[float], discount: float = 1.0) -> Group:
+    episodes = [episode(g, row) for g, row in enumerate(rewards)]
+    return group_of(episodes, Shape("chains", len(rewards), 2), discount)
+
+
+def of_agent(weights: Weights, turn: int, agent: str = "a") -> list[float]:
+    return [w for (_, t, who), w in sorted(weights.items()) if (t, who) == (turn, agent)]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("magrpo", [-1.0, 0.0, 1.0]),
+        ("marloo", [-1.5, 0.0, 1.5]),
+        ("maremax", [-2.0, -1.0, 0.0]),
+        ("mareinforce", [1.0, 2.0, 3.0]),
+    ],
+)
+def test_baselines(name: str, expected: list[float]) -> None:
+    weights = algorithm_for(name)(chains([1.0], [2.0], [3.0]))
+    assert of_agent(weights, 0) == pytest.approx(expected)
+    assert of_agent(weights, 0, "b") == of_agent(weights, 0, "a")
+
+
+def test_returns_run_from_each_turn_to_the_end() -> None:
+    weights = algorithm_for("mareinforce")(chains([1.0, 2.0], [3.0, 4.0]))
+    assert of_agent(weights, 0) == [3.0, 7.0]
+    assert of_agent(weights, 1) == [2.0, 4.0]
+
+
+def test_discount_is_used() -> None:
+    weights = algorithm_for("mareinforce")(chains([1.0, 2.0], [3.0, 4.0], discount=0.5))
+    assert of_agent(weights, 0) == [2.0, 5.0]
+
+
+def test_an_episode_that_ended_early_is_not_compared_at_later_turns() -> None:
+    group = chains([1.0, 2.0], [5.0], [3.0, 4.0])
+    assert of_agent(algorithm_for("magrpo")(group), 1) == [-1.0, 1.0]
+    assert of_agent(algorithm_for("magrpo")(group), 0) == [-2.0, 0.0, 2.0]
+
+
+def test_a_tree_compares_siblings_and_averages_over_children() -> None:
+    shape = Shape("tree", group_size=2, n_turns=2)
+    leaves = [episode(n, row) for n, row in enumerate([(1, 2), (1, 4), (3, 1), (3, 9)])]
+    group = group_of(leaves, shape)
+    assert group.returns[0, 0]["a"] == 1 + 3
+    assert group.returns[2, 0]["a"] == 3 + 5
+    weights = algorithm_for("magrpo")(group)
+    assert of_agent(weights, 0) == [-2.0, 2.0]
+    assert of_agent(weights, 1) == [-1.0, 1.0, -4.0, 4.0]
+    assert group.shares == {(0, 0): 0.5, (2, 0): 0.5, **{(n, 1): 0.25 for n in range(4)}}
+
+
+def test_a_tree_whose_branch_ended_early() -> None:
+    leaves = [episode(0, [7]), episode(2, [1, 1]), episode(3, [1, 3])]
+    group = group_of(leaves, Shape("tree", group_size=2, n_turns=2))
+    assert [group.returns[place]["a"] for place in ((0, 0), (1, 0))] == [7, 3]
+    assert group.shares[0, 0] == 0.5
+
+
+def test_normalising_gives_unit_spread() -> None:
+    group = chains([1.0], [2.0], [4.0])
+    weights = algorithm_for("magrpo")(group)
+    [found] = normalise([group], [weights], "group")
+    values = of_agent(found, 0)
+    assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
+
+
+def test_normalising_by_agent_takes_the_whole_step() -> None:
+    groups = [chains([0.0], [1.0]), chains([0.0], [10.0])]
+    weights = [algorithm_for("magrpo")(group) for group in groups]
+    small, large = normalise(groups, weights, "agent")
+    assert of_agent(large, 0)[1] / of_agent(small, 0)[1] == pytest.approx(10.0)
+    together = [*of_agent(small, 0), *of_agent(large, 0)]
+    assert sum(v * v for v in together) / 4 == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["magrpo", "marloo", "maremax"])
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e6 + 0.1])
+def test_equal_returns_have_no_weight(name: str, value: float) -> None:
+    group = chains(*[[value]] * 7)
+    for how in ("none", "group", "agent"):
+        [weights] = normalise([group], [algorithm_for(name)(group)], how)
+        assert max(abs(w) for w in weights.values()) <= 1e-9
+
+
+def test_ones_own_algorithm(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    path = Path(str(tmp_path))
+    (path / "mine.py").write_text(
+        "from collab.trainers import compare\n"
+        "def halves(group):\n"
+        "    return compare(group, lambda returns: [r / 2 for r in returns])\n"
+    )
+    monkeypatch.chdir(path)
+    weights = algorithm_for("mine.py:halves")(chains([1.0], [2.0]))
+    assert of_agent(weights, 0) == [0.5, 1.0]
+
+
+def test_an_unknown_algorithm_has_a_nearest_name() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'magrpo'"):
+        algorithm_for("magrop")
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    group = chains([1.0], [2.0])
+    with pytest.raises(TrainingError, match="gave the weight nan to agent 'a'"):
+        _checked({(0, 0, "a"): float("nan")}, group, "mine")
+    with pytest.raises(TrainingError, match="which the group does not have"):
+        _checked({(0, 5, "a"): 1.0}, group, "mine")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_algorithm_says_its_rule_and_source(name: str) -> None:
+    text = BUILT_IN[name].__doc__ or ""
+    assert "A_t^(g) = R_t^(g)" in text
+    assert "arXiv" in text or "Williams 1992" in text
+
+
+def test_compare_keeps_agents_apart() -> None:
+    group = chains([1.0], [3.0])
+    assert compare(group, list)[1, 0, "b"] == 3.0

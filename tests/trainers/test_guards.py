@@ -1,0 +1,225 @@
+"""Training that cannot be right stops and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+
+from collab.errors import CollabError, RecipeError, TrainingError
+from collab.recipe import Recipe
+from collab.trainers import Training
+from collab.trainers.adapters import add_adapter
+from collab.trainers.check import check_recipe
+from collab.trainers.policy import Policies, open_policies
+from collab.trainers.samples import Sample
+from collab.trainers.update import Learner, OutOfMemory, _memory
+
+
+@pytest.fixture
+def learner(game: Recipe) -> Iterator[Learner]:
+    spec = check_recipe(game)
+    policies = open_policies(game, spec)
+    yield Learner(policies, spec, total_steps=4)
+    asyncio.run(policies.aclose())
+
+
+def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
+    """Responses with the log-probs that the policies themselves give them."""
+    from collab.trainers.logprobs import response_logprobs
+
+    found = []
+    for agent in agents:
+        policy = policies.of(agent)
+        plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
+        with policy.training() as model, torch.no_grad():
+            own = response_logprobs(model, [plain], policy.device).tolist()
+        found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(own), 1.0, weight=weight, scale=0.5))
+    return found
+
+
+def test_only_the_agents_own_adapter_changes(learner: Learner) -> None:
+    before = tensors(learner.policies)
+    learner.update(samples_for(learner.policies, "a"), 0, Event())
+    after = tensors(learner.policies)
+    changed = {name.split("/")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"a"}
+
+
+def tensors(policies: Policies) -> dict[str, torch.Tensor]:
+    found = {f"{p.name}/{k}": v.detach().clone() for p in policies for k, v in p.parameters.items()}
+    module = policies.by_name["a"].engine.module
+    base = {k: v for k, v in module.named_parameters() if "lora_" not in k}
+    return {**found, **{f"base/{k}": v.detach().clone() for k, v in base.items()}}
+
+
+def test_responses_without_weight_are_not_computed(learner: Learner) -> None:
+    update = learner.update(samples_for(learner.policies, weight=0.0), 0, Event())
+    assert update.computed_tokens == 0
+    assert update.losses == {}
+
+
+def test_an_optimiser_of_stale_parameters_stops_the_run(learner: Learner) -> None:
+    policy = learner.policies.by_name["a"]
+    with pytest.warns(UserWarning, match="Adapter a was active"):
+        policy.engine.module.delete_adapter("a")
+    add_adapter(policy.engine, "a", learner.spec.lora, seed=1, start=None)
+    with pytest.raises(TrainingError, match="policy 'a' did not change in its first step"):
+        learner.update(samples_for(learner.policies, "a"), 0, Event())
+
+
+def test_a_sampler_that_is_not_the_trainer_stops_the_run(learner: Learner) -> None:
+    [sample] = samples_for(learner.policies, "b")
+    off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
+    with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
+        learner.update([off], 0, Event())
+
+
+def test_a_loss_that_is_no_number_stops_the_run(learner: Learner) -> None:
+    samples = samples_for(learner.policies, "a")
+    for parameter in learner.policies.by_name["a"].parameters.values():
+        parameter.data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="the loss of policy 'a' is nan"):
+        learner.update(samples, 0, Event())
+
+
+def test_frozen_parameters_stop_the_run(learner: Learner) -> None:
+    policy = learner.policies.by_name["a"]
+    samples = samples_for(learner.policies, "a")
+    set_adapter = policy.engine.module.set_adapter
+    policy.engine.module.set_adapter = lambda name: set_adapter(name, inference_mode=True)
+    with pytest.raises(TrainingError, match="frozen in the model"):
+        learner.update(samples, 0, Event())
+
+
+def test_no_memory_names_the_knobs(learner: Learner) -> None:
+    policy = learner.policies.by_name["a"]
+    with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
+        with _memory(learner.spec, policy):
+            torch.empty(1 << 60)
+
+
+REWARDS = """\
+import time
+def raises(context): raise ValueError("broken")
+def nan(context): return float("nan")
+def blocks(context): time.sleep(5); return 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ("raises", "raised ValueError: broken"),
+        ("nan", "gave nan"),
+        ("blocks", "was not done within 0.2 s"),
+    ],
+)
+def test_a_reward_that_fails_ends_training_with_its_reason(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, told: str
+) -> None:
+    (tmp_path / "rewards.py").write_text(REWARDS)
+    monkeypatch.chdir(tmp_path)
+    data = make_game(tiny_words, tmp_path).model_dump()
+    data["task"]["reward"] = {"parts": {part: {"use": f"rewards.py:{part}"}}, "seconds": 0.2}
+    with pytest.raises(TrainingError, match=f"8 of 8 episodes failed.*{told}"):
+        asyncio.run(Training(Recipe.model_validate(data), tmp_path / "run").run())
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["status"] == "failed"
+
+
+def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
+    data = recipe.model_dump()
+    *keys, last = path.split(".")
+    place = data
+    for key in keys:
+        place = place[key]
+    place[last] = value
+    return Recipe.model_validate(data)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("trainer", None, "names no trainer"),
+        ("task", None, "names no task"),
+        ("team.agents.a.model", "echo", "engine 'echo' has no weights here"),
+        ("sampling.temperature", 0.0, "samples at temperature 0"),
+        ("sampling.top_p", 0.9, "the gradient would be biased"),
+        ("sampling.top_k", 5, "the gradient would be biased"),
+        ("trainer.algorithm", "grpo", "unknown algorithm 'grpo'"),
+        ("trainer.local_parts", {"c": ["a_left"]}, "unknown agent"),
+        ("trainer.local_parts", {"a": ["a_lft"]}, "did you mean 'a_left'"),
+        ("trainer.tasks", "train,test", "both trained on and held out"),
+    ],
+)
+def test_recipes_that_cannot_be_trained_say_so(
+    tiny_words: Path, tmp_path: Path, path: str, value: Any, told: str
+) -> None:
+    recipe = changed(make_game(tiny_words, tmp_path, evaluation={}), path, value)
+    with pytest.raises(CollabError, match=told):
+        Training(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:
+    frozen = changed(
+        changed(game, "team.agents.a.trainable", False), "team.agents.b.trainable", False
+    )
+    with pytest.raises(RecipeError, match="no agent of the team is trainable"):
+        Training(frozen, tmp_path / "run")
+
+
+def test_cross_has_a_limit(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, joint_mode="cross", group_size=100)
+    with pytest.raises(RecipeError, match=r"100\^2 = 10000 joint actions"):
+        Training(recipe, tmp_path / "run")
+
+
+def test_a_tracker_that_is_not_installed(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, report_to=["wandb"])
+    with pytest.raises(RecipeError, match="pip install wandb"):
+        asyncio.run(Training(recipe, tmp_path / "run").run())
+
+
+def test_layers_that_are_not_there(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, lora={"targets": ["no_proj"]})
+    with pytest.raises(RecipeError, match=r"lora.targets \['no_proj'\]"):
+        asyncio.run(Training(recipe, tmp_path / "run").run())
+
+
+FULL_DISK = """\
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from collab.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+sys.argv = ["collab", "train", "r.yaml", "--out", "run"]
+main()
+"""
+
+
+def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from collab.records import read_episodes
+    from collab.runtime.folder import dump_recipe
+
+    data = game.model_dump()
+    data["trainer"] |= {"steps": 200, "checkpoint_every": 1000, "lora": {"rank": 1}}
+    (tmp_path / "r.yaml").write_text(dump_recipe(Recipe.model_validate(data)))
+    found = subprocess.run(
+        [sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert found.returncode != 0
+    assert "free some room, then go on with --resume" in found.stderr
+    assert len(list(read_episodes(tmp_path / "run"))) > 50
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
+    assert list((tmp_path / "run" / "checkpoints").glob("step-*"))

@@ -1,0 +1,83 @@
+"""AdamW on masters, clipping, and the learning rate's course."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from collab.recipe import TrainerSpec
+from collab.trainers.optimiser import Optimiser, rate_at
+
+
+def parameter(dtype: torch.dtype) -> nn.Parameter:
+    return nn.Parameter(torch.full((4,), 1.0, dtype=dtype))
+
+
+def test_float32_is_torchs_own_adamw() -> None:
+    ours, theirs = parameter(torch.float32), parameter(torch.float32)
+    optimiser = Optimiser([ours], weight_decay=0.01)
+    reference = torch.optim.AdamW([theirs], lr=1e-3, weight_decay=0.01)
+    for step in range(3):
+        gradient = torch.tensor([1.0, -2.0, 3.0, step])
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        optimiser.step(1e-3, None)
+        reference.step()
+    assert torch.equal(ours, theirs)
+
+
+def test_updates_below_bfloat16s_rounding_add_up() -> None:
+    narrow = parameter(torch.bfloat16)
+    optimiser = Optimiser([narrow], weight_decay=0.0)
+    for _ in range(100):
+        narrow.grad = torch.ones_like(narrow)
+        optimiser.step(1e-4, None)
+    assert float(narrow[0].detach()) == pytest.approx(0.99, abs=5e-3)
+
+
+def test_the_norm_is_that_before_clipping() -> None:
+    one = parameter(torch.float32)
+    one.grad = torch.tensor([3.0, 4.0, 0.0, 0.0])
+    assert Optimiser([one], weight_decay=0.0).step(1e-3, 1.0) == pytest.approx(5.0)
+
+
+def test_a_gradient_that_is_no_number_changes_nothing() -> None:
+    one = parameter(torch.float32)
+    one.grad = torch.tensor([float("nan"), 1.0, 1.0, 1.0])
+    Optimiser([one], weight_decay=0.5).step(1e-3, None)
+    assert torch.equal(one, parameter(torch.float32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_restored_optimiser_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
+    def steps(optimiser: Optimiser, one: nn.Parameter, n: int) -> None:
+        for k in range(n):
+            one.grad = torch.tensor([0.1, -0.3, 0.7, k], dtype=dtype)
+            optimiser.step(1e-3, None)
+
+    first = parameter(dtype)
+    whole = Optimiser([first], weight_decay=0.01)
+    steps(whole, first, 3)
+    second = nn.Parameter(first.detach().clone())
+    parted = Optimiser([second], weight_decay=0.01)
+    parted.restore(whole.state())
+    steps(whole, first, 3)
+    steps(parted, second, 3)
+    assert torch.equal(first, second)
+
+
+def test_schedules() -> None:
+    def course(**options: object) -> list[float]:
+        spec = TrainerSpec.model_validate({"learning_rate": 1.0, **options})
+        return [round(rate_at(step, 5, spec), 3) for step in range(5)]
+
+    assert course() == [1.0] * 5
+    assert course(warmup_steps=3) == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert course(schedule="linear") == [1.0, 0.8, 0.6, 0.4, 0.2]
+    assert course(schedule="cosine", warmup_steps=1) == [0.5, 1.0, 0.854, 0.5, 0.146]
+
+
+def test_the_papers_rate_is_for_whole_models() -> None:
+    assert TrainerSpec(policies="full").rate == 1e-5
+    assert TrainerSpec().rate == 1e-4
+    assert TrainerSpec(learning_rate=0.5).rate == 0.5

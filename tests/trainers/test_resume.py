@@ -1,0 +1,222 @@
+"""A run that was killed goes on as if nothing had happened, bit by bit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError, RecordError
+from collab.recipe import Recipe, load_recipe
+from collab.records import read_episodes
+from collab.runtime.folder import dump_recipe
+from collab.trainers import Training
+
+OPTIONS: dict[str, Any] = {
+    "steps": 8,
+    "schedule": "cosine",
+    "warmup_steps": 2,
+    "checkpoint_every": 2,
+    "evaluation": {"samples": 1, "every": 3},
+}
+
+
+@pytest.fixture
+def recipe(tiny_words: Path, tmp_path: Path) -> Recipe:
+    return make_game(tiny_words, tmp_path, **OPTIONS)
+
+
+def state_of(run: Path) -> dict[str, Any]:
+    """All that a run has left behind, but for what time it took."""
+    newest = sorted((run / "checkpoints").glob("step-*"))[-1]
+    saved = torch.load(newest / "state.pt", weights_only=True)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "checkpoint": newest.name,
+        "adapters": {
+            p.parent.name: p.read_bytes() for p in newest.glob("policies/*/*.safetensors")
+        },
+        "team": {p.parent.name: p.read_bytes() for p in run.glob("adapters/*/*.safetensors")},
+        "state": flat(saved),
+        "rows": [{k: v for k, v in row.items() if not timed(k)} for row in rows],
+        "episodes": [
+            e.model_dump_json(exclude={"started": True, "seconds": True, "turns": True})
+            + "".join(d.action.text for t in e.turns for d in t.decisions)
+            for e in read_episodes(run)
+        ],
+    }
+
+
+def timed(key: str) -> bool:
+    return key in ("seconds", "tokens_per_second", "memory_gb") or key.startswith("time/")
+
+
+def flat(value: Any) -> Any:
+    """Tensors as bytes, so that they compare bit by bit."""
+    if isinstance(value, torch.Tensor):
+        return (str(value.dtype), tuple(value.shape), value.contiguous().numpy().tobytes())
+    if isinstance(value, dict):
+        return {key: flat(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [flat(item) for item in value]
+    return value
+
+
+def check_readable(run: Path) -> None:
+    """Nothing that a killed run left is torn, but for what is plainly unfinished."""
+    if (run / "training.yaml").exists():
+        load_recipe(str(run / "training.yaml"))
+    if (run / "episodes.jsonl").exists():
+        list(read_episodes(run))
+    for checkpoint in (run / "checkpoints").glob("step-*"):
+        torch.load(checkpoint / "state.pt", weights_only=True)
+        json.loads((checkpoint / "state.json").read_text())
+    if (run / "recipe.yaml").exists():
+        agents = load_recipe(str(run)).team.agents.values()
+        assert all(
+            Path(agent.adapter or "", "adapter_model.safetensors").is_file() for agent in agents
+        )
+
+
+@pytest.mark.parametrize("stop_at", [("sampling", 2), ("update", 4), ("sampling", 5)])
+def test_an_interrupted_run_goes_on_bit_by_bit(
+    recipe: Recipe, tmp_path: Path, stop_at: tuple[str, int]
+) -> None:
+    whole = tmp_path / "whole"
+    asyncio.run(Training(recipe, whole).run())
+    parted = tmp_path / "parted"
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled(recipe, parted, stop_at))
+    assert json.loads((parted / "run.json").read_text())["status"] == "interrupted"
+    check_readable(parted)
+    asyncio.run(Training(recipe, parted, resume=True).run())
+    assert state_of(parted) == state_of(whole)
+
+
+async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None:
+    task: asyncio.Task[Any]
+
+    def watch(event: Any) -> None:
+        if event.type == "training.progress" and (event.phase, event.step) == stop_at:
+            task.cancel()
+
+    task = asyncio.create_task(Training(recipe, out, emit=watch).run())
+    await task
+
+
+def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "collab", "train", *arguments, "--json"]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def kill_at_random(process: subprocess.Popen[str], chance: random.Random) -> bool:
+    """Kill the process some time after it has begun to train; whether that came in time."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if (
+            json.loads(line)["type"] in ("checkpoint.saved", "step.finished")
+            and chance.random() < 0.5
+        ):
+            break
+    time.sleep(chance.random() * 0.15)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
+    (folder / "r.yaml").write_text(dump_recipe(recipe))
+    whole, parted = folder / "whole", folder / "parted"
+    process = start(["r.yaml", "--out", "whole"], folder)
+    assert process.communicate()[1] is not None
+    assert process.returncode == 0
+    chance, done, arguments = random.Random(kills), 0, ["r.yaml", "--out", "parted"]
+    while done < kills:
+        done += kill_at_random(start(arguments, folder), chance)
+        check_readable(parted)
+        arguments = ["--resume", "parted"]
+        if json.loads((parted / "run.json").read_text())["status"] == "done":
+            assert state_of(parted) == state_of(whole)
+            shutil.rmtree(parted)
+            arguments = ["r.yaml", "--out", "parted"]
+    process = start(arguments, folder)
+    errors = process.communicate()[1]
+    assert process.returncode == 0, errors
+    assert state_of(parted) == state_of(whole)
+
+
+def test_a_killed_run_goes_on_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None:
+    kill_and_resume(recipe, tmp_path, kills=1)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_thirty_times_goes_on_bit_by_bit(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    kill_and_resume(make_game(tiny_words, tmp_path, **{**OPTIONS, "steps": 40}), tmp_path, kills=30)
+
+
+def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="no training run"):
+        asyncio.run(Training(recipe, tmp_path, resume=True).run())
+
+
+def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, tmp_path: Path) -> None:
+    short = load_short(recipe)
+    asyncio.run(Training(short, tmp_path / "run").run())
+    with pytest.raises(RecordError, match="go on with --resume"):
+        asyncio.run(Training(short, tmp_path / "run").run())
+
+
+def load_short(recipe: Recipe) -> Recipe:
+    assert recipe.trainer is not None
+    trainer = recipe.trainer.model_copy(update={"steps": 1, "evaluation": None})
+    return recipe.model_copy(update={"trainer": trainer})
+
+
+def test_a_checkpoint_of_another_shape_is_refused(recipe: Recipe, tmp_path: Path) -> None:
+    short = load_short(recipe)
+    asyncio.run(Training(short, tmp_path / "run").run())
+    assert short.trainer is not None
+    lora = short.trainer.lora.model_copy(update={"rank": 3})
+    other = short.trainer.model_copy(update={"lora": lora})
+    with pytest.raises(RecordError, match="has shape"):
+        asyncio.run(
+            Training(
+                short.model_copy(update={"trainer": other}), tmp_path / "run", resume=True
+            ).run()
+        )
+
+
+def test_a_trained_team_is_a_folder_that_runs(recipe: Recipe, tmp_path: Path) -> None:
+    asyncio.run(Training(load_short(recipe), tmp_path / "run").run())
+    trained = load_recipe(str(tmp_path / "run"))
+    assert trained.trainer is None
+    for name, agent in trained.team.agents.items():
+        assert agent.adapter == str(tmp_path / "run" / "adapters" / name)
+    from collab.runtime import Team
+
+    episode = Team(trained).run("game/8").episode
+    assert episode.failure is None
+    with pytest.raises(RecipeError, match="names no trainer"):
+        Training(trained, tmp_path / "again")

@@ -1,0 +1,220 @@
+"""Kinds of teams, protocols and policies that can be trained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+
+from collab.recipe import Recipe, load_recipe
+from collab.records import Episode, read_episodes
+from collab.runtime import Team
+from collab.trainers import Training
+from collab.trainers.policy import open_policies
+
+
+def train(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
+    """The metrics of each step."""
+    rows: list[dict[str, Any]] = []
+
+    def watch(event: Any) -> None:
+        if event.type == "step.finished":
+            rows.append(event.metrics)
+
+    asyncio.run(Training(recipe, out, emit=watch).run())
+    return rows
+
+
+def changed(recipe: Recipe, **changes: Any) -> Recipe:
+    """Keys with `__` lead into the recipe."""
+    data = recipe.model_dump()
+    for path, value in changes.items():
+        *keys, last = path.split("__")
+        place = data
+        for key in keys:
+            place = place[key]
+        place[last] = value
+    return Recipe.model_validate(data)
+
+
+def moved(run: Path, kind: str = "adapters") -> set[str]:
+    """The policies whose last checkpoint differs from the first."""
+    found = {}
+    for step in ("step-000000", "step-000002"):
+        for path in (run / "checkpoints" / step / "policies").glob("*/*.safetensors"):
+            found.setdefault(path.parent.name, []).append(path.read_bytes())
+    assert kind == "adapters" or found
+    return {name for name, (first, last) in found.items() if first != last}
+
+
+KEEP_ALL = {"steps": 2, "checkpoint_every": 1, "keep_checkpoints": 9}
+
+
+@pytest.mark.parametrize("protocol", ["parallel", "sequential", "discussion"])
+def test_every_protocol_trains_every_agent(tiny_words: Path, tmp_path: Path, protocol: str) -> None:
+    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
+    train(changed(game, team__protocol=protocol, team__turns=2), tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a", "b"}
+
+
+def test_one_agent_is_grpo(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
+    data = game.model_dump()
+    del data["team"]["agents"]["b"]
+    data["team"]["protocol"] = "single"
+    train(Recipe.model_validate(data), tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a"}
+
+
+def test_frozen_teammates_of_any_engine(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
+    frozen = changed(game, team__agents__b__trainable=False, team__agents__b__model="echo")
+    train(frozen, tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a"}
+    assert load_recipe(str(tmp_path / "run")).team.agents["b"].adapter is None
+
+
+def test_a_frozen_teammate_on_the_same_base_stays_as_it_is(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    game = changed(make_game(tiny_words, tmp_path), team__agents__b__trainable=False)
+    assert game.trainer is not None
+    policies = open_policies(game, game.trainer)
+    assert policies.models["a"] is policies.models["b"]
+    assert policies.acting(game).team.agents["b"].adapter is None
+    asyncio.run(policies.aclose())
+
+
+def test_different_base_models_in_one_team(tiny_words: Path, tmp_path: Path) -> None:
+    other = save_tiny(tmp_path / "other", WORDS, hidden=64, seed=1)
+    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
+    spec = {"name": str(other), "dtype": "float32", "device": "cpu"}
+    train(changed(game, team__agents__b__model=spec), tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a", "b"}
+
+
+def test_one_adapter_for_all(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path, policies="shared_adapter", **KEEP_ALL)
+    train(game, tmp_path / "run")
+    assert moved(tmp_path / "run") == {"shared"}
+    agents = load_recipe(str(tmp_path / "run")).team.agents
+    assert {agent.adapter for agent in agents.values()} == {str(tmp_path / "run/adapters/shared")}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
+def test_whole_models(tiny_words: Path, tmp_path: Path, dtype: str, kl_coef: float) -> None:
+    game = make_game(tiny_words, tmp_path, policies="full", kl_coef=kl_coef, **KEEP_ALL)
+    rows = train(changed(game, model__dtype=dtype), tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a", "b"}
+    assert ("agent/a/kl" in rows[-1]) == bool(kl_coef)
+    episode = Team(load_recipe(str(tmp_path / "run"))).run("game/8").episode
+    assert episode.failure is None
+    assert {d.action.model for t in episode.turns for d in t.decisions} == {
+        str(tmp_path / "run" / "models" / name) for name in "ab"
+    }
+
+
+def test_narrow_adapters_keep_float32_masters(tiny_words: Path, tmp_path: Path) -> None:
+    game = changed(make_game(tiny_words, tmp_path, **KEEP_ALL), model__dtype="bfloat16")
+    train(game, tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a", "b"}
+
+
+def test_training_goes_on_from_an_adapter(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
+    train(game, tmp_path / "first")
+    trained = load_recipe(str(tmp_path / "first"))
+    trained = trained.model_copy(update={"trainer": game.trainer})
+    train(trained, tmp_path / "second")
+    first = (tmp_path / "first/adapters/a/adapter_model.safetensors").read_bytes()
+    start = tmp_path / "second/checkpoints/step-000000/policies/a/adapter_model.safetensors"
+    assert start.read_bytes() == first
+
+
+def test_peft_itself_reads_the_adapters(tiny_words: Path, tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from collab.models.weights import quiet_transformers
+
+    train(make_game(tiny_words, tmp_path, **KEEP_ALL), tmp_path / "run")
+    with quiet_transformers():
+        base = AutoModelForCausalLM.from_pretrained(tiny_words)
+        model = PeftModel.from_pretrained(base, str(tmp_path / "run" / "adapters" / "b"))
+    held = {k: p for k, p in model.named_parameters() if "lora_B" in k}
+    assert any(bool(p.abs().sum() > 0) for p in held.values())
+
+
+def test_a_tree_plays_every_branch_once(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path, turn_structure="tree", group_size=2, **KEEP_ALL)
+    rows = train(changed(game, team__turns=3), tmp_path / "run")
+    leaves = [e for e in read_episodes(tmp_path / "run") if e.group == 0]
+    assert [e.sample for e in leaves] == list(range(8))
+    assert said(leaves[0], 0) == said(leaves[3], 0)
+    assert said(leaves[0], 1) == said(leaves[1], 1)
+    assert rows[0]["episodes"] == 16
+    # 2 tasks x (2 + 4 + 8) joint actions x 2 agents: none is computed twice.
+    assert rows[0]["tokens"] <= 2 * 14 * 2 * 3
+
+
+def said(episode: Episode, turn: int) -> list[tuple[int, ...]]:
+    return [d.action.token_ids for d in episode.turns[turn].decisions]
+
+
+def test_crossing_scores_every_combination(tiny_words: Path, tmp_path: Path) -> None:
+    """Crossed, a reward that only looks at `a` says nothing about `b`."""
+    game = make_game(tiny_words, tmp_path, joint_mode="cross", **KEEP_ALL)
+    data = game.model_dump()
+    del data["task"]["reward"]["parts"]["b_left"]
+    train(Recipe.model_validate(data), tmp_path / "run")
+    assert moved(tmp_path / "run") == {"a"}
+
+
+def test_a_curriculum_begins_with_one_turn(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(
+        tiny_words, tmp_path, steps=3, curriculum=[{"steps": 2, "turns": 1, "feedback": ["self"]}]
+    )
+    train(changed(game, team__turns=2), tmp_path / "run")
+    turns = {e.group // 2: len(e.turns) for e in read_episodes(tmp_path / "run")}
+    assert turns == {0: 1, 1: 1, 2: 2}
+
+
+def test_a_shared_base_is_in_memory_once(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path)
+    assert game.trainer is not None
+    policies = open_policies(game, game.trainer)
+    modules = {id(policy.engine.module) for policy in policies}
+    assert len(modules) == 1
+    base = [p for k, p in next(iter(policies)).engine.module.named_parameters() if "lora" not in k]
+    assert not any(p.requires_grad for p in base)
+    assert len({p.data_ptr() for p in base}) == len(base)
+    asyncio.run(policies.aclose())
+
+
+def test_the_same_seed_trains_the_same_team(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
+    for name in ("one", "two"):
+        train(game, tmp_path / name)
+    files = "adapters/a/adapter_model.safetensors"
+    assert (tmp_path / "one" / files).read_bytes() == (tmp_path / "two" / files).read_bytes()
+    train(changed(game, seed=1), tmp_path / "other")
+    assert (tmp_path / "one" / files).read_bytes() != (tmp_path / "other" / files).read_bytes()
+
+
+def test_metrics_are_what_the_episodes_say(tiny_words: Path, tmp_path: Path) -> None:
+    train(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run")
+    [row] = [json.loads(r) for r in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    episodes = list(read_episodes(tmp_path / "run"))
+    returns = torch.tensor([e.joint_return for e in episodes], dtype=torch.float64)
+    assert row["return/mean"] == pytest.approx(float(returns.mean()))
+    assert row["return/std"] == pytest.approx(float(returns.std(correction=0)))
+    lengths = [len(d.action.token_ids) for e in episodes for d in e.decisions("a")]
+    assert row["agent/a/length"] == pytest.approx(sum(lengths) / len(lengths))
+    assert row["mismatch"] < 1e-4

@@ -1,0 +1,48 @@
+"""Every shipped trainer and recipe is what it should be, and the recipe part needs no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collab.recipe import TrainerSpec, library, load_recipe
+from collab.trainers.check import check_recipe, choose_tasks
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", [name for name, _ in library.components("trainer")])
+def test_every_shipped_trainer_loads(name: str) -> None:
+    recipe = load_recipe("coding", task="humaneval", trainer=name)
+    assert recipe.trainer is not None
+    assert recipe.trainer.description
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_shipped_recipe_can_be_trained(path: Path) -> None:
+    recipe = load_recipe(str(path))
+    spec = check_recipe(recipe)
+    tasks = choose_tasks(recipe, spec)
+    assert tasks.training
+    assert tasks.held_out
+
+
+def test_the_defaults_are_the_papers() -> None:
+    shipped = load_recipe("coding", task="humaneval", trainer="magrpo").trainer
+    assert shipped is not None
+    labels = {"name", "description"}
+    assert shipped.model_dump(exclude=labels) == TrainerSpec().model_dump(exclude=labels)
+    assert (shipped.algorithm, shipped.group_size, shipped.discount) == ("magrpo", 4, 1.0)
+    assert (shipped.normalise, shipped.clip_ratio, shipped.kl_coef) == ("none", None, 0.0)
+
+
+def test_algorithms_need_no_torch() -> None:
+    code = "import sys, collab.trainers, collab.trainers.algorithms; print('torch' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert found.stdout.strip() == "False", found.stderr

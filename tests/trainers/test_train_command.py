@@ -1,0 +1,137 @@
+"""`collab train`: what it prints, its exit statuses, its dry run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.recipe import Recipe
+from collab.runtime.folder import dump_recipe
+from collab.trainers.plan import make_plan
+
+
+@pytest.fixture
+def folder(tiny_words: Path, tmp_path: Path) -> Path:
+    recipe = make_game(tiny_words, tmp_path, steps=2, evaluation={"samples": 1})
+    (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
+    return tmp_path
+
+
+def collab(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "collab", "train", *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def test_a_run_as_json_lines(folder: Path) -> None:
+    found = collab(folder, "r.yaml", "--out", "run", "--json")
+    assert found.returncode == 0, found.stderr
+    events = [json.loads(line) for line in found.stdout.splitlines()]
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "run.started"
+    assert kinds[-1] == "run.finished"
+    assert kinds.count("step.finished") == 2
+    assert kinds.count("evaluation.finished") == 2
+    assert events[-1]["summary"]["gains"]["sampled"]["tasks"] == 4
+
+
+def test_a_run_as_plain_lines(folder: Path) -> None:
+    found = collab(folder, "r.yaml", "--out", "run")
+    assert found.returncode == 0, found.stderr
+    lines = found.stdout.splitlines()
+    assert lines[0].startswith("pair: a, b on ")
+    assert any(line.startswith("step 2/2  return ") for line in lines)
+    assert any(line.startswith("sampled ") and " ± " in line for line in lines)
+    assert lines[-1] == "team: collab run run"
+    assert "\x1b" not in found.stdout
+
+
+def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
+    found = collab(folder, "r.yaml", "--dry-run", "--set", "trainer.group_size=6")
+    assert found.returncode == 0, found.stderr
+    assert "a step: 12 episodes, 24 responses" in found.stdout
+    assert "group_size: 6" in found.stdout
+    assert not list(folder.glob("runs*"))
+    data = json.loads(collab(folder, "r.yaml", "--dry-run", "--json").stdout)
+    assert data["memory_total"] == sum(data["memory"].values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "give a recipe to train"),
+        (["r.yaml", "--resume", "run"], "give a recipe to train"),
+        (["--resume", "nowhere"], "nowhere is no training run"),
+        (["r.yaml", "--set", "trainer.group_sise=3"], "did you mean 'group_size'?"),
+        (["r.yaml", "--set", "trainer.group_size=1"], "nothing to compare"),
+        (["--resume", "run", "--seed", "3"], "only --set can change it"),
+    ],
+)
+def test_bad_usage_is_status_2(folder: Path, arguments: list[str], told: str) -> None:
+    found = collab(folder, *arguments)
+    assert found.returncode == 2
+    assert told in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_an_interruption_is_status_130_and_can_be_resumed(folder: Path) -> None:
+    command = [sys.executable, "-m", "collab", "train", "r.yaml", "--out", "run", "--json"]
+    settings = ["--set", "trainer.steps=100000"]
+    process = subprocess.Popen(
+        [*command, *settings],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["type"] == "step.finished":
+            break
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=20)[1]
+    assert process.returncode == 130
+    assert "go on with: collab train --resume run" in errors
+    assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
+
+
+def test_the_plan_counts_what_is_there(tiny_words: Path, tmp_path: Path) -> None:
+    from collab.trainers.policy import open_policies
+
+    for policies in ("adapters", "shared_adapter", "full"):
+        recipe = make_game(tiny_words, tmp_path, policies=policies)
+        assert recipe.trainer is not None
+        opened = open_policies(recipe, recipe.trainer)
+        held = {id(p): p for policy in opened for p in policy.engine.module.parameters()}
+        trained = [p for policy in opened for p in policy.parameters.values()]
+        plan = make_plan(recipe)
+        assert plan.parameters == sum(p.numel() for p in held.values())
+        assert plan.trainable == sum(p.numel() for p in trained)
+
+
+def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, turn_structure="tree", group_size=3)
+    data = recipe.model_dump()
+    data["team"] |= {"turns": 2, "protocol": "discussion"}
+    plan = make_plan(Recipe.model_validate(data))
+    assert plan.episodes_per_step == 2 * 9
+    assert plan.responses_per_step == 18 * 2 * 2 * 2
+
+
+def test_checkpointing_and_small_batches_take_less(tiny_words: Path, tmp_path: Path) -> None:
+    def activations(**options: object) -> int:
+        plan = make_plan(make_game(tiny_words, tmp_path, **options))
+        return plan.memory["activations"] + plan.memory["sampling"]
+
+    assert activations(gradient_checkpointing=True) < activations()
+    assert activations(micro_batch_tokens=128) < activations()
