@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from collab.cli.episode import DIM, NAME, WARN
-from collab.cli.page import TerminalPage
-from collab.cli.views import ReportView, stage_text
+from collab.cli.page import PlainPage, TerminalPage, open_page
+from collab.cli.views import JsonView, ReportView, View, stage_text
 from collab.runtime.events import (
     AgentActed,
     AgentActing,
@@ -21,6 +21,14 @@ from collab.runtime.events import (
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+def open_view(*, json: bool) -> View:
+    """The view that suits where stdout leads."""
+    if json:
+        return JsonView()
+    page = open_page()
+    return ReportView(page) if isinstance(page, PlainPage) else LiveView(page)
 
 
 @dataclass

@@ -30,9 +30,9 @@ def command(
       collab replay runs/20260101-120000-000-coding
       collab replay runs/20260101-120000-000-coding --json --out runs/again
     """
+    from collab.cli.live import open_view
     from collab.cli.playing import play
     from collab.cli.runs import open_run
-    from collab.cli.views import open_view
     from collab.recipe import load_recipe
 
     record = open_run(run)

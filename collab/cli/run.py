@@ -112,9 +112,9 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
 def _run(
     recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_pass: bool
 ) -> int:
+    from collab.cli.live import open_view
     from collab.cli.plan import check
     from collab.cli.playing import exit_status, play
-    from collab.cli.views import open_view
     from collab.runtime.folder import new_run_id
 
     check(recipe, addresses)

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Protocol, TextIO
 
 from collab.cli.episode import DIM, NAME, WARN, show_episode, show_line
-from collab.cli.page import Column, Page, PlainPage, open_page
+from collab.cli.page import Column, Page
 from collab.records import Record
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 
@@ -26,17 +26,6 @@ class View(Protocol):
         """A model is being fetched or loaded; called from another thread."""
 
     def close(self) -> None: ...
-
-
-def open_view(*, json: bool) -> View:
-    if json:
-        return JsonView()
-    page = open_page()
-    if isinstance(page, PlainPage):
-        return ReportView(page)
-    from collab.cli.live import LiveView
-
-    return LiveView(page)
 
 
 class JsonView:

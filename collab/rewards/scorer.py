@@ -45,13 +45,13 @@ class Scorer:
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
-            verdict = context.known_verdict
+            verdict = await self._verdict(problem, context)
         finally:
             context.close()
         return Score(
             reward=math.fsum(part.points for part in parts),
             maximum=math.fsum(part.weight for part in parts if part.applies and part.weight > 0),
-            passed=verdict.passed if verdict else self._failed_early(problem, scoring),
+            passed=verdict.passed if verdict else None,
             tests=verdict.tests if verdict else None,
             parts=tuple(parts),
             flags=verdict.flags if verdict else (),
@@ -60,10 +60,14 @@ class Scorer:
             seconds=time.perf_counter() - started,
         )
 
-    def _failed_early(self, problem: Problem, scoring: _Scoring) -> bool | None:
-        """A program that a gate kept from its tests did not pass them."""
-        kept = scoring.closed is not None and self._judge is not None and "test" in problem.hidden
-        return False if kept else None
+    async def _verdict(self, problem: Problem, context: RewardContext) -> Verdict | None:
+        """The joint program's verdict, whether or not a gate kept some part from asking for it.
+
+        So `passed` and `tests` say what the program does, and the reward what it is worth.
+        """
+        if self._judge is not None and "test" in problem.hidden:
+            return await context.verdict()
+        return context.known_verdict
 
 
 class _Scoring:

@@ -79,9 +79,18 @@ def test_without_main_nothing_further_is_scored(score: Score_, published: Reward
     result = score(published, {"aux": AUX, "main": ""})
     assert result.reward == pytest.approx(0.4)
     assert result.passed is False
-    assert result.tests is None
-    assert result.isolation is None
+    assert result.tests is not None
+    assert (result.tests.passed, result.isolation) == (0, "sealed")
     assert "'main_defined' is 0 and is a gate" in result.parts[-1].reason
+
+
+def test_a_gate_withholds_points_but_not_the_verdict(
+    score: Score_, published: RewardSpec
+) -> None:
+    unusual = "sum_of_squares = lambda xs: sum(x * x for x in xs)"
+    result = score(published, {"aux": AUX, "main": unusual})
+    assert result.reward == pytest.approx(0.4)
+    assert result.passed is True
 
 
 def test_a_program_that_does_not_parse_stops_at_syntax(

@@ -145,11 +145,13 @@ def test_the_verdict_is_made_once_and_fills_the_score(score: Score_, use: Use) -
 def test_a_part_may_judge_another_program(score: Score_, use: Use) -> None:
     result = score({"parts": {"a": use("other_program")}}, {"main": GOOD})
     assert result.reward == 0.25
-    assert result.passed is None
+    assert result.passed is True
 
 
-def test_without_a_verdict_the_score_says_nothing_of_tests(score: Score_, use: Use) -> None:
-    result = score({"parts": {"a": use("one")}}, {"main": GOOD})
+def test_a_problem_without_tests_is_not_said_to_pass_them(use: Use) -> None:
+    spec = RewardSpec.model_validate({"parts": {"a": use("one")}})
+    problem = Problem(address="text/0", public={"prompt": "Write."})
+    result = asyncio.run(Scorer(spec, None, join_for("text")).score(problem, {"a": "x"}, ["a"]))
     assert (result.passed, result.tests, result.isolation, result.flags) == (None, None, None, ())
 
 
