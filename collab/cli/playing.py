@@ -26,7 +26,7 @@ from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.folder import RUN, write_atomically
 from collab.runtime.summary import summarise
 
-GRACE_SECONDS = 1.3
+GRACE_SECONDS = 1.0
 """After this long an interrupted run no longer waits for what does not stop."""
 
 Status = Literal["done", "interrupted", "failed"]
