@@ -84,9 +84,7 @@ def test_without_main_nothing_further_is_scored(score: Score_, published: Reward
     assert "'main_defined' is 0 and is a gate" in result.parts[-1].reason
 
 
-def test_a_gate_withholds_points_but_not_the_verdict(
-    score: Score_, published: RewardSpec
-) -> None:
+def test_a_gate_withholds_points_but_not_the_verdict(score: Score_, published: RewardSpec) -> None:
     unusual = "sum_of_squares = lambda xs: sum(x * x for x in xs)"
     result = score(published, {"aux": AUX, "main": unusual})
     assert result.reward == pytest.approx(0.4)
