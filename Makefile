@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint types check schema bench clean
+.PHONY: run test test-slow test-browser test-vllm lint types check schema bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -13,6 +13,20 @@ test: $(VENV)/.installed
 
 test-slow: $(VENV)/.installed
 	$(BIN)/pytest -m slow
+
+test-browser: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	[ -n "$(CHROMIUM)" ] || command -v chromium > /dev/null \
+		|| { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } \
+		|| { echo 'test-browser needs chromium: install it, or name one with CHROMIUM=PATH' >&2; exit 2; }
+	$(BIN)/pytest -m browser
+
+# Kept outside the clone and used again by the next one: 3.5 GB.
+COLLAB_VLLM_ENV ?= $(HOME)/.cache/collab/vllm-env
+VLLM_INSTALLED := $(COLLAB_VLLM_ENV)/.installed-$(shell cksum requirements-vllm.txt | cut -d' ' -f1)
+
+test-vllm: $(VLLM_INSTALLED)
+	PYTHONPATH=$(CURDIR) $(COLLAB_VLLM_ENV)/bin/python -m pytest -W ignore -m vllm tests/with_vllm
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -36,4 +50,9 @@ clean:
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VLLM_INSTALLED):
+	$(PYTHON) -m venv $(COLLAB_VLLM_ENV)
+	$(COLLAB_VLLM_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-vllm.txt
 	touch $@

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collab.evaluation.api import evaluate
     from collab.recipe import Recipe, load_recipe
     from collab.records import Episode, read_episodes
     from collab.runtime import Event, Rollout, Session, Team, load
@@ -22,6 +23,7 @@ __all__ = [
     "Rollout",
     "Session",
     "Team",
+    "evaluate",
     "load",
     "load_recipe",
     "read_episodes",
@@ -31,6 +33,7 @@ __version__ = "0.1.0"
 _ROOMS = {
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
+    "evaluate": "collab.evaluation.api",
     "load_recipe": "collab.recipe",
     "read_episodes": "collab.records",
 }

@@ -146,6 +146,16 @@ class PartScore(Record):
         return self.weight * self.value if self.applies else 0.0
 
 
+class Scheme(Record):
+    """A way of working together that a joint program shows, and where."""
+
+    name: str
+    """One of `collab.analysis.SCHEMES`."""
+    lines: tuple[int, ...]
+    """Lines of the joint artefact that prove it, 1-based."""
+    why: str
+
+
 class Score(Record):
     """The joint reward of one turn and everything it is made of."""
 
@@ -162,7 +172,14 @@ class Score(Record):
     """For people: the first tests that did not hold. Agents never see this."""
     isolation: str | None = None
     """How the program was run: `sealed` or `unsafe`."""
+    schemes: tuple[Scheme, ...] = ()
+    """How the agents' functions work together: all that matches, by precedence."""
     seconds: float = 0.0
+
+    @property
+    def scheme(self) -> str | None:
+        """The cooperation scheme that takes precedence; None where there is none to tell."""
+        return self.schemes[0].name if self.schemes else None
 
 
 class Turn(Record):

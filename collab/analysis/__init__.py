@@ -1,6 +1,14 @@
-"""What a program's syntax tree says: which code can run, and who really uses whom."""
+"""What a program's syntax tree says: which code can run, and who really uses whom, and how."""
 
 from collab.analysis.returns import returns_value
+from collab.analysis.schemes import SCHEMES, Classification, classify
 from collab.analysis.usage import HelperUse, helper_use
 
-__all__ = ["HelperUse", "helper_use", "returns_value"]
+__all__ = [
+    "SCHEMES",
+    "Classification",
+    "HelperUse",
+    "classify",
+    "helper_use",
+    "returns_value",
+]

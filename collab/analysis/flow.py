@@ -7,6 +7,7 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from collab.analysis.nodes import arguments, bindings, called_names, deciding, indices
 from collab.analysis.scopes import (
     Definition,
     Scope,
@@ -21,50 +22,60 @@ _WITHOUT_EFFECT = frozenset(dir(builtins)) - {"setattr", "exec", "eval", "next"}
 
 
 class Flow:
-    """The calls of `helper` that `entry` can reach, and whether their value arrives."""
+    """The calls of `helper` that `entry` can reach, and what their value becomes part of."""
 
     def __init__(self, scopes: list[Scope], entry: Scope, helper: str) -> None:
-        self._scopes, self._entry = scopes, entry
+        self._scopes, self.entry = scopes, entry
         self._edges: defaultdict[Variable, set[Variable]] = defaultdict(set)
         self._inner = {id(scope.node): scope for scope in scopes}
         self.aliases = _aliases(scopes, Variable(0, helper))
         self.calls: list[ast.expr] = []
-        reachable = _reachable(scopes, entry)
-        called = [self._find_calls(scope) for scope in reachable]
+        self.reachable = _reachable(scopes, entry)
+        called = [self._find_calls(scope) for scope in self.reachable]
         self._called: set[int] = set().union(*called)
-        for scope in reachable:
+        for scope in self.reachable:
             self._connect(scope)
-        self.used = self._arrives()
+
+    @property
+    def used(self) -> bool:
+        """Whether the value of at least one call decides something."""
+        return USED in self._reached_from(self.aliases)
 
     def _find_calls(self, scope: Scope) -> set[int]:
         """The names of the helper that stand where it is called, or handed on to be called."""
         names = set()
         for node in scope.nodes:
-            for name in _called_names(node):
+            for name in called_names(node):
                 if scope.resolve(name.id) in self.aliases:
                     names.add(id(name))
                     self.calls.append(name)
         return names
 
-    def _arrives(self) -> bool:
-        seen = set(self.aliases)
+    def _reached_from(self, sources: Iterable[Variable]) -> set[Variable]:
+        """Where a value that is in one of `sources` arrives, these among them."""
+        seen = set(sources)
         pending = list(seen)
         while pending:
             for target in self._edges[pending.pop()] - seen:
                 seen.add(target)
                 pending.append(target)
-        return USED in seen
+        return seen
 
     def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
         """The variables whose values make up `expressions`."""
-        variables = set()
+        variables: set[Variable] = set()
         for expression in expressions:
-            for node in ast.walk(expression) if expression is not None else ():
+            for node in self._parts(expression) if expression is not None else ():
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    variable = scope.resolve(node.id)
-                    if variable not in self.aliases or id(node) in self._called:
-                        variables.add(variable)
+                    variables |= self._read(scope, node)
         return variables
+
+    def _parts(self, expression: ast.AST) -> Iterator[ast.AST]:
+        return ast.walk(expression)
+
+    def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
+        variable = scope.resolve(name.id)
+        return set() if variable in self.aliases and id(name) not in self._called else {variable}
 
     def _add(self, sources: set[Variable], targets: Iterable[Variable]) -> None:
         for target in targets:
@@ -78,31 +89,31 @@ class Flow:
             self._connect_node(scope, node)
 
     def _connect_node(self, scope: Scope, node: ast.AST) -> None:
-        targets, value = _assignment(node)
-        self._assign(scope, targets, value)
-        self._add(self._reads(scope, [_deciding(node)]), [USED])
+        for target, value in bindings(node):
+            self._assign(scope, target, self._reads(scope, [value]))
+        self._add(self._reads(scope, [deciding(node)]), [USED])
         match node:
             case ast.Return(value=value) | ast.Yield(value=value) | ast.YieldFrom(value=value):
                 self._add(self._reads(scope, [value]), [self._result(scope)])
             case ast.Expr(value=ast.Call() as call):
-                self._add(self._reads(scope, _arguments(call)), self._effects(scope, call))
+                self._add(self._reads(scope, arguments(call)), self._effects(scope, call))
             case ast.Call(func=ast.Attribute()):
-                self._add(self._reads(scope, _arguments(node)), self._mutated(scope, node.func))
+                given = [*arguments(node), *indices(node.func)]
+                self._add(self._reads(scope, given), self._mutated(scope, node.func))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self._define(scope, node)
 
     def _result(self, scope: Scope) -> Variable:
-        decides = scope is self._entry or scope.parent is None
+        decides = scope is self.entry or scope.parent is None
         return USED if decides else scope.variable
 
-    def _assign(self, scope: Scope, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
-        sources = self._reads(scope, [value])
-        for target in targets:
-            for node in ast.walk(target):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    self._add(sources, [scope.resolve(node.id)])
-                elif isinstance(node, ast.Attribute | ast.Subscript):
-                    self._add(sources, self._mutated(scope, node))
+    def _assign(self, scope: Scope, target: ast.expr, sources: set[Variable]) -> None:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self._add(sources, [scope.resolve(node.id)])
+            elif isinstance(node, ast.Attribute | ast.Subscript):
+                keys = self._reads(scope, indices(node))
+                self._add(sources | keys, self._mutated(scope, node))
 
     def _define(self, scope: Scope, node: Definition) -> None:
         sources = self._reads(scope, evaluated_at_definition(node))
@@ -131,50 +142,6 @@ class Flow:
             is_own = variable.name in owner.bound and variable.name not in owner.imported
             return [] if is_own else [USED]
         return [USED]
-
-
-def _assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
-    """What a node binds, and the expression that the new values come from."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            return targets, value
-        case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
-            return [node.target], node.value
-        case ast.For() | ast.AsyncFor() | ast.comprehension():
-            return [node.target], node.iter
-        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-            return [target], value
-    return [], None
-
-
-def _deciding(node: ast.AST) -> ast.expr | None:
-    """The expression by which a statement decides how the program goes on."""
-    match node:
-        case ast.If(test=value) | ast.While(test=value) | ast.Assert(test=value):
-            return value
-        case ast.For(iter=value) | ast.AsyncFor(iter=value) | ast.Match(subject=value):
-            return value
-        case ast.Raise(exc=value) | ast.match_case(guard=value):
-            return value
-    return None
-
-
-def _arguments(call: ast.Call) -> list[ast.AST]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
-
-
-def _called_names(node: ast.AST) -> Iterator[ast.Name]:
-    if isinstance(node, ast.Call):
-        candidates: list[ast.AST] = [node.func, *_arguments(node)]
-    elif isinstance(node, Definition):
-        candidates = [*evaluated_at_definition(node)]
-    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
-        candidates = [*node.elts]
-    elif isinstance(node, ast.Dict):
-        candidates = [*node.values]
-    else:
-        return
-    yield from (name for name in candidates if isinstance(name, ast.Name))
 
 
 def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:

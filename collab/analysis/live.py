@@ -120,17 +120,18 @@ def _exits(statement: ast.AST) -> bool:
         case ast.Assert(test=test):
             return truth(test) is False
         case ast.If(body=body, orelse=orelse):
-            return _block_exits(body) and _block_exits(orelse)
+            return block_exits(body) and block_exits(orelse)
         case ast.While(test=test):
             return truth(test) is True and not _breaks(statement)
         case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=finalbody):
-            goes_on = not _block_exits([*body, *orelse])
-            caught = all(_block_exits(handler.body) for handler in handlers)
-            return _block_exits(finalbody) or (not goes_on and caught)
+            goes_on = not block_exits([*body, *orelse])
+            caught = all(block_exits(handler.body) for handler in handlers)
+            return block_exits(finalbody) or (not goes_on and caught)
     return False
 
 
-def _block_exits(statements: list[ast.stmt]) -> bool:
+def block_exits(statements: list[ast.stmt]) -> bool:
+    """Whether control never passes from the statements to what is behind them."""
     return bool(statements) and _exits(statements[-1])
 
 

@@ -7,7 +7,7 @@ shadow outer ones a little too widely, which can only make a use unseen, never i
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -86,6 +86,12 @@ def _evaluated_in(owner: ast.Module | Definition) -> Iterator[ast.AST]:
     pending: list[ast.AST] = list(owner.body)
     if isinstance(owner, Function):
         pending.extend(_arguments(owner.args))
+    yield from evaluated(pending)
+
+
+def evaluated(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """What is evaluated with `nodes`, in their own scope: no bodies of definitions."""
+    pending = list(nodes)
     while pending:
         node = pending.pop()
         yield node

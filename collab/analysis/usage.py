@@ -41,7 +41,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
         scopes = scopes_of(prune(parse(source)))
     except SyntaxError:
         return HelperUse(reason="the code does not parse")
-    entry = _entry_scope(scopes, entry_point)
+    entry = entry_scope(scopes, entry_point)
     if entry is None:
         return HelperUse(reason=f"'{entry_point}' is not defined")
     if _redefines(scopes, helper):
@@ -64,7 +64,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
     )
 
 
-def _entry_scope(scopes: list[Scope], name: str) -> Scope | None:
+def entry_scope(scopes: list[Scope], name: str) -> Scope | None:
     named = [
         scope
         for scope in scopes[1:]

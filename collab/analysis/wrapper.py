@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 
 from collab.analysis.scopes import Scope, Variable
 
@@ -97,6 +98,18 @@ def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
     for node in scope.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in plain:
             values[node.id].append(None)
-    for name in scope.parameters:
+    for name in (*scope.parameters, *_changed_in_place(scope)):
         values[name].append(None)
     return values
+
+
+def _changed_in_place(scope: Scope) -> Iterator[str]:
+    """The variables of which a part or, by a method, the whole is changed."""
+    for node in scope.nodes:
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+                yield name
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                yield name

@@ -17,9 +17,11 @@ RUN, TRAIN, LOOK, START = "Run and score", "Train", "Look things up", "Start and
 
 COMMANDS = {
     "run": RUN,
+    "eval": RUN,
     "replay": RUN,
     "score": RUN,
     "show": RUN,
+    "report": RUN,
     "train": TRAIN,
     "teams": LOOK,
     "tasks": LOOK,

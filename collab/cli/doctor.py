@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collab.cli.checks import Finding
+    from collab.cli.findings import Finding
     from collab.cli.page import Page, Piece
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collab.cli.page import Block, Column, Page, Piece
-from collab.records import Episode, Failure, PartScore, Score, Turn
+from collab.records import Episode, Failure, PartScore, Scheme, Score, Turn
 
 GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 
@@ -40,7 +40,7 @@ def show_work(page: Page, turn: Turn) -> None:
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
-        page.blocks([Block("joined", turn.joint)])
+        page.blocks([Block("joined", turn.joint, _language(turn))])
 
 
 def _work_of(turn: Turn, agent: str) -> Block:
@@ -52,9 +52,14 @@ def _work_of(turn: Turn, agent: str) -> Block:
         title += ", cut off at its limit"
     artefact = turn.artefacts.get(agent, "")
     if artefact.strip() or actions[-1].failure:
-        return Block(title, artefact)
+        return Block(title, artefact, _language(turn))
     said = actions[-1].text.strip()
     return Block(f"{title}, {'no artefact in the response' if said else 'empty'}", said, "text")
+
+
+def _language(turn: Turn) -> str:
+    """Programs are what tests are run on; all else is text."""
+    return "text" if turn.score and turn.score.passed is None else "python"
 
 
 def show_score(
@@ -65,6 +70,8 @@ def show_score(
     page.line(*verdict(score), f", reward {score.reward:.2f} of {score.maximum:.2f}{change}")
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
+    if score.schemes:
+        page.line((f"  {describe(score.schemes[0])}", DIM))
     if score.flags:
         page.line((f"  flags: {', '.join(score.flags)}", WARN))
     if score.isolation:
@@ -72,6 +79,12 @@ def show_score(
         page.line((f"  judged in {score.seconds:.2f} s, isolation {score.isolation}", style))
     if parts and score.parts:
         page.table(PARTS, [_part(part) for part in score.parts])
+
+
+def describe(scheme: Scheme) -> str:
+    """A cooperation scheme, with the lines of the joint program that prove it."""
+    lines = ", ".join(map(str, scheme.lines))
+    return f"scheme {scheme.name}: {scheme.why} (line{'s' * (len(scheme.lines) > 1)} {lines})"
 
 
 def verdict(score: Score) -> list[Piece]:
@@ -86,6 +99,8 @@ def _part(part: PartScore) -> list[Piece]:
         return [(part.name, DIM), ("-", DIM), ("-", DIM), part.reason]
     style = BAD if part.points < 0 else GOOD if part.points > 0 else ""
     points = part.points or 0.0  # not -0.0
+    if not part.weight:
+        return [part.name, (f"{part.value:.0%}", DIM), ("-", DIM), part.reason]
     return [part.name, (f"{points:.2f}", style), f"{part.weight:.2f}", part.reason]
 
 

@@ -53,7 +53,7 @@ class LiveView:
         self._report = ReportView(page)
         self._console = page.console
         self._acting: dict[tuple[str, str], _Acting] = {}
-        self._finished = self._passed = self._planned = 0
+        self._finished = self._tested = self._passed = self._planned = 0
         self._stage = ""
         self._live = Live(
             console=page.console,
@@ -81,6 +81,8 @@ class LiveView:
                 self._acting.pop((event.episode, event.decision.agent), None)
             case EpisodeFinished():
                 self._finished += 1
+                score = event.episode.score
+                self._tested += bool(score and score.passed is not None)
                 self._passed += event.episode.solved
                 self._report.see(event)
             case RunFinished():
@@ -109,7 +111,8 @@ class LiveView:
         if self._stage:
             lines.append(Text(f"model: {self._stage}", WARN))
         if self._planned > 1:
-            told = f"{self._finished} of {self._planned} episodes, {self._passed} passed"
+            told = f"{self._finished} of {self._planned} episodes"
+            told += f", {self._passed} passed" if self._tested else ""
             lines.append(Text(told, DIM))
         return Group(*lines)
 

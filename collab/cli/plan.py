@@ -43,14 +43,19 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
         TaskError: a problem that is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    earlier: dict[str, str] = {}
-    for name, agent in recipe.team.agents.items():
-        _check_prompts(recipe, name, agent, problems[0], earlier)
-        earlier[name] = ""
+    check_prompts(recipe, problems[0])
     return recipe, problems
 
 
-def _check_prompts(
+def check_prompts(recipe: Recipe, problem: Problem) -> None:
+    """Raise RecipeError for a template that names a field which `problem` lacks."""
+    earlier: dict[str, str] = {}
+    for name, agent in recipe.team.agents.items():
+        _check_agent(recipe, name, agent, problem, earlier)
+        earlier[name] = ""
+
+
+def _check_agent(
     recipe: Recipe, name: str, agent: AgentSpec, problem: Problem, earlier: dict[str, str]
 ) -> None:
     everybody = list(recipe.team.agents)

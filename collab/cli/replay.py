@@ -32,8 +32,8 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.cli.playing import play
-    from collab.cli.runs import open_run
     from collab.recipe import load_recipe
+    from collab.runtime.recorded import open_run
 
     record = open_run(run)
     for complaint in record.complaints:

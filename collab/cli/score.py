@@ -38,16 +38,17 @@ def command(
         bool, typer.Option("--json", help="One JSON object a program, on a line of its own.")
     ] = False,
 ) -> None:
-    """Score programs that are already written, as a team's would be.
+    """Score programs or texts that are already written, as a team's would be.
 
     A whole program is scored as the joint program of the team coding: its
-    function aux is the auxiliary agent's, the rest the main agent's. Several
-    programs are scored at the same time.
+    function aux is the auxiliary agent's, the rest the main agent's. A whole
+    text is scored as that of one agent. Several are scored at the same time.
 
     [bold]Examples[/]
       collab score humaneval/12 solution.py
       collab score humaneval/12 first.py second.py --json
       collab score humaneval/12 --agent aux=helper.py --agent main=solution.py
+      collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
       collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
 
     Exit status: 0 whatever the verdict, 1 when the judge itself failed, 2 bad usage.
@@ -56,7 +57,8 @@ def command(
     from collab.runtime.problems import find_problems
 
     recipe = _recipe(address, with_isolation(settings, judge))
-    works = _read_works(programs or [], agent or [])
+    is_code = recipe.task is not None and recipe.task.kind == "code"
+    works = _read_works(programs or [], agent or [], is_code=is_code)
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
         raise TaskError(f"{address} names {len(problems)} problems; 'collab score' takes one")
@@ -97,6 +99,7 @@ class Result:
         data["parts"] = [{**part.model_dump(), "points": part.points} for part in parts]
         data["flags"] = list(score.flags) if score else []
         data["failures"] = list(score.failures) if score else []
+        data["schemes"] = [scheme.model_dump() for scheme in score.schemes] if score else []
         data["isolation"] = score.isolation if score else None
         failure = self.failure
         data["failure"] = {"type": failure.type, "message": failure.message} if failure else None
@@ -114,7 +117,7 @@ def _recipe(address: str, settings: list[str]) -> Recipe:
     return load_recipe("coding", task=split_address(address)[0], settings=settings)
 
 
-def _read_works(programs: list[str], agents: list[str]) -> list[Work]:
+def _read_works(programs: list[str], agents: list[str], *, is_code: bool) -> list[Work]:
     from collab.cli.split import split_program
 
     if bool(programs) == bool(agents):
@@ -123,7 +126,11 @@ def _read_works(programs: list[str], agents: list[str]) -> list[Work]:
             "   or   --agent aux=A.py --agent main=B.py"
         )
     if programs:
-        return [Work(program, split_program(_read(program))) for program in programs]
+        wholes = [(program, _read(program)) for program in programs]
+        return [
+            Work(file, split_program(whole) if is_code else {"writer": whole})
+            for file, whole in wholes
+        ]
     artefacts: dict[str, str] = {}
     for given in agents:
         name, equals, file = given.partition("=")
@@ -157,7 +164,8 @@ async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> lis
 
     assert recipe.task is not None
     async with Judge(recipe.judge) as judge:
-        scorer = Scorer(recipe.task.reward, judge, join_for("python"))
+        join = join_for("python" if recipe.task.kind == "code" else "text")
+        scorer = Scorer(recipe.task.reward, judge, join)
         return await asyncio.gather(*(_score(scorer, problem, work) for work in works))
 
 

@@ -38,7 +38,8 @@ def command(
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
     from collab.cli.page import open_page
-    from collab.cli.runs import open_run, select
+    from collab.cli.runs import select
+    from collab.runtime.recorded import open_run
 
     record = open_run(run)
     chosen = record.episodes if episode is None else select(record.episodes, episode)
@@ -90,6 +91,7 @@ def _list(page: Page, about: dict[str, Any], episodes: list[Episode]) -> None:
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
     columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
     columns += [Column(name, right=True) for name in ("reward", "of", "tests", "turns", "tokens")]
+    columns += [Column("scheme"), Column("flags", style="yellow")]
     page.table(columns, [_row(number, episode) for number, episode in enumerate(episodes)])
 
 
@@ -104,7 +106,10 @@ def _row(number: int, episode: Episode) -> list[Any]:
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
     reward = [f"{score.reward:.2f}", f"{score.maximum:.2f}"] if score else ["-", "-"]
     tests = f"{score.tests.passed}/{score.tests.total}" if score and score.tests else "-"
-    return [str(number), episode.id, told, *reward, tests, str(len(episode.turns)), str(tokens)]
+    counts = [tests, str(len(episode.turns)), str(tokens)]
+    scheme = (score.scheme if score else None) or "-"
+    flags = ", ".join(score.flags) if score else ""
+    return [str(number), episode.id, told, *reward, *counts, scheme, flags or "-"]
 
 
 def _show(page: Page, episode: Episode) -> None:
@@ -139,5 +144,9 @@ def _show_decision(page: Page, decision: Decision) -> None:
     ]
     told = f"{place} responds: {action.usage.new_tokens} tokens, {action.seconds:.1f} s"
     told += f", {action.finish_reason}, {action.model}"
+    told += f", adapter {action.adapter}" if action.adapter else ""
+    if action.logprobs:
+        mean = sum(action.logprobs) / len(action.logprobs)
+        told += f", log-prob {mean:.2f} a token, least {min(action.logprobs):.2f}"
     for block in (*blocks, Block(told, action.text, "text")):
         page.blocks([block])

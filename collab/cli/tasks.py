@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Annotated, Any
 
 import typer
+
+_WIDTH = 100
+"""Characters of a problem's text that tell it from others."""
 
 
 def command(
@@ -64,9 +68,13 @@ def _problems(name: str) -> None:
 
 
 def _first_line(public: dict[str, Any]) -> str:
-    """What tells a problem from others: its function's signature, or its first text."""
+    """What tells a problem from others: its function's signature, its title, or its first text."""
     entry_point = public.get("entry_point")
     texts = [value for value in public.values() if isinstance(value, str)]
-    lines = str(public.get("prompt") or next(iter(texts), "")).strip().splitlines()
+    lines = (
+        str(public.get("title") or public.get("prompt") or next(iter(texts), ""))
+        .strip()
+        .splitlines()
+    )
     signature = (line for line in lines if line.startswith(f"def {entry_point}"))
-    return next(signature, lines[0] if lines else "")
+    return next(signature, shorten(lines[0], _WIDTH, placeholder=" ...") if lines else "")

@@ -38,7 +38,7 @@ class JsonView:
 
     def __init__(self) -> None:
         self._lines = _claim_stdout()
-        self._stages = _Stages()
+        self._stages = Stages()
 
     def see(self, event: Record) -> None:
         self._lines.write(event.model_dump_json() + "\n")
@@ -64,7 +64,7 @@ def _claim_stdout() -> TextIO:
     return claimed
 
 
-class _Stages:
+class Stages:
     """Says on stderr, once for each stage, that a model is being fetched."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class ReportView:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self._stages = _Stages()
+        self._stages = Stages()
         self._width = 0
         self._in_full = True
         self._started: RunStarted | None = None
@@ -147,9 +147,9 @@ class ReportView:
 
 
 def _counts(summary: dict[str, Any]) -> str:
-    scored = summary["episodes"] - summary["failed"]
     text = f"{summary['episodes']} episode{'s' * (summary['episodes'] != 1)}"
-    text += f": {summary['passed']} passed, {scored - summary['passed']} not passed"
+    if summary["tested"]:
+        text += f": {summary['passed']} passed, {summary['tested'] - summary['passed']} not passed"
     if summary["failed"]:
         types = ", ".join(f"{name} {count}" for name, count in summary["failures"].items())
         text += f", {summary['failed']} failed ({types})"

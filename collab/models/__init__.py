@@ -1,5 +1,25 @@
 """Models: one interface, several engines. Engines are imported when one is opened."""
 
-from collab.models.base import Call, Checks, Model, Progress, Request, Verifies
+from collab.models.base import (
+    Call,
+    Checks,
+    Declares,
+    Model,
+    Progress,
+    Promises,
+    Request,
+    Samples,
+    Verifies,
+)
 
-__all__ = ["Call", "Checks", "Model", "Progress", "Request", "Verifies"]
+__all__ = [
+    "Call",
+    "Checks",
+    "Declares",
+    "Model",
+    "Progress",
+    "Promises",
+    "Request",
+    "Samples",
+    "Verifies",
+]

@@ -10,9 +10,6 @@ from collab.errors import ModelError
 if TYPE_CHECKING:
     from collab.models.weights import Weights
 
-BASE = "__base__"
-"""PEFT's name for a row that no adapter touches."""
-
 
 class Adapters:
     """The adapters of one base model, by name and by folder.

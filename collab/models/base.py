@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -79,3 +80,41 @@ class Verifies(Protocol):
 
     def verify(self) -> None:
         """Raise ModelError when it was used otherwise; at the end of a run without errors."""
+
+
+Write = Callable[[Path], None]
+"""Writes an adapter in PEFT's format into a folder."""
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """A model that samples for a trainer which holds weights of its own."""
+
+    async def publish(self, adapters: Mapping[str, Write]) -> None:
+        """Answer by these adapters, under their names, from the next request on."""
+
+    async def rest(self) -> None:
+        """Give memory back until the next request, where that is possible."""
+
+
+class Promises(Record):
+    """What an engine offers beyond answers. `collab models --check` holds it to each."""
+
+    tokens: bool = False
+    """Actions carry their token ids, a log-probability for each, and the prompt's token ids."""
+    seeds: bool = False
+    """The same batch with the same seeds gives the same tokens."""
+    adapters: bool = False
+    """A request may name a LoRA adapter, and a batch several; others are refused."""
+    context: int | None = None
+    """The most tokens that a prompt and its answer may take; None where that is not known."""
+    generates: bool = True
+    """False for answers prepared beforehand, which no setting, adapter or context can change."""
+
+
+@runtime_checkable
+class Declares(Protocol):
+    """A model that says what it offers; others promise answers only."""
+
+    @property
+    def promises(self) -> Promises: ...

@@ -1,4 +1,4 @@
-"""What goes on while transformers generates: choosing tokens, stopping rows, reporting."""
+"""What goes on while a batch is generated: choosing tokens, stopping rows, reporting."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from collab.models.base import Request
+from collab.models.chat import response_text
+from collab.models.mixture import BASE
 from collab.models.sampling import Settings, draw
 from collab.records import FinishReason
 
@@ -30,7 +31,7 @@ class Row:
 
     request: Request
     prompt: list[int]
-    adapter: str | None = None
+    adapter: str = BASE
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -62,9 +63,7 @@ class Row:
 
     def text(self, tokenizer: Any) -> str:
         """The response, without special tokens, up to the first stop string."""
-        text: str = tokenizer.decode(self.tokens, skip_special_tokens=True)
-        ends = [at for stop in self.request.sampling.stop if (at := text.find(stop)) >= 0]
-        return text[: min(ends)] if ends else text
+        return response_text(self.tokens, self.request.sampling.stop, tokenizer)
 
     def news(self, tokenizer: Any) -> str:
         """The text that was added since the last call; waits for whole characters."""
@@ -79,12 +78,7 @@ class Row:
 
 
 class Decoder:
-    """The logits processor and stopping criterion of one padded batch.
-
-    `choose` draws the tokens; transformers then takes the one token that is left. `stop` is true
-    for the rows that have ended; when half of them have, it ends this call for all, so that the
-    caller goes on with a smaller batch.
-    """
+    """Draws the tokens of one batch, row by row, and sees which rows have ended."""
 
     def __init__(
         self,
@@ -105,23 +99,21 @@ class Decoder:
         self._reported = time.monotonic()
         self._step = 0
 
-    def choose(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG002
-        """Leave one token a row; scores and result are [rows, vocabulary]."""
+    def choose(self, logits: Tensor) -> Tensor:
+        """The next token of each row, [rows], from [rows, vocabulary]."""
         self.check()
-        tokens, logprobs = draw(scores, self._settings, self._step)
+        tokens, logprobs = draw(logits, self._settings, self._step)
         self._step += 1
         for row, token, logprob in zip(self.rows, tokens.tolist(), logprobs.tolist(), strict=True):
             if row.finish_reason is None:
                 row.add(token, logprob, self._stop_ids, self._tokenizer)
-        return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
-
-    def stop(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:  # noqa: ARG002
-        """Whether each row has ended, [rows]."""
         self.report()
-        ended = [row.finish_reason is not None for row in self.rows]
-        if sum(ended) * 2 >= len(ended):
-            ended = [True] * len(ended)
-        return torch.tensor(ended, device=input_ids.device)
+        return tokens
+
+    @property
+    def wanes(self) -> bool:
+        """Whether half of the rows have ended, so that a smaller batch is worth its making."""
+        return len(self.live()) * 2 <= len(self.rows)
 
     def live(self) -> list[int]:
         """The rows that have not ended."""

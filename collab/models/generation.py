@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from threading import Event
+from contextlib import ExitStack, contextmanager, nullcontext
+from threading import Event, Lock
 from typing import Any
 
 import torch
-from jinja2 import TemplateError
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from collab.errors import ContextOverflow, ModelError
-from collab.models.adapters import BASE, Adapters
+from collab.errors import ModelError
+from collab.models.adapters import Adapters
 from collab.models.base import Request
 from collab.models.batches import pack
+from collab.models.chat import check_context, prompt_ids
 from collab.models.decoding import Cancelled, Decoder, Report, Row
+from collab.models.memory import trim
+from collab.models.mixture import BASE
+from collab.models.prefixes import Prefixes
 from collab.models.sampling import settings_of
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
+
+WAIT_SECONDS = 0.1
+"""Between looks at whether a call that waits for the processor is still wanted."""
+
+_PROCESSOR = Lock()
 
 
 class Generation:
@@ -59,20 +66,16 @@ class Generation:
             self._run([rows[index] for index in members])
             for index in members:
                 answers[index] = self._action(rows[index], started)
+        if self._weights.device.type == "cpu":
+            trim()
         return [answers[index] for index in range(len(requests))]
 
     def _row(self, request: Request) -> Row:
         """Tokenise; raises ModelError for a request that cannot be answered."""
         adapter = self._adapters.name_of(request.adapter) if request.adapter else BASE
-        prompt = prompt_ids(request, self._weights, self._model)
-        new, context = request.sampling.max_new_tokens, self._weights.context
-        if len(prompt) + new > context:
-            room = context - len(prompt)
-            remedy = f"set sampling.max_new_tokens to {room} or less, or " if room > 0 else ""
-            raise ContextOverflow(
-                f"a prompt of {len(prompt)} tokens and max_new_tokens {new} exceed the context of "
-                f"{self._model!r}, {context} tokens; {remedy}shorten the prompt"
-            )
+        prompt = prompt_ids(request, self._weights.tokenizer, self._model)
+        new = request.sampling.max_new_tokens
+        check_context(len(prompt), new, self._weights.context, self._model)
         return Row(request=request, prompt=prompt, adapter=adapter)
 
     def _run(self, rows: list[Row]) -> None:
@@ -92,51 +95,38 @@ class Generation:
             cancelled=self._cancelled,
             report=self._report,
         )
-        input_ids, attention_mask = self._pad(rows)
-        cache: Any = None
         try:
-            with _inference(weights.module, decoder), torch.no_grad():
-                while True:
-                    input_ids, cache = self._generate(decoder, input_ids, attention_mask, cache)
-                    live = decoder.live()
-                    if not live:
-                        break
-                    keep = torch.tensor(live, device=weights.device)
-                    input_ids = input_ids[keep]
-                    attention_mask = _lengthen(attention_mask[keep], input_ids.shape[1])
-                    cache.batch_select_indices(keep)
-                    decoder.select(live)
+            with _turn(weights.device, decoder), _inference(weights.module, decoder):
+                self._decode(decoder)
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 f"model {self._model!r} ran out of memory on {weights.device} in a batch of "
-                f"{len(rows)} x {input_ids.shape[1]} tokens and more; "
-                f"lower batch_tokens, now {self._batch_tokens}"
+                f"{len(rows)} rows of up to {max(len(r.prompt) + len(r.tokens) for r in rows)} "
+                f"tokens; lower batch_tokens, now {self._batch_tokens}"
             ) from error
         decoder.report(last=True)
 
-    def _generate(
-        self, decoder: Decoder, input_ids: Tensor, attention_mask: Tensor, cache: Any
-    ) -> tuple[Tensor, Any]:
-        """One call of transformers; returns [rows, time] and the key-value cache."""
-        weights = self._weights
-        options: dict[str, Any] = {}
-        if hasattr(weights.module, "peft_config"):
-            options["adapter_names"] = [row.adapter for row in decoder.rows]
-        if cache is not None:
-            options["past_key_values"] = cache
-        left = max(row.request.sampling.max_new_tokens - len(row.tokens) for row in decoder.rows)
-        output = weights.module.generate(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            logits_processor=LogitsProcessorList([decoder.choose]),
-            stopping_criteria=StoppingCriteriaList([decoder.stop]),
-            max_new_tokens=left,
-            do_sample=False,
-            pad_token_id=weights.pad_id,
-            return_dict_in_generate=True,
-            **options,
-        )
-        return output.sequences, output.past_key_values
+    @torch.no_grad()
+    def _decode(self, decoder: Decoder) -> None:
+        """Draw a token of every row at a time, until all have ended."""
+        module, rows = self._weights.module, decoder.rows
+        first, places = _distinct(rows)
+        prefixes = Prefixes(module, [rows[index].adapter for index in first])
+        with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
+            logits = prefixes.read(*self._pad([rows[index] for index in first]))
+            if len(first) < len(rows):
+                prefixes.select(places)
+                logits = logits[places]
+            while True:
+                tokens = decoder.choose(logits)
+                if decoder.wanes:
+                    live = decoder.live()
+                    if not live:
+                        break
+                    tokens = tokens[live]
+                    prefixes.select(live)
+                    decoder.select(live)
+                logits = prefixes.extend(tokens)
 
     def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
         """Left-padded prompts and their attention mask, both [rows, time]."""
@@ -171,52 +161,60 @@ class Generation:
         )
 
 
-def prompt_ids(request: Request, weights: Weights, model: str) -> list[int]:
-    """The request's tokens as the model sees them; raises ModelError where there are none."""
-    if request.prompt_ids:
-        return list(request.prompt_ids)
-    if not request.messages:
-        raise ModelError("a request has neither messages nor prompt_ids")
-    if not weights.tokenizer.chat_template:
-        raise ModelError(
-            f"model {model!r} has no chat template, so it cannot read messages; take its "
-            "instruction-tuned variant, or give prompt_ids"
-        )
-    messages = [{"role": m.role, "content": m.content} for m in request.messages]
-    try:
-        ids: list[int] = weights.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_dict=False
-        )
-    except TemplateError as error:
-        raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
-    return ids
+def _distinct(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
+    """The first row of every prompt, and where among these each row finds its own.
+
+    Samples of one prompt are then read once.
+    """
+    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    first: list[int] = []
+    places: list[int] = []
+    for index, row in enumerate(rows):
+        key = row.adapter, tuple(row.prompt)
+        if key not in numbers:
+            numbers[key] = len(first)
+            first.append(index)
+        places.append(numbers[key])
+    return first, places
 
 
-def _lengthen(mask: Tensor, width: int) -> Tensor:
-    """Add ones for generated tokens: [rows, time] to [rows, width]."""
-    return torch.nn.functional.pad(mask, (0, width - mask.shape[1]), value=1)
+def _make_contiguous(head: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:  # noqa: ARG001
+    """Frozen weights times a strided input is a product for each row in torch, 200 times slower."""
+    return (inputs[0].contiguous(),)
 
 
 @contextmanager
 def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
     """Bring the model into the state for sampling, and back.
 
-    A hub's generation settings (e.g. a repetition penalty) would change the distribution behind
-    the log-probabilities, so they are set aside. A hook before each layer notices cancellation.
+    A hook before each layer notices cancellation.
     """
     base = module.get_base_model() if hasattr(module, "get_base_model") else module
-    holders = [base] if base is module else [module, base]
-    kept, training = base.generation_config, module.training
+    training = module.training
     layers = max((m for m in base.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
     with ExitStack() as stack:
         for layer in layers:
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
-        for holder in holders:
-            stack.callback(setattr, holder, "generation_config", kept)
-            holder.generation_config = GenerationConfig()
-        stack.callback(module.train, training)
-        module.eval()
+        head = base.get_output_embeddings()
+        stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)
+        if training:
+            stack.callback(module.train)
+            module.eval()
         yield
 
 
-__all__ = ["Cancelled", "Generation", "prompt_ids"]
+@contextmanager
+def _turn(device: torch.device, decoder: Decoder) -> Iterator[None]:
+    """On a CPU one model runs at a time: torch's threads take all cores for each."""
+    if device.type != "cpu":
+        yield
+        return
+    while not _PROCESSOR.acquire(timeout=WAIT_SECONDS):
+        decoder.check()
+    try:
+        yield
+    finally:
+        _PROCESSOR.release()
+
+
+__all__ = ["Cancelled", "Generation"]

@@ -10,14 +10,15 @@ from collab.errors import ModelUnavailable
 from collab.models.base import Model, Verifies
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import find
+from collab.recipe.hosted import AnthropicModel, OpenAIModel
 from collab.recipe.model import (
-    AnthropicModel,
     EchoModel,
     ModelSpec,
     PluginModel,
     ReplayModel,
     ScriptedModel,
     TransformersModel,
+    VLLMModel,
 )
 
 
@@ -33,26 +34,41 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
             from collab.models.transformers_engine import TransformersEngine
 
             return TransformersEngine(spec, progress=progress or quiet)
-        case AnthropicModel():
-            from collab.models.anthropic_engine import AnthropicEngine
+        case VLLMModel():
+            _let_waiting_threads_sleep()
+            from collab.models.vllm_engine import VLLMEngine
 
-            return AnthropicEngine(spec)
-        case ScriptedModel():
-            from collab.models import scripted
-
-            return scripted.ScriptedModel.from_file(spec.name)
-        case EchoModel():
-            from collab.models import echo
-
-            return echo.EchoModel(spec.name)
-        case ReplayModel():
-            from collab.models import replay
-
-            return replay.ReplayModel(spec.name)
+            return VLLMEngine(spec, progress=progress or quiet)
+        case AnthropicModel() | OpenAIModel():
+            return _open_hosted(spec)
+        case ScriptedModel() | EchoModel() | ReplayModel():
+            return _open_prepared(spec)
         case PluginModel():
             return _open_plugin(spec)
         case _:
             assert_never(spec)
+
+
+def _open_hosted(spec: AnthropicModel | OpenAIModel) -> Model:
+    if isinstance(spec, AnthropicModel):
+        from collab.models.anthropic_engine import AnthropicEngine
+
+        return AnthropicEngine(spec)
+    from collab.models.openai_engine import OpenAIEngine
+
+    return OpenAIEngine(spec)
+
+
+def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
+    from collab.models import echo, replay, scripted
+
+    match spec:
+        case ScriptedModel():
+            return scripted.ScriptedModel.from_file(spec.name)
+        case EchoModel():
+            return echo.EchoModel(spec.name)
+        case ReplayModel():
+            return replay.ReplayModel(spec.name)
 
 
 def _let_waiting_threads_sleep() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -23,6 +25,15 @@ class Transient(Exception):
         self.error = error
         self.retry_after = retry_after
         """Seconds that the service asks to wait."""
+
+
+def seconds_of(retry_after: str) -> float | None:
+    """What a `retry-after` header asks for, in seconds or as a date; None without one."""
+    try:
+        return float(retry_after)
+    except ValueError:
+        date = email.utils.parsedate_tz(retry_after)
+        return max(0.0, email.utils.mktime_tz(date) - time.time()) if date else None
 
 
 async def retrying(
@@ -51,4 +62,6 @@ async def retrying(
                 ) from None
             wait = max(wait, last.retry_after)
         await asyncio.sleep(wait)
+    if retries == 0:
+        raise last.error from None
     raise type(last.error)(f"{last.error}; gave up after {retries + 1} attempts") from None

@@ -64,9 +64,12 @@ def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]
     The log-probability is that of the distribution which the token was drawn from: after
     temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1.
     """
-    tokens = logits.argmax(dim=-1)
     scaled = torch.log_softmax(logits / settings.temperature[:, None], dim=-1)
     uniforms = settings.uniforms[:, step]
+    if len(settings.plain) == len(logits):
+        tokens = _inverse_cdf(scaled.exp(), uniforms)
+        return tokens, scaled.gather(1, tokens[:, None])[:, 0]
+    tokens = logits.argmax(dim=-1)
     if len(rows := settings.plain):
         tokens[rows] = _inverse_cdf(scaled[rows].exp(), uniforms[rows])
     logprobs = scaled.gather(1, tokens[:, None])[:, 0]
@@ -81,6 +84,18 @@ def _draw_filtered(
     probabilities: Tensor, top_p: Tensor, top_k: Tensor, uniforms: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw from the likeliest candidates only; arguments are by row."""
+    candidates, index = nucleus(probabilities, top_p, top_k)
+    chosen = _inverse_cdf(candidates, uniforms)[:, None]
+    logprobs = (candidates.gather(1, chosen)[:, 0] / candidates.sum(dim=-1)).log()
+    return index.gather(1, chosen)[:, 0], logprobs
+
+
+def nucleus(probabilities: Tensor, top_p: Tensor, top_k: Tensor) -> tuple[Tensor, Tensor]:
+    """The likeliest tokens of each row, likeliest first, and which they are: [rows, candidates].
+
+    The weight of a candidate that top_k or top_p leaves out is 0. `top_k` is the vocabulary's size
+    where a row keeps all.
+    """
     vocabulary = probabilities.shape[-1]
     candidates, index = probabilities.topk(min(NUCLEUS_WIDTH, vocabulary), dim=-1)
     enough = (candidates.sum(dim=-1) >= top_p) & (top_k >= vocabulary)
@@ -90,10 +105,7 @@ def _draw_filtered(
     candidates = candidates.masked_fill(rank >= top_k[:, None], 0.0)
     whole = torch.where(top_k >= vocabulary, 1.0, candidates.sum(dim=-1))
     before = candidates.cumsum(dim=-1) - candidates
-    candidates = candidates.masked_fill(before >= (top_p * whole)[:, None], 0.0)
-    chosen = _inverse_cdf(candidates, uniforms)[:, None]
-    logprobs = (candidates.gather(1, chosen)[:, 0] / candidates.sum(dim=-1)).log()
-    return index.gather(1, chosen)[:, 0], logprobs
+    return candidates.masked_fill(before >= (top_p * whole)[:, None], 0.0), index
 
 
 def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
-from collab.models.base import Batching, Progress, Request
+from collab.models.base import Batching, Progress, Promises, Request
 from collab.models.echo import count_bytes
 from collab.records import Action, Failure, FinishReason, Record, Usage, failure_of
 
@@ -58,6 +58,7 @@ class ScriptedModel:
     """
 
     batching: Batching = "static"
+    promises = Promises(generates=False)
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         """Raises RecipeError for a script of another shape."""

@@ -5,25 +5,33 @@ from __future__ import annotations
 from collab.errors import BudgetExceeded
 
 MILLION = 1_000_000
-CACHE_READ = 0.1
-CACHE_WRITE = 1.25
-"""Prices of cached prompt tokens, relative to others (Anthropic's for five minutes)."""
 
 
 class Spending:
     """US dollars spent, and set aside for requests that are under way."""
 
-    def __init__(self, input_price: float, output_price: float, limit: float | None) -> None:
-        """Prices are for a million tokens."""
-        self._input_price = input_price
-        self._output_price = output_price
+    def __init__(
+        self,
+        input_price: float | None,
+        output_price: float | None,
+        limit: float | None,
+        *,
+        cache_read: float = 1.0,
+        cache_write: float = 1.0,
+    ) -> None:
+        """Prices are for a million tokens; those of cached prompt tokens relative to others."""
+        self.priced = input_price is not None or output_price is not None
+        self._input_price = input_price or 0.0
+        self._output_price = output_price or 0.0
         self._limit = limit
+        self._cache_read = cache_read
+        self._cache_write = cache_write
         self._spent = 0.0
         self._reserved = 0.0
 
     def cost(self, prompt: int, new: int, *, read: int = 0, written: int = 0) -> float:
         """The price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
-        whole_price = prompt + CACHE_READ * read + CACHE_WRITE * written
+        whole_price = prompt + self._cache_read * read + self._cache_write * written
         return (whole_price * self._input_price + new * self._output_price) / MILLION
 
     def reserve(self, model: str, prompt: int, new: int) -> float:

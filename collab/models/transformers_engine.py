@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError
 from collab.models import store
-from collab.models.base import Batching, Progress, Request
+from collab.models.base import Batching, Progress, Promises, Request
 from collab.recipe.model import TransformersModel
 from collab.records import Action
 
@@ -53,6 +53,12 @@ class TransformersEngine:
         self._weights: Weights | None = None
         self._adapters: Adapters | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
+
+    @property
+    def promises(self) -> Promises:
+        """What it offers; its context is known once it is loaded."""
+        context = self._weights.context if self._weights else None
+        return Promises(tokens=True, seeds=True, adapters=True, context=context)
 
     @property
     def module(self) -> Any:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,12 +178,12 @@ def _convert(
 
 
 def _bytes_in(folder: Path) -> int:
+    """What a watched program has written; its temporary files come and go meanwhile."""
     total = 0
-    for file in folder.rglob("*"):
-        try:
-            total += file.stat().st_size if file.is_file() else 0
-        except FileNotFoundError:
-            continue  # a temporary file of the program that is being watched
+    for parent, _, names in os.walk(folder):  # passes over folders that are gone
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(parent) / name).stat().st_size
     return total
 
 

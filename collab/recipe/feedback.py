@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from collab.recipe.base import Spec
-from collab.recipe.model import AnthropicModel, ModelSpec
+from collab.recipe.hosted import AnthropicModel
+from collab.recipe.model import ModelSpec
 
 
 class FeedbackBase(Spec):

@@ -38,7 +38,7 @@ def load_recipe(
     data = {"model": DEFAULT_MODEL, **_written(name)}
     data.update({key: value for key, value in top.items() if value is not None})
     own = data.get("task")
-    if task is not None and not (isinstance(own, dict) and own.get("name") == task):
+    if task is not None and not _is_suite(own, task):
         data["task"] = task
     data = _expand_recipe(data, Path.cwd())
     for setting in settings:
@@ -47,9 +47,13 @@ def load_recipe(
     return validate(Recipe, data, name)
 
 
-def load_task(name: str, *, settings: Sequence[str] = ()) -> TaskSpec:
-    """A suite by its library name, or by the path of a YAML or data file."""
-    data = {"task": _expand("task", name, Path.cwd())}
+def load_task(name: str, *, settings: Sequence[str] = (), like: str = "code") -> TaskSpec:
+    """A suite by its library name, or by the path of a YAML or data file.
+
+    Args:
+        like: the suite whose kind and reward a data file takes.
+    """
+    data = {"task": _expand("task", _as_suite(name, like), Path.cwd())}
     for setting in settings:
         overrides.apply(data, setting)
         data["task"] = _expand("task", data["task"], Path.cwd())
@@ -119,11 +123,39 @@ def _is_component(path: Path) -> bool:
 def _expand_recipe(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     expanded = dict(data)
     for kind in ("team", "task", "trainer"):
-        if expanded.get(kind) is not None:
-            expanded[kind] = _expand(kind, expanded[kind], folder)
+        value = expanded.get(kind)
+        if kind == "task":
+            value = _as_suite(value, _like(expanded.get("team")))
+        if value is not None:
+            expanded[kind] = _expand(kind, value, folder)
     if isinstance(expanded.get("model"), str):
         expanded["model"] = parse_model(expanded["model"])
     return expanded
+
+
+def _like(team: Any) -> str:
+    return str(team.get("suite", "code")) if isinstance(team, dict) else "code"
+
+
+def _is_suite(task: Any, name: str) -> bool:
+    """Whether `task` is the suite called `name`, with its data, which another machine may lack."""
+    if not isinstance(task, dict) or task.get("name") != name:
+        return False
+    source = task.get("source")
+    path = source.get("path") if isinstance(source, dict) else None
+    return not isinstance(path, str) or Path(path).exists()
+
+
+def _as_suite(task: Any, like: str) -> Any:
+    """A task that is a data file, written as a suite of its own that extends `like`."""
+    if not isinstance(task, str) or Path(task).suffix not in (".jsonl", ".json", ".gz"):
+        return task
+    path = Path(task)
+    return {
+        "extends": like,
+        "name": path.name.partition(".")[0],
+        "source": {"path": str(path.resolve())},
+    }
 
 
 def _expand(kind: Kind, value: Any, folder: Path, depth: int = 0) -> Any:
@@ -131,15 +163,10 @@ def _expand(kind: Kind, value: Any, folder: Path, depth: int = 0) -> Any:
     if depth > _MAX_EXTENDS:
         raise RecipeError(f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'")
     if isinstance(value, str):
-        if kind == "task" and Path(value).suffix in (".jsonl", ".json", ".gz"):
-            path = Path(value)
-            source = {"path": str(path.resolve())}
-            value = {"extends": "code", "name": path.name.partition(".")[0], "source": source}
-        else:
-            path = library.find(kind, value)
-            value = {"name": path.stem, **documents.read_mapping(path)}
-            folder = path.parent
-            _make_paths_absolute(kind, value, folder)
+        path = library.find(kind, value)
+        value = {"name": path.stem, **documents.read_mapping(path)}
+        folder = path.parent
+        _make_paths_absolute(kind, value, folder)
     if not isinstance(value, dict):
         return value
     if "extends" in value:

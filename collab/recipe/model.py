@@ -5,19 +5,23 @@ A model is written as a string, or as a mapping with the engine's options:
     smollm2-135m                        an alias, run by transformers
     Qwen/Qwen2.5-Coder-3B-Instruct      a hub name, run by transformers
     ./my-model                          a local folder, run by transformers
+    vllm:Qwen/Qwen2.5-Coder-3B-Instruct     any of these three, run by vLLM
     anthropic:claude-sonnet-4-5         Claude
+    openai:http://localhost:8000/v1#qwen    any server that speaks chat completions
     scripted:answers.yaml  echo  replay:runs/20260101-120000
 """
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from collab.errors import UnknownName
 from collab.recipe.base import Spec
+from collab.recipe.hosted import AnthropicModel, OpenAIModel
 
 
 class TransformersModel(Spec):
@@ -34,6 +38,80 @@ class TransformersModel(Spec):
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
     batch_tokens: int = Field(default=32_768, ge=256)
     """Prompts and new tokens of one padded batch; larger batches are split."""
+
+
+class VLLMModel(Spec):
+    """A local model, run by vLLM: in processes of its own, or by servers. Trainable by adapters."""
+
+    engine: Literal["vllm"] = "vllm"
+    name: str
+    """An alias (`collab models`), a hub name, or a local folder."""
+    revision: str | None = None
+    """A hub revision: branch, tag or commit."""
+    servers: tuple[str, ...] = ()
+    """Addresses of vLLM servers with this model, e.g. http://127.0.0.1:8000, which share the load;
+    none are needed for vLLM on this machine."""
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """Of the engine here, and of the trainer's own weights. `auto` takes bfloat16 where the
+    processor is good at it, else float32."""
+    context: int | None = Field(default=None, ge=16)
+    """Most tokens of prompt and response together; less takes less memory. Default: the model's."""
+    memory_share: float = Field(default=0.5, gt=0, le=1)
+    """Share of the GPU's memory, or of this machine's without one, for the engine here."""
+    sleep: bool | None = None
+    """Whether the engine here gives the GPU's memory back while the trainer learns. Default: where
+    both are on one GPU."""
+    trainer_device: str = "auto"
+    """Where the trainer keeps its own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
+    adapter_folder: str | None = None
+    """Where adapters are handed over; servers read them from the same path. Default: memory."""
+    seconds: float = Field(default=600.0, gt=0)
+    """Limit of one response, waiting in the engine's queue included."""
+    ready_seconds: float = Field(default=600.0, gt=0)
+    """Limit for the engine to start, or for a server to be there, also when it is restarted."""
+
+    @property
+    def weights(self) -> TransformersModel:
+        """The same model for a trainer, which needs its weights."""
+        return TransformersModel(
+            name=self.name,
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.trainer_device,
+        )
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _one_server(cls, servers: Any) -> Any:
+        return (servers,) if isinstance(servers, str) else servers
+
+    @field_validator("servers")
+    @classmethod
+    def _servers_are_addresses(cls, servers: tuple[str, ...]) -> tuple[str, ...]:
+        for url in servers:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"server {url!r} is no address; write it as http://HOST:PORT")
+            if parts.username or parts.password or parts.query or parts.fragment:
+                raise ValueError(
+                    f"server {parts.hostname} is given more than host, port and path; a key comes "
+                    "from VLLM_API_KEY, since a recipe is recorded"
+                )
+        return tuple(url.rstrip("/").removesuffix("/v1") for url in servers)
+
+    @model_validator(mode="after")
+    def _servers_have_options_of_their_own(self) -> Self:
+        if self.servers:
+            for option, flag in _SERVER_FLAGS.items():
+                if getattr(self, option) != type(self).model_fields[option].default:
+                    raise ValueError(f"{option} is for vLLM on this machine; {flag}")
+        return self
+
+
+_SERVER_FLAGS = {
+    "memory_share": "start the servers with --gpu-memory-utilization, or leave out `servers`",
+    "sleep": "servers keep their memory; remove it, or leave out `servers`",
+}
 
 
 class ScriptedModel(Spec):
@@ -59,27 +137,6 @@ class ReplayModel(Spec):
     """A run folder, or an `episodes.jsonl`."""
 
 
-class AnthropicModel(Spec):
-    """Claude, through the Messages API. The key comes from ANTHROPIC_API_KEY."""
-
-    engine: Literal["anthropic"] = "anthropic"
-    name: str = "claude-sonnet-4-5"
-    base_url: str | None = None
-    """Another address that speaks the Messages API; default: ANTHROPIC_BASE_URL or Anthropic's."""
-    seconds: float = Field(default=120.0, gt=0)
-    """Limit of one attempt."""
-    retries: int = Field(default=4, ge=0)
-    """Further attempts after 429, 5xx, overload or a dropped connection, with backoff."""
-    concurrency: int = Field(default=8, ge=1)
-    """Requests in flight at the same time."""
-    cost_limit: float | None = Field(default=None, gt=0)
-    """US dollars that this model may spend in one run."""
-    input_price: float = Field(default=3.0, ge=0)
-    """US dollars a million prompt tokens."""
-    output_price: float = Field(default=15.0, ge=0)
-    """US dollars a million new tokens."""
-
-
 class PluginModel(Spec):
     """An engine of a third party."""
 
@@ -100,10 +157,12 @@ class PluginModel(Spec):
 
 ENGINES: dict[str, type[Spec]] = {
     "transformers": TransformersModel,
+    "vllm": VLLMModel,
     "scripted": ScriptedModel,
     "echo": EchoModel,
     "replay": ReplayModel,
     "anthropic": AnthropicModel,
+    "openai": OpenAIModel,
 }
 
 
@@ -142,6 +201,20 @@ def _dispatch(value: Any) -> Any:
 
 
 ModelSpec = Annotated[
-    TransformersModel | ScriptedModel | EchoModel | ReplayModel | AnthropicModel | PluginModel,
+    TransformersModel
+    | VLLMModel
+    | ScriptedModel
+    | EchoModel
+    | ReplayModel
+    | AnthropicModel
+    | OpenAIModel
+    | PluginModel,
     BeforeValidator(_dispatch),
 ]
+
+
+def local_weights(model: ModelSpec) -> TransformersModel | None:
+    """The model as a trainer holds it; None for one whose weights are not at hand."""
+    if isinstance(model, VLLMModel):
+        return model.weights
+    return model if isinstance(model, TransformersModel) else None

@@ -19,7 +19,7 @@ class PartSpec(Spec):
     weight: float = 1.0
     """Points for a value of 1; below 0 for a penalty."""
     gate: bool = False
-    """When this part's value is 0, the parts after it are not scored."""
+    """When its value is 0 (of a ramp: beyond its end), the parts after it are not scored."""
     requires: str | None = None
     """An earlier part whose value must be above 0 for this one to be scored."""
     options: dict[str, Any] = {}

@@ -66,6 +66,8 @@ class TeamSpec(Spec):
     """What agents are told between turns."""
     join: str = "text"
     """Makes the joint artefact: `text`, `python`, or `module:function`."""
+    suite: str = "code"
+    """The suite like which a data file is read that is given as the task, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1)
     """By name, in the order in which they act and are joined."""

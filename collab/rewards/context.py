@@ -27,6 +27,8 @@ class Part:
     reason: str = ""
     applies: bool = True
     """False where the part has no meaning here; it then leaves the maximum too."""
+    passes: bool | None = None
+    """Whether a gate here lets scoring go on; None: when the value is above 0."""
 
 
 class RewardContext:

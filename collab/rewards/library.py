@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from collab.rewards import code, cooperation, generic
+from collab.rewards import code, cooperation, generic, writing
 
 BUILT_IN: dict[str, Callable[..., Any]] = {
     "defines": code.defines,
@@ -19,4 +19,10 @@ BUILT_IN: dict[str, Callable[..., Any]] = {
     "contains": generic.contains,
     "equals": generic.equals,
     "utility": generic.utility,
+    "lengths": writing.lengths,
+    "length_ratio": writing.length_ratio,
+    "vocabulary": writing.vocabulary,
+    "transitions": writing.transitions,
+    "shared_words": writing.shared_words,
+    "faithfulness": writing.faithfulness,
 }

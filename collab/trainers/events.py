@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from collab.records import Record
+from collab.records import Episode, Record
 from collab.runtime.events import RunFinished, RunStarted
 
 Phase = Literal["sampling", "credit", "update", "evaluation"]
+Mode = Literal["sampled", "greedy"]
 
 
 class TrainingProgress(Record):
@@ -52,6 +53,15 @@ class Evaluation(Record):
     failed: int = 0
     """Episodes that could not be finished; they count for nothing."""
     seconds: float = 0.0
+
+
+class HeldOut(Record):
+    """One episode of an evaluation: a line of `evaluation.jsonl`."""
+
+    step: int
+    """Steps of training before it."""
+    mode: Mode
+    episode: Episode
 
 
 class Gain(Record):

@@ -3,8 +3,9 @@
 recipe.yaml        the trained team: `collab run FOLDER`
 training.yaml      the recipe as it was trained
 run.json           what was run, with which versions, and how it ended
-episodes.jsonl     one episode a line
+episodes.jsonl     one episode of training a line
 metrics.jsonl      one step or evaluation a line
+evaluation.jsonl   one held-out episode a line, as they end, with its step and mode
 adapters/POLICY/   the policies in PEFT's format (models/AGENT/ for whole models)
 checkpoints/       see `collab.trainers.checkpoints`
 """
@@ -21,7 +22,8 @@ from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
 from collab.records import EPISODES, Episode
 from collab.runtime.folder import RECIPE, RUN, dump_recipe, read_about, write_atomically
-from collab.trainers.names import METRICS, TRAINING
+from collab.trainers.events import HeldOut
+from collab.trainers.names import EVALUATION, METRICS, TRAINING
 from collab.trainers.policy import Policies, with_adapters
 
 
@@ -73,6 +75,9 @@ class TrainingFolder:
 
     def append_episode(self, episode: Episode) -> None:
         self._append(EPISODES, episode.model_dump_json())
+
+    def append_held_out(self, played: HeldOut) -> None:
+        self._append(EVALUATION, played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         self._append(METRICS, json.dumps(dict(row)))
@@ -131,7 +136,7 @@ class TrainingFolder:
             raise RecordError(_full(self.path / name, f"only {written} of {len(data)} bytes fit"))
 
 
-_LOGS = (EPISODES, METRICS)
+_LOGS = (EPISODES, METRICS, EVALUATION)
 
 
 def _full(path: Path, reason: str) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import fsum, sqrt
 
 from collab.models import Model
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
-from collab.runtime import Session
-from collab.trainers.events import Evaluation, Gain, TaskResult
+from collab.runtime import Event, Session
+from collab.runtime.events import EpisodeFinished
+from collab.trainers.events import Evaluation, Gain, HeldOut, Mode, TaskResult
 from collab.trainers.metrics import mean
-from collab.trainers.rollouts import Watch, play_samples
+from collab.trainers.rollouts import play_samples
 
 
 async def evaluate(
@@ -23,16 +25,26 @@ async def evaluate(
     *,
     step: int,
     seed: int,
-    watch: Watch,
+    keep: Callable[[HeldOut], None],
 ) -> Evaluation:
-    """Play the held-out problems with the team as it is; the same `seed` every time."""
+    """Play the held-out problems with the team as it is; the same `seed` every time.
+
+    `keep` gets the episodes as they end.
+    """
+
+    def watch(mode: Mode, event: Event) -> None:
+        if isinstance(event, EpisodeFinished):
+            keep(HeldOut(step=step, mode=mode, episode=event.episode))
+
     started = time.perf_counter()
     async with Session(recipe, models=models) as session:
-        sampled = await play_samples(session, problems, spec.samples, seed, watch)
+        seen = partial(watch, "sampled")
+        sampled = await play_samples(session, problems, spec.samples, seed, seen)
     greedy: list[Episode] = []
     if spec.greedy:
         async with Session(at_temperature(recipe, 0.0), models=models) as session:
-            greedy = await play_samples(session, problems, 1, seed, watch)
+            seen = partial(watch, "greedy")
+            greedy = await play_samples(session, problems, 1, seed, seen)
     return Evaluation(
         step=step,
         sampled=_by_task(sampled),

@@ -3,63 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from collab.trainers.samples import Sample
+from collab.models.sampling import nucleus
+from collab.trainers.rows import Row, Tree, inputs_of
 
-CHUNK_ELEMENTS = 1 << 24
+CHUNK_ELEMENTS = 1 << 23
 """Logits that are held at once: tokens x vocabulary."""
 
 
-def response_logprobs(model: Any, samples: Sequence[Sample], device: torch.device) -> Tensor:
-    """Log-probability of every response token of `samples`, one after the other: [tokens].
+class Scored(NamedTuple):
+    """Of the response tokens of some rows, one after the other; each [tokens]."""
 
-    Under each sample's own temperature. `model` is a causal language model of transformers. The
-    rows are padded on the right, where causal attention keeps padding out of what counts.
+    logprobs: Tensor
+    strays: Tensor
+    """Whether top_p or top_k leave out the token that was drawn: by rounding, at their edge."""
+
+
+def response_logprobs(model: Any, rows: Sequence[Row], device: torch.device) -> Scored:
+    """Log-probabilities of the response tokens of the rows' samples, in their order.
+
+    Under each sample's own temperature, top_k and top_p, as they were drawn. `model` is a causal
+    language model of transformers.
     """
-    width = max(len(sample) for sample in samples)
-    ids = torch.zeros(len(samples), width, dtype=torch.long)  # [batch, time]
-    rows: list[int] = []
-    columns: list[int] = []
-    temperatures: list[float] = []
-    for row, sample in enumerate(samples):
-        tokens = sample.prompt_ids + sample.token_ids
-        ids[row, : len(tokens)] = torch.tensor(tokens)
-        # The state at a token predicts the next one.
-        columns += range(len(sample.prompt_ids) - 1, len(tokens) - 1)
-        rows += [row] * len(sample.token_ids)
-        temperatures += [sample.temperature] * len(sample.token_ids)
-    targets = torch.tensor([token for sample in samples for token in sample.token_ids])
-    hidden = model.base_model(input_ids=ids.to(device), use_cache=False).last_hidden_state
-    hidden = hidden[rows, columns]  # [tokens, hidden]
+    samples = [sample for row in rows for sample in row]
+    targets = [token for sample in samples for token in sample.token_ids]
+    vocabulary = model.config.get_text_config().vocab_size
+    settings = [
+        (s.temperature, s.top_p, s.top_k or vocabulary) for s in samples for _ in s.token_ids
+    ]
     return _chunked(
         model,
-        hidden,
-        targets.to(device),
-        torch.tensor(temperatures, dtype=torch.float32, device=device),
+        states(model, rows, device),
+        torch.tensor(targets, device=device),
+        torch.tensor(settings, dtype=torch.float32, device=device),
     )
 
 
-def _chunked(model: Any, hidden: Tensor, targets: Tensor, temperatures: Tensor) -> Tensor:
+def states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
+    """The last states that predict the response tokens, in their order: [tokens, hidden]."""
+    trees = [Tree() for _ in rows]
+    paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
+    width = max(len(tree.tokens) for tree in trees)
+    places = [
+        number * width + place
+        for number, row in enumerate(rows)
+        for sample, path in zip(row, paths[number], strict=True)
+        for place in path[len(sample.prompt_ids) - 1 :]
+    ]
+    hidden = _forward(model, trees, width, device).flatten(0, 1)
+    # Unlike indexing, index_select adds gradients up in the same order every time.
+    return hidden.index_select(0, torch.tensor(places, device=device))
+
+
+def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device) -> Tensor:
+    """Of rows that are padded on the right: [batch, time, hidden]."""
+    ids = torch.zeros(len(trees), width, dtype=torch.long)
+    for tree, row in zip(trees, ids, strict=True):
+        row[: len(tree.tokens)] = torch.tensor(tree.tokens)
+    options: dict[str, Tensor] = {}
+    if not all(tree.is_chain for tree in trees):  # else causal attention does, and is faster
+        depths = torch.zeros_like(ids)
+        for tree, row in zip(trees, depths, strict=True):
+            row[: len(tree.depths)] = torch.tensor(tree.depths)
+        dtype = model.get_input_embeddings().weight.dtype
+        options["position_ids"] = depths.to(device)
+        options["attention_mask"] = _mask(trees, width, dtype).to(device)
+    output = model.base_model(input_ids=ids.to(device), use_cache=False, **options)
+    hidden: Tensor = output.last_hidden_state
+    return hidden
+
+
+def _mask(trees: Sequence[Tree], width: int, dtype: torch.dtype) -> Tensor:
+    """What is added to the attention's scores: [batch, 1, query, key]."""
+    seen = torch.from_numpy(np.stack([tree.seen(width) for tree in trees]))
+    mask = torch.zeros(seen.shape, dtype=dtype)
+    return mask.masked_fill_(~seen, torch.finfo(dtype).min)[:, None]
+
+
+def _chunked(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> Scored:
     """Logits are made chunk by chunk, and made again in the backward pass."""
     size = max(1, CHUNK_ELEMENTS // model.config.get_text_config().vocab_size)
-    parts = (torch.split(column, size) for column in (hidden, targets, temperatures))
-    chunks = zip(*parts, strict=True)
+    columns = (torch.split(column, size) for column in (hidden, targets, settings))
+    chunks = zip(*columns, strict=True)
     if len(hidden) <= size or not hidden.requires_grad:
-        return torch.cat([_logprobs(model, *chunk) for chunk in chunks])
-    pieces = [checkpoint(_logprobs, model, *chunk, use_reentrant=False) for chunk in chunks]
-    return torch.cat(pieces)
+        pieces = [_score(model, *chunk) for chunk in chunks]
+    else:
+        pieces = [checkpoint(_score, model, *chunk, use_reentrant=False) for chunk in chunks]
+    logprobs, strays = zip(*pieces, strict=True)
+    return Scored(torch.cat(logprobs), torch.cat(strays))
 
 
-def _logprobs(model: Any, hidden: Tensor, targets: Tensor, temperatures: Tensor) -> Tensor:
+def _score(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> tuple[Tensor, Tensor]:
+    """`settings` are temperature, top_p and top_k: [chunk, 3]."""
+    temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
     logits = logits / temperatures[:, None]
     chosen = logits.gather(1, targets[:, None])[:, 0]
-    return chosen - logits.logsumexp(dim=-1)
+    strays = torch.zeros_like(targets, dtype=torch.bool)
+    rows = ((top_p < 1) | (top_k < logits.shape[1])).nonzero()[:, 0]
+    if len(rows):
+        left_out = torch.zeros_like(logits, dtype=torch.bool)
+        left_out[rows] = _left_out(logits.detach()[rows], top_p[rows], top_k[rows])
+        strays = left_out.gather(1, targets[:, None])[:, 0]
+        left_out.scatter_(1, targets[:, None], value=False)
+        logits = logits.masked_fill(left_out, -torch.inf)
+    return chosen - logits.logsumexp(dim=-1), strays
+
+
+def _left_out(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
+    """The tokens that are not drawn from: [chunk, vocabulary]."""
+    candidates, index = nucleus(logits.softmax(dim=-1), top_p, top_k)
+    return torch.ones_like(logits, dtype=torch.bool).scatter_(1, index, candidates == 0)
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:

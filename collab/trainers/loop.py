@@ -12,8 +12,7 @@ from typing import Any
 from collab.errors import TrainingError
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
-from collab.runtime.events import Event as RuntimeEvent
+from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.team import versions
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.checkpoints import Checkpoints, load_checkpoint, seed_random_states
@@ -21,6 +20,7 @@ from collab.trainers.events import (
     CheckpointSaved,
     Evaluation,
     Gain,
+    HeldOut,
     StepFinished,
     TrainingEvent,
     TrainingProgress,
@@ -125,8 +125,10 @@ class Training:
         self._checkpoints = Checkpoints(self.out / "checkpoints", self.spec.keep_checkpoints)
         try:
             self._begin(policies, learner)
-            if 0 not in self._evaluations:
-                await self._evaluate(policies)
+            if self._evaluation_is_due():
+                await self._evaluate(policies, trackers)
+                if self.step > 0:
+                    self._save_when_due(policies, learner)
             try:
                 while self.step < self.total_steps:
                     await self._take_step(stepper, policies, trackers)
@@ -176,9 +178,7 @@ class Training:
         self._emit(
             StepFinished(step=self.step, steps=self.total_steps, metrics=metrics, warnings=warnings)
         )
-        evaluation = self.spec.evaluation
-        due = evaluation and evaluation.every and self.step % evaluation.every == 0
-        if due or self.step == self.total_steps:
+        if self._evaluation_is_due():
             await self._evaluate(policies, trackers)
 
     def _log_episodes(self, played: list[Played]) -> None:
@@ -187,31 +187,45 @@ class Training:
                 place = self.step * self.spec.tasks_per_step + number
                 self._folder.append_episode(episode.model_copy(update={"group": place}))
 
-    async def _evaluate(self, policies: Policies, trackers: list[Tracker] | None = None) -> None:
+    def _evaluation_is_due(self) -> bool:
+        """Before training, after it, and in between; after an interruption, what was left out."""
         spec = self.spec.evaluation
-        if spec is None:
-            return
+        if spec is None or self.step in self._evaluations:
+            return False
+        in_between = spec.every is not None and self.step % spec.every == 0
+        return not self._evaluations or in_between or self.step == self.total_steps
+
+    async def _evaluate(self, policies: Policies, trackers: list[Tracker]) -> None:
+        spec = self.spec.evaluation
+        assert spec is not None, "an evaluation is due"
         done, total = 0, len(self.tasks.held_out) * (spec.samples + spec.greedy)
 
-        def watch(event: RuntimeEvent) -> None:
+        def keep(played: HeldOut) -> None:
             nonlocal done
-            if isinstance(event, EpisodeFinished):
-                done += 1
-                self._report("evaluation", done, total)
+            done += 1
+            self._folder.append_held_out(played)
+            self._report("evaluation", done, total)
 
         self._report("evaluation", 0, total)
-        found = await evaluate(
-            policies.acting(self.recipe),
-            policies.models,
-            self.tasks.held_out,
-            spec,
-            step=self.step,
-            seed=seed_of(self.recipe.seed, "evaluation"),
-            watch=watch,
-        )
+        await policies.publish()
+        sizes = self._folder.sizes()
+        try:
+            found = await evaluate(
+                policies.acting(self.recipe),
+                policies.models,
+                self.tasks.held_out,
+                spec,
+                step=self.step,
+                seed=seed_of(self.recipe.seed, "evaluation"),
+                keep=keep,
+            )
+        except BaseException:
+            # A part of an evaluation tells nothing: it is played again as a whole.
+            self._folder.cut(sizes)
+            raise
         self._evaluations[self.step] = found
         self._folder.append_metrics(found.model_dump(mode="json"))
-        for tracker in trackers or ():
+        for tracker in trackers:
             tracker.log({"held_out/return": mean_return(found.sampled)}, self.step)
         if found.sampled and (self._best is None or mean_return(found.sampled) > self._best[0]):
             self._best = (mean_return(found.sampled), self.step)
@@ -262,7 +276,8 @@ class Training:
         """What training has changed on held-out tasks so far: `sampled`, and `greedy`."""
         if len(self._evaluations) < 2:
             return {}
-        first, last = self._evaluations[0], self._evaluations[max(self._evaluations)]
+        steps = sorted(self._evaluations)
+        first, last = self._evaluations[steps[0]], self._evaluations[steps[-1]]
         found = {
             "sampled": compare(first.sampled, last.sampled),
             "greedy": compare(first.greedy, last.greedy),

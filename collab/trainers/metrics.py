@@ -42,6 +42,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics: dict[str, float] = {}
     metrics.update(_returns(data.played, whole))
     metrics.update(_parts(whole))
+    metrics.update(_schemes(whole))
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
@@ -88,6 +89,13 @@ def _parts(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
         yield "tests", mean(tests)
 
 
+def _schemes(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
+    """The share of each cooperation scheme among the last turns that show one."""
+    shown = Counter(e.score.scheme for e in whole if e.score and e.score.scheme)
+    for name, count in sorted(shown.items()):
+        yield f"scheme/{name}", count / shown.total()
+
+
 def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     dead = [all(abs(w) <= NEGLIGIBLE for w in c.weights.values()) for c in data.credited]
     if dead:
@@ -119,6 +127,7 @@ def _agent(
         yield f"agent/{agent}/logprob", tally.logprob / tally.tokens
         yield f"agent/{agent}/mismatch", tally.mismatch / tally.tokens
         yield f"agent/{agent}/clipped", tally.clipped / tally.tokens
+        yield f"agent/{agent}/strays", tally.strays / tally.tokens
     if tally is not None and tally.kl_tokens:
         yield f"agent/{agent}/kl", tally.kl / tally.kl_tokens
 

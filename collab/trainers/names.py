@@ -2,3 +2,4 @@
 
 TRAINING = "training.yaml"
 METRICS = "metrics.jsonl"
+EVALUATION = "evaluation.jsonl"

@@ -26,7 +26,7 @@ class Optimiser:
             p if p.dtype in (torch.float32, torch.float64) else nn.Parameter(p.detach().float())
             for p in self._parameters
         ]
-        self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, foreach=True)
+        self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, fused=True)
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:

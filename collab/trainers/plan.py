@@ -4,47 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from math import ceil
-from pathlib import Path
-from typing import Any
 
-from collab.errors import ModelUnavailable, RecipeError
-from collab.models import store
+from collab.errors import RecipeError
 from collab.models.batches import pack
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersModel, local_weights
 from collab.records import Problem
 from collab.trainers.check import check_recipe, choose_tasks
+from collab.trainers.sizes import Sizes, sizes_of
 
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
 
+WORKSPACE_BYTES = 300_000_000
+"""What the C library's allocator holds on to between the layers, on a CPU; measured."""
+
 CHARACTERS_A_TOKEN = 3.5
 """Of prompts, where the tokenizer is not at hand."""
 
-LOGIT_COPIES = 4
-"""Arrays of [chunk, vocabulary] in float32 that a log-softmax and its gradient hold at once."""
+LOGIT_COPIES = 14
+"""Arrays of [chunk, vocabulary] in float32 for log-probabilities and their gradient; measured."""
 
 DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """A language model's dimensions, as its configuration gives them."""
-
-    parameters: int
-    adapter_parameters: int
-    """Of one adapter."""
-    layers: int
-    hidden: int
-    intermediate: int
-    key_values: int
-    """Numbers that the cache holds for one token in one layer."""
-    vocabulary: int
-    bytes: int
-    """Of one number."""
 
 
 @dataclass
@@ -58,6 +41,8 @@ class Plan:
     """Prompts and new tokens of all trained responses, at most."""
     training_tasks: int
     held_out_tasks: int
+    update_tokens_per_step: int = 0
+    """The same as they are computed to learn from: what responses share counts once."""
     parameters: int = 0
     trainable: int = 0
     memory: dict[str, int] = field(default_factory=dict)
@@ -73,7 +58,8 @@ class Plan:
             f"{self.steps:,} steps, {self.training_tasks:,} tasks to train on,"
             f" {self.held_out_tasks:,} held out",
             f"a step: {self.episodes_per_step:,} episodes, {self.responses_per_step:,} responses,"
-            f" at most {self.tokens_per_step:,} tokens",
+            f" at most {self.tokens_per_step:,} tokens,"
+            f" {self.update_tokens_per_step:,} of them computed to learn from",
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB",
         ]
@@ -81,11 +67,20 @@ class Plan:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Lengths:
+    """One agent's in a step, at most; tokens, and how many responses."""
+
+    prompt: int
+    new: int
+    responses: int
+
+
 def make_plan(recipe: Recipe) -> Plan:
     """The plan of training `recipe`.
 
-    Memory is that of one process which holds every local model; frozen teammates count by their
-    weights. Sampling and learning take turns, so of the two only the larger counts.
+    Memory is that of one process, or its GPU's, which holds every local model; frozen teammates
+    count by their weights. Sampling and learning take turns, so of the two only the larger counts.
 
     Raises:
         RecipeError, TaskError: the recipe cannot be trained.
@@ -101,14 +96,18 @@ def make_plan(recipe: Recipe) -> Plan:
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     responses = dict.fromkeys(trained, episodes * n_turns * rounds)
     lengths = {
-        name: _prompt_tokens(recipe, name, tasks.training) + recipe.sampling_of(name).max_new_tokens
+        name: Lengths(
+            _prompt_tokens(recipe, name, tasks.training),
+            recipe.sampling_of(name).max_new_tokens,
+            responses[name],
+        )
         for name in trained
     }
     plan = Plan(
         steps=tasks.total_steps(spec),
         episodes_per_step=episodes,
         responses_per_step=sum(responses.values()),
-        tokens_per_step=sum(responses[name] * lengths[name] for name in trained),
+        tokens_per_step=sum(n.responses * (n.prompt + n.new) for n in lengths.values()),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
     )
@@ -121,17 +120,24 @@ def _count_memory(
     recipe: Recipe,
     spec: TrainerSpec,
     trained: Sequence[str],
-    lengths: dict[str, int],
+    lengths: dict[str, Lengths],
 ) -> None:
+    from collab.models.weights import pick_device
+
     models: dict[str, TransformersModel] = {}
     for name in recipe.team.agents:
-        model = recipe.model_of(name)
-        if isinstance(model, TransformersModel):
+        model = local_weights(recipe.model_of(name))
+        if model is not None:
             own = f" {name}" if spec.policies == "full" and name in trained else ""
             models[model.model_dump_json() + own] = model
-    sizes = {key: _sizes(model, spec) for key, model in models.items()}
-    of_agent = {name: _sizes(_local(recipe, name), spec) for name in trained}
+    sizes = {key: sizes_of(model, spec) for key, model in models.items()}
+    of_agent = {name: sizes_of(_local(recipe, name), spec) for name in trained}
     policies = _policies(recipe, spec, trained)
+    plan.update_tokens_per_step = sum(
+        lengths[name].responses * lengths[name].new
+        + _rows(sizes.shares, spec, lengths[name]) * lengths[name].prompt
+        for name, sizes in of_agent.items()
+    )
     copies = 2 if spec.policies == "full" and spec.kl_coef else 1
     plan.parameters = sum(s.parameters for s in sizes.values()) + sum(
         s.adapter_parameters for _, s in policies if spec.policies != "full"
@@ -143,8 +149,10 @@ def _count_memory(
     plan.trainable = sum(count for count, _ in counts)
     learning = max(_activations(s, spec, lengths[a]) for a, s in of_agent.items())
     sampling = max(_sampling(recipe, a, s, plan, lengths[a]) for a, s in of_agent.items())
+    on_cpu = any(pick_device(model.device).type == "cpu" for model in models.values())
     plan.memory = {
-        "libraries": LIBRARIES_BYTES,
+        "libraries": LIBRARIES_BYTES if on_cpu else 0,
+        "workspace": WORKSPACE_BYTES if on_cpu else 0,
         "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
         "adapters": 0 if spec.policies == "full" else sum(n * size for n, size in counts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in counts),
@@ -160,39 +168,59 @@ def _policies(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> list
     for name in trained:
         model = _local(recipe, name)
         key = model.model_dump_json() if spec.policies == "shared_adapter" else name
-        found[key] = _sizes(model, spec)
+        found[key] = sizes_of(model, spec)
     return list(found.items())
 
 
 def _local(recipe: Recipe, name: str) -> TransformersModel:
-    model = recipe.model_of(name)
-    if not isinstance(model, TransformersModel):
+    model = local_weights(recipe.model_of(name))
+    if model is None:
         raise RecipeError(f"agent '{name}' has no local model")
     return model
 
 
-def _activations(sizes: Sizes, spec: TrainerSpec, length: int) -> int:
+def _together(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
+    """Responses of one row."""
+    fitting = (spec.micro_batch_tokens - lengths.prompt) // lengths.new
+    return min(max(fitting, 1), spec.group_size) if shares else 1
+
+
+def _rows(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
+    """Rows that a step's responses take."""
+    return ceil(lengths.responses / _together(shares, spec, lengths))
+
+
+def _learned_tokens(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
+    """Tokens of the largest micro-batch."""
+    row = lengths.prompt + _together(shares, spec, lengths) * lengths.new
+    return row * min(max(spec.micro_batch_tokens // row, 1), _rows(shares, spec, lengths))
+
+
+def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
     """Of one micro-batch: what each layer keeps for the backward pass, and a chunk of logits."""
-    tokens = max(spec.micro_batch_tokens // length, 1) * length
-    layer = tokens * (ACTIVE_HIDDEN * sizes.hidden + ACTIVE_INTERMEDIATE * sizes.intermediate)
-    kept = tokens * sizes.hidden if spec.gradient_checkpointing else layer
     from collab.trainers.logprobs import CHUNK_ELEMENTS
 
+    tokens = _learned_tokens(sizes.shares, spec, lengths)
+    # Four vectors at the norms and the attention's output, two more at the norms in float32.
+    hidden = sizes.hidden * (4 * sizes.bytes + 2 * 4)
+    wide = (4 * sizes.intermediate + sizes.key_values) * sizes.bytes
+    layer = tokens * (hidden + wide)
+    kept = tokens * sizes.hidden * sizes.bytes if spec.gradient_checkpointing else layer
     logits = LOGIT_COPIES * 4 * min(CHUNK_ELEMENTS, tokens * sizes.vocabulary)
-    return (kept * sizes.layers + layer) * sizes.bytes + logits
+    return kept * sizes.layers + layer + logits
 
 
-ACTIVE_HIDDEN, ACTIVE_INTERMEDIATE = 14, 5
-"""Vectors of either size that a layer with adapters on all its linear layers keeps a token."""
+def _sampling(recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Lengths) -> int:
+    """Of one padded batch: the key-value cache, and drawing from the vocabulary.
 
-
-def _sampling(recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, length: int) -> int:
-    """Of one padded batch: the key-value cache, and drawing from the vocabulary."""
-    model = _local(recipe, agent)
+    Engines in processes of their own keep to their share of the memory, and are not counted.
+    """
+    model = recipe.model_of(agent)
+    if not isinstance(model, TransformersModel):
+        return 0
     rows = min(plan.responses_per_step, recipe.concurrency * len(recipe.team.agents))
-    new = recipe.sampling_of(agent).max_new_tokens
-    batch = len(pack([(length - new, new)] * rows, model.batch_tokens)[0])
-    cache = batch * length * sizes.layers * sizes.key_values * sizes.bytes
+    batch = len(pack([(lengths.prompt, lengths.new)] * rows, model.batch_tokens)[0])
+    cache = batch * (lengths.prompt + lengths.new) * sizes.layers * sizes.key_values * sizes.bytes
     return int(1.5 * cache) + batch * sizes.vocabulary * DRAW_BYTES
 
 
@@ -207,56 +235,3 @@ def _prompt_tokens(recipe: Recipe, agent: str, problems: Sequence[Problem]) -> i
         (len(template.render(task=p.public, feedback="", **fields)) for p in problems), default=0
     )
     return ceil((longest + len(spec.role)) / CHARACTERS_A_TOKEN) + 16
-
-
-def _sizes(model: TransformersModel, spec: TrainerSpec) -> Sizes:
-    return _measure(model.name, model.revision, model.dtype, model.device, spec.model_dump_json())
-
-
-@cache
-def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: str) -> Sizes:
-    """Build the model without memory, on torch's `meta` device, and count."""
-    import torch
-    from peft import get_peft_model
-    from transformers import AutoModelForCausalLM
-
-    from collab.models.weights import pick_device, pick_dtype, quiet_transformers
-    from collab.trainers.adapters import lora_config
-
-    spec = TrainerSpec.model_validate_json(trainer)
-    width = pick_dtype(dtype, pick_device(device)).itemsize
-    with quiet_transformers(), torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(_config(name, revision))
-        parameters = sum(p.numel() for p in module.parameters())
-        adapted = get_peft_model(module, lora_config(spec.lora))
-        adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
-    config = module.config.get_text_config()
-    heads = config.num_attention_heads
-    width_of_head = getattr(config, "head_dim", None) or config.hidden_size // heads
-    return Sizes(
-        parameters=parameters,
-        adapter_parameters=adapter,
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
-        key_values=2 * width_of_head * (getattr(config, "num_key_value_heads", None) or heads),
-        vocabulary=config.vocab_size,
-        bytes=width,
-    )
-
-
-def _config(name: str, revision: str | None) -> Any:
-    """A model's configuration: of an alias or folder as it lies here, of a hub model by itself."""
-    from transformers import AutoConfig
-
-    store.check_name(name, revision)
-    if name in store.ALIASES or Path(name).expanduser().is_dir():
-        return AutoConfig.from_pretrained(store.resolve(name, revision), local_files_only=True)
-    try:
-        return AutoConfig.from_pretrained(name, revision=revision)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelUnavailable(
-            f"the configuration of {name!r} cannot be had from the hub: {reason}; check the"
-            " network, or give a local folder"
-        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from collab.errors import RecipeError
-from collab.models import Model
+from collab.models import Model, Samples
+from collab.models.mixture import bare, can_mix, single
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
 from collab.models.transformers_engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import local_weights
 from collab.trainers.adapters import (
     WEIGHTS,
     add_adapter,
@@ -59,14 +61,18 @@ class Policy:
     def training(self) -> Iterator[Any]:
         """The causal language model, this policy active and its parameters open to gradients."""
         module = self.engine.module
-        if self.is_adapter:
-            module.set_adapter(self.name)
         base = _base_of(module)
-        base.train(self.checkpointing)
+        plain = self.is_adapter and can_mix(base)
+        if self.is_adapter and not plain:
+            module.set_adapter(self.name)
+        if self.checkpointing:  # transformers does it in training mode only
+            base.train()
         try:
-            yield base
+            with single(base, self.name) if plain else nullcontext():
+                yield base
         finally:
-            base.eval()
+            if self.checkpointing:
+                base.eval()
 
     @contextmanager
     def reference(self) -> Iterator[Any]:
@@ -75,8 +81,10 @@ class Policy:
             if self.frozen is not None:
                 yield self.frozen
                 return
-            with self.engine.module.disable_adapter():
-                yield _base_of(self.engine.module)
+            module = self.engine.module
+            base = _base_of(module)
+            with bare(base) if can_mix(base) else module.disable_adapter():
+                yield base
 
     @property
     def has_reference(self) -> bool:
@@ -114,6 +122,8 @@ class Policies:
     _pool: ModelPool
     _engines: list[Model] = field(default_factory=list)
     """Those of whole models, which are no others' too."""
+    moved: bool = True
+    """Parameters are not those that samplers beside the trainer act by."""
 
     def __iter__(self) -> Iterator[Policy]:
         return iter(self.by_name.values())
@@ -130,6 +140,30 @@ class Policies:
         """The recipe whose agents act by these policies."""
         named = {a: p.name if p.is_adapter else None for p in self for a in p.agents}
         return with_adapters(recipe, named)
+
+    @property
+    def samplers(self) -> dict[Samples, tuple[Policy, ...]]:
+        """Engines beside the trainer, and the policies that they sample from."""
+        engines = {model for a in self.agents if isinstance(model := self.models[a], Samples)}
+        return {
+            engine: tuple(p for p in self if any(self.models[a] is engine for a in p.agents))
+            for engine in engines
+        }
+
+    async def publish(self) -> bool:
+        """Let samplers beside the trainer act by the parameters as they are now, if they do not."""
+        samplers = self.samplers if self.moved else {}
+        if samplers and torch.cuda.is_available():
+            torch.cuda.empty_cache()  # they may need what learning has left unused
+        for sampler, policies in samplers.items():
+            await sampler.publish({policy.name: policy.save for policy in policies})
+        self.moved = False
+        return bool(samplers)
+
+    async def rest(self) -> None:
+        """Let samplers beside the trainer give memory back until `publish`."""
+        for sampler in self.samplers:
+            await sampler.rest()
 
     async def aclose(self) -> None:
         await self._pool.aclose()
@@ -164,7 +198,8 @@ def open_policies(
             own.append(models[name])
         else:
             models[name] = pool.open(recipe.model_of(name))
-    policies = _make_policies(recipe, spec, {name: _engine_of(name, models) for name in trained})
+    engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
+    policies = _make_policies(recipe, spec, engines)
     for policy in policies:
         _quieten(policy.engine.module)
         if spec.gradient_checkpointing:
@@ -173,14 +208,16 @@ def open_policies(
     return Policies({policy.name: policy for policy in policies}, models, pool, own)
 
 
-def _engine_of(name: str, models: Mapping[str, Model]) -> TransformersEngine:
-    engine = models[name]
-    if not isinstance(engine, TransformersEngine):
+def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
+    """The model of a trained agent itself, or its weights beside the engine that samples."""
+    if isinstance(model, Samples) and (weights := local_weights(recipe.model_of(name))):
+        model = pool.open(weights)
+    if not isinstance(model, TransformersEngine):
         raise RecipeError(
-            f"agent '{name}' cannot be trained: its model {engine.name!r} is not run by"
-            f" transformers; set agents.{name}.trainable=false, or give it a local model"
+            f"agent '{name}' cannot be trained: its model {model.name!r} is not run by"
+            f" transformers or vllm; set agents.{name}.trainable=false, or give it a local model"
         )
-    return engine
+    return model
 
 
 def _make_policies(

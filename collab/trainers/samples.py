@@ -28,6 +28,13 @@ class Sample:
     """The advantage of its joint action."""
     scale: float
     """Its part of the objective's mean, by token: 1/G over the groups of the step."""
+    top_p: float = 1.0
+    top_k: int = 0
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it was drawn from the likeliest tokens only."""
+        return self.top_p < 1 or self.top_k > 0
 
     @property
     def alive(self) -> bool:
@@ -49,16 +56,18 @@ def make_samples(
         for (episode, turn, agent), weight in item.weights.items():
             share = item.group.shares[episode, turn] / len(credited)
             for decision in item.group.episodes[episode].turns[turn].decisions:
-                action = decision.action
+                action, sampling = decision.action, samplings[agent]
                 if decision.agent == agent and action.token_ids:
                     sample = Sample(
                         agent=agent,
                         prompt_ids=action.prompt_ids,
                         token_ids=action.token_ids,
                         logprobs=action.logprobs,
-                        temperature=samplings[agent].temperature,
+                        temperature=sampling.temperature,
                         weight=weight,
                         scale=share,
+                        top_p=sampling.top_p,
+                        top_k=sampling.top_k,
                     )
                     samples.append(sample)
     return _weigh_tokens(samples, spec)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from collab.trainers.metrics import mean
+from statistics import fmean
 
 Row = Mapping[str, float]
 Sign = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
@@ -38,12 +37,12 @@ def chain_signs(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def _recent(rows: Sequence[Row], key: str) -> float | None:
     """The mean over the last steps, where every one of them tells it."""
     values = [row[key] for row in rows[-WINDOW:] if key in row]
-    return mean(values) if len(values) == WINDOW else None
+    return fmean(values) if len(values) == WINDOW else None
 
 
 def _first(rows: Sequence[Row], key: str) -> float | None:
     values = [row[key] for row in rows[:WINDOW] if key in row]
-    return mean(values) if len(values) == WINDOW else None
+    return fmean(values) if len(values) == WINDOW else None
 
 
 def _agents(rows: Sequence[Row]) -> list[str]:
@@ -102,7 +101,7 @@ def reward_without_tests(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     tests = _first(rows, "tests"), _recent(rows, "tests")
     if None in reward or None in tests or len(rows) < 2 * WINDOW:
         return
-    gain, spread = reward[1] - reward[0], mean([row["return/std"] for row in rows[-WINDOW:]])  # type: ignore[operator]
+    gain, spread = reward[1] - reward[0], fmean([row["return/std"] for row in rows[-WINDOW:]])  # type: ignore[operator]
     if gain > 0.5 * spread > 0 and tests[1] <= tests[0]:  # type: ignore[operator]
         yield (
             "reward_without_tests",

@@ -64,7 +64,8 @@ def open_trackers(
             found = import_module(module)
         except ImportError as error:
             raise RecipeError(
-                f"trainer.report_to names '{name}', which is not installed; run: pip install {name}"
+                f"trainer.report_to names '{name}', which is not installed; run:"
+                f" pip install 'collab[{name}]'"
             ) from error
         trackers.append(make(found, run, folder, config))
     return trackers

@@ -77,6 +77,9 @@ class Stepper:
                 report("sampling", done, total)
 
         report("sampling", 0, total)
+        began = time.perf_counter()
+        if await self._policies.publish():
+            clock.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         played = await play_groups(session, problems, shape, seed, watch)
         self._check_failures(played)
@@ -101,6 +104,7 @@ class Stepper:
         report("update", 0, 0)
         began = time.perf_counter()
         samples = make_samples(credited, self._samplings, self._spec)
+        await self._policies.rest()
         update = await self._update(samples, step)
         times["update"] = time.perf_counter() - began
         return StepData(played, credited, failures, update, times)
@@ -115,7 +119,7 @@ class Stepper:
         cancelled = Flag()
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._learner.update, samples, step, cancelled)
-        self.torn = True
+        self.torn = self._policies.moved = True
         try:
             update = await asyncio.shield(work)
         except asyncio.CancelledError:

@@ -14,15 +14,18 @@ from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.models.batches import pack
+from collab.models.memory import trim
 from collab.recipe import TrainerSpec
 from collab.trainers.logprobs import response_logprobs
 from collab.trainers.loss import TokenLoss, token_loss
 from collab.trainers.optimiser import Optimiser, rate_at
 from collab.trainers.policy import Policies, Policy
+from collab.trainers.rows import Row, rows_of, width
 from collab.trainers.samples import Sample
+from collab.trainers.sharing import pair_cost
 
 KL_PROBES = 2
-"""Responses whose divergence from the reference is measured when the loss has no use for it."""
+"""Responses of a row whose divergence from the reference is told if the loss has no use for it."""
 
 
 class OutOfMemory(TrainingError):
@@ -41,6 +44,7 @@ class Tally:
     logprob: float = 0.0
     mismatch: float = 0.0
     clipped: float = 0.0
+    strays: int = 0
     kl: float = 0.0
     kl_tokens: int = 0
 
@@ -69,6 +73,7 @@ class Learner:
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
+        self._pair_costs: dict[str, float | None] = {}
 
     def update(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0.
@@ -88,16 +93,15 @@ class Learner:
             if own:
                 with _memory(self.spec, policy):
                     self._learn(policy, own, update, cancelled)
+                if policy.device.type == "cpu":
+                    trim()
         return update
 
     def _learn(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
-        batches = [
-            [samples[i] for i in batch]
-            for batch in pack([(len(s), 0) for s in samples], self.spec.micro_batch_tokens)
-        ]
+        batches = self._batches(policy, samples)
         starts: list[Tensor] = []
         references = [self._reference(policy, batch) for batch in batches]
         for epoch in range(self.spec.inner_epochs):
@@ -106,19 +110,20 @@ class Learner:
                 for number, batch in enumerate(batches):
                     if cancelled.is_set():
                         raise Cancelled
-                    logprobs = response_logprobs(model, batch, policy.device)
+                    logprobs, strays = response_logprobs(model, batch, policy.device)
+                    learned = [sample for row in batch for sample in row]
                     found = token_loss(
                         logprobs,
-                        batch,
+                        learned,
                         self.spec,
                         start=starts[number] if epoch else None,
                         reference=references[number],
                     )
                     loss += self._backward(policy, found)
-                    update.computed_tokens += len(batch) * max(len(s) for s in batch)
+                    update.computed_tokens += len(batch) * max(map(width, batch))
                     if epoch == 0:
                         starts.append(logprobs.detach())
-                        _count(update, batch, logprobs.detach(), found)
+                        _count(update, learned, logprobs.detach(), strays, found)
             if epoch == 0:
                 self._check_mismatch(policy, update)
                 self._probe_kl(policy, batches[0], starts[0], update)
@@ -130,6 +135,15 @@ class Learner:
                 update.gradient_norms[policy.name] = norm
         if before is not None:
             self._check_change(policy, before, update)
+
+    def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[Row]]:
+        """The rows of each micro-batch."""
+        if policy.name not in self._pair_costs:
+            with policy.training() as model:
+                self._pair_costs[policy.name] = pair_cost(model, policy.device)
+        budget = self.spec.micro_batch_tokens
+        rows = rows_of(samples, budget, self._pair_costs[policy.name])
+        return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
 
     def _backward(self, policy: Policy, found: TokenLoss) -> float:
         if not found.total.requires_grad:
@@ -143,21 +157,22 @@ class Learner:
         found.total.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def _reference(self, policy: Policy, batch: Sequence[Sample]) -> Tensor | None:
+    def _reference(self, policy: Policy, batch: Sequence[Row]) -> Tensor | None:
         if not self.spec.kl_coef:
             return None
         with policy.reference() as model:
-            return response_logprobs(model, batch, policy.device)
+            return response_logprobs(model, batch, policy.device).logprobs
 
     def _probe_kl(
-        self, policy: Policy, batch: Sequence[Sample], logprobs: Tensor, update: Update
+        self, policy: Policy, batch: Sequence[Row], logprobs: Tensor, update: Update
     ) -> None:
         """Measure the divergence on a few responses, where the loss does not."""
-        if self.spec.kl_coef or not policy.has_reference:
+        probes = batch[0][:KL_PROBES]
+        # Truncated distributions may leave out each other's tokens: their divergence is infinite.
+        if self.spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
             return
-        probes = batch[:KL_PROBES]
         with policy.reference() as model:
-            reference = response_logprobs(model, probes, policy.device)
+            reference = response_logprobs(model, [probes], policy.device).logprobs
         found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
         _count_kl(update, probes, found)
 
@@ -193,16 +208,20 @@ def fingerprint(policy: Policy) -> list[tuple[float, float]]:
     ]
 
 
-def _count(update: Update, batch: Sequence[Sample], logprobs: Tensor, found: TokenLoss) -> None:
+def _count(
+    update: Update, batch: Sequence[Sample], logprobs: Tensor, strays: Tensor, found: TokenLoss
+) -> None:
     lengths = [len(s.token_ids) for s in batch]
-    columns = (logprobs, found.mismatch, found.clipped.to(logprobs.dtype))
+    flags = [flag.to(logprobs.dtype) for flag in (found.clipped, strays)]
+    columns = (logprobs, found.mismatch, *flags)
     sums = [[float(piece.sum()) for piece in torch.split(column, lengths)] for column in columns]
-    for sample, logprob, mismatch, clipped in zip(batch, *sums, strict=True):
+    for sample, logprob, mismatch, clipped, stray in zip(batch, *sums, strict=True):
         tally = update.tallies.setdefault(sample.agent, Tally())
         tally.tokens += len(sample.token_ids)
         tally.logprob += logprob
         tally.mismatch += mismatch
         tally.clipped += clipped
+        tally.strays += int(stray)
     _count_kl(update, batch, found)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.word_project import make_project
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -14,22 +15,6 @@ description: Two agents each say a word.
 agents:
   a: {prompt: "Say {{ task.word }}.", revise: "{{ feedback }} Again, {{ task.word }}."}
   b: {prompt: "Say {{ task.word }}."}
-"""
-TASK = """\
-description: Words to be said.
-kind: text
-source: {path: words.jsonl}
-hidden: [answer]
-splits: {first: "0-1"}
-reward:
-  parts:
-    right: {use: "parts.py:right"}
-"""
-PARTS = """\
-def right(context):
-    answer = context.problem.hidden["answer"]
-    said = sum(artefact == answer for artefact in context.artefacts.values())
-    return said / len(context.artefacts), f"{said} of {len(context.artefacts)} said {answer}"
 """
 MODELS = '''\
 """Models that are slow from the second problem on."""
@@ -69,13 +54,7 @@ def stubborn(spec):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for folder in ("agents", "tasks"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "agents" / "pair.yaml").write_text(TEAM)
-    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
-    rows = [{"task_id": str(n), "word": f"w{n}", "answer": f"Say w{n}."} for n in range(8)]
-    (tmp_path / "tasks" / "words.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    (tmp_path / "parts.py").write_text(PARTS)
+    make_project(tmp_path, TEAM, n_words=8)
     (tmp_path / "models.py").write_text(MODELS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)

@@ -19,6 +19,7 @@ def run(collab) -> Path:
 def test_lists_the_episodes(collab, run: Path) -> None:
     result = collab("show", str(run))
     assert result.status == 0
+    assert result.out.splitlines()[1].split()[-2:] == ["scheme", "flags"]
     assert [f"words/{n}#{k}" in result.out for n in range(3) for k in range(2)] == [True] * 6
     assert result.err == ""
 

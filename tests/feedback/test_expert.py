@@ -35,7 +35,7 @@ from collab.feedback.expert import Expert, expert_prompt, read_advice
 from collab.models.open import ModelPool
 from collab.models.scripted import ScriptedModel
 from collab.recipe.feedback import ExpertFeedback
-from collab.recipe.model import AnthropicModel
+from collab.recipe.hosted import AnthropicModel
 from collab.records import Failure, Feedback, Problem
 
 OutcomeOf = Callable[..., Outcome]

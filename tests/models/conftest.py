@@ -93,7 +93,7 @@ def adapters(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return {path.name: path for path in root.iterdir()}
 
 
-def _save_adapter(folder: Path, base: Path, seed: int) -> None:
+def _save_adapter(folder: Path, base: Path, seed: int, std: float = 0.3) -> None:
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
@@ -106,12 +106,23 @@ def _save_adapter(folder: Path, base: Path, seed: int) -> None:
     torch.manual_seed(seed)
     for name, parameter in model.named_parameters():
         if "lora_" in name:
-            torch.nn.init.normal_(parameter, std=0.3)
+            torch.nn.init.normal_(parameter, std=std)
     model.save_pretrained(folder)
 
 
 @pytest.fixture
-def tiny_engine(tiny: Path) -> Iterator[TransformersEngine]:
+def one_thread() -> Iterator[None]:
+    """So small a model gains nothing from a second thread, and loses much on a busy machine."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def tiny_engine(tiny: Path, one_thread: None) -> Iterator[TransformersEngine]:
     """A fresh engine around the tiny model, in float32."""
     engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", device="cpu"))
     yield engine
@@ -125,3 +136,13 @@ def smollm2() -> Iterator[Any]:
     engine = TransformersEngine(TransformersModel(name="smollm2-135m", device="cpu"))
     yield engine
     asyncio.run(engine.aclose())
+
+
+@pytest.fixture(scope="session")
+def smollm2_adapters(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Folders of two LoRA adapters that change what the default model says."""
+    base = store.resolve("smollm2-135m")
+    folders = [tmp_path_factory.mktemp("smollm2") / name for name in ("aux", "main")]
+    for seed, folder in enumerate(folders):
+        _save_adapter(folder, base, seed, std=0.05)
+    return folders

@@ -164,13 +164,3 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
     save(tmp_path, tail='{"id": 3}\n')
     with pytest.raises(RecordError, match="line 1"):
         ReplayModel(tmp_path)
-
-
-@pytest.mark.parametrize("kind", ["scripted", "echo"])
-def test_a_thousand_answers_cost_little(kind: str) -> None:
-    n = 5000
-    request = request_of(text="x" * 300)
-    model = EchoModel() if kind == "echo" else ScriptedModel(["y" * 300] * n)
-    started = time.process_time()
-    ask(model, *[request] * n)
-    assert (time.process_time() - started) / n < 100e-6

@@ -24,9 +24,9 @@ def test_the_wheel_runs_the_main_job(tmp_path: Path) -> None:
     run(sys.executable, "-m", "pip", "wheel", *quiet, "--no-deps", "-w", tmp_path, ROOT, cwd=ROOT)
     [wheel] = tmp_path.glob("collab-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for shipped in ("agents/coding.yaml", "tasks/humaneval.yaml", "tasks/rewards/code.yaml"):
+    for shipped in ("agents/coding.yaml", "tasks/data/tldr.jsonl", "tasks/rewards/code.yaml"):
         assert f"collab/library/{shipped}" in names
-    assert "collab/py.typed" in names
+    assert {"collab/py.typed", "collab/evaluation/report/page/base.css"} <= set(names)
     assert not [name for name in names if name.startswith("tests/")]
 
     run(sys.executable, "-m", "venv", tmp_path / "env", cwd=tmp_path)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from collab.errors import RecipeError, UnknownName
-from collab.recipe import library, load_recipe, load_task
+from collab.recipe import TaskSpec, library, load_recipe, load_task
 from collab.recipe.recipe import Recipe
 
 TEAM = """\
@@ -55,6 +55,17 @@ def test_extends_keeps_what_is_not_changed() -> None:
     assert changed.protocol == "sequential"
     assert changed.agents["aux"] == base.agents["aux"]
     assert changed.agents["main"].prompt != base.agents["main"].prompt
+
+
+def test_a_run_from_another_machine_finds_the_suite_by_name(project: Path) -> None:
+    recipe = load_recipe("tldr", task="tldr", model="echo")
+    assert recipe.task is not None
+    away = recipe.task.model_dump(mode="json") | {"source": {"path": "/elsewhere/tldr.jsonl"}}
+    (project / "recipe.yaml").write_text(
+        yaml.safe_dump({**recipe.model_dump(mode="json"), "task": away})
+    )
+    assert load_recipe("recipe.yaml").task == TaskSpec.model_validate(away)
+    assert load_recipe("recipe.yaml", task="tldr").task == recipe.task
 
 
 def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:

@@ -81,7 +81,7 @@ def test_without_main_nothing_further_is_scored(score: Score_, published: Reward
     assert result.passed is False
     assert result.tests is not None
     assert (result.tests.passed, result.isolation) == (0, "sealed")
-    assert "'main_defined' is 0 and is a gate" in result.parts[-1].reason
+    assert "the gate 'main_defined' is closed" in result.parts[-1].reason
 
 
 def test_a_gate_withholds_points_but_not_the_verdict(score: Score_, published: RewardSpec) -> None:

@@ -30,6 +30,8 @@ def yes(context): return True
 def absent(context): return Part(0.0, "no meaning here", applies=False)
 def team(context): return len(context.agents) / 4, ",".join(context.agents)
 def helper_part(context, helper: str): return 1.0, context.artefacts[helper]
+def barely(context): return Part(0.0, "at the end of a ramp", passes=True)
+def stops(context): return Part(0.5, "half, and no further", passes=False)
 def negative(context): return -0.1
 def big(context): return 1.5
 def nan(context): return math.nan
@@ -88,14 +90,22 @@ def test_a_closed_gate_stops_what_follows(score: Score_, use: Use) -> None:
     assert result.reward == 1.0
     assert result.maximum == 4.0
     assert {part.name: part.reason for part in result.parts[2:]} == {
-        "b": "not scored: 'gate' is 0 and is a gate",
-        "c": "not scored: 'gate' is 0 and is a gate",
+        "b": "not scored: the gate 'gate' is closed",
+        "c": "not scored: the gate 'gate' is closed",
     }
 
 
 def test_an_open_gate_and_a_met_requirement_let_pass(score: Score_, use: Use) -> None:
     parts = {"gate": use("one", gate=True), "b": use("half", requires="gate")}
     assert score({"parts": parts}, {"main": GOOD}).reward == 1.5
+
+
+@pytest.mark.parametrize(("function", "reward"), [("barely", 1.0), ("stops", 0.5)])
+def test_a_part_can_say_itself_whether_its_gate_is_open(
+    score: Score_, use: Use, function: str, reward: float
+) -> None:
+    parts = {"gate": use(function, gate=True), "b": use("one")}
+    assert score({"parts": parts}, {"main": GOOD}).reward == reward
 
 
 def test_an_unmet_requirement_gives_nothing(score: Score_, use: Use) -> None:

@@ -1,9 +1,9 @@
 """A small project of its own: two agents who name words, and a reward that compares them."""
 
-import json
 from pathlib import Path
 
 import pytest
+from support.word_project import make_project
 
 TEAM = """\
 description: Two agents each say a word.
@@ -14,30 +14,10 @@ agents:
       Say {{ task.word }}, {{ agents | join(' and ') }}.
       {%- for n in others %} {{ n }} said {{ others[n] }}.{% endfor %}
 """
-TASK = """\
-kind: text
-source: {path: words.jsonl}
-hidden: [answer]
-reward:
-  parts:
-    right: {use: "parts.py:right"}
-"""
-PARTS = """\
-def right(context):
-    answer = context.problem.hidden["answer"]
-    said = sum(artefact == answer for artefact in context.artefacts.values())
-    return said / len(context.artefacts), f"{said} of {len(context.artefacts)} said {answer}"
-"""
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for folder in ("agents", "tasks"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "agents" / "pair.yaml").write_text(TEAM)
-    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
-    rows = [{"task_id": str(n), "word": f"w{n}", "answer": f"Say w{n}."} for n in range(20)]
-    (tmp_path / "tasks" / "words.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    (tmp_path / "parts.py").write_text(PARTS)
+    make_project(tmp_path, TEAM, n_words=20)
     monkeypatch.chdir(tmp_path)
     return tmp_path

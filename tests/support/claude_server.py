@@ -1,87 +1,69 @@
-"""A local server that speaks the Messages API, and everything that can go wrong with it."""
+"""A local server that speaks Anthropic's Messages API."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from support.local_server import Handler
+from support.service import Behaviour, Service, count_aloud, cut, malformed, slow, status
+
+__all__ = [
+    "Behaviour",
+    "ClaudeServer",
+    "answer",
+    "cut",
+    "malformed",
+    "slow",
+    "status",
+    "stream_error",
+    "talk",
+]
+
+CONTEXT = 10_000
+"""Characters of a prompt that `talk` reads."""
 
 
-class ClaudeServer:
-    """Answers the n-th request by the n-th behaviour, and all later ones by the last.
+class ClaudeServer(Service):
+    """Claude, as far as its behaviours go."""
 
-    Behaviours are made by `answer`, `status`, `slow`, `malformed`, `cut` and `stream_error`.
-    `bodies` and `keys` hold what was sent.
-    """
+    def start(self, handler: Handler, prompt_tokens: int = 12, **cached: int) -> None:
+        usage = {
+            "input_tokens": prompt_tokens,
+            "cache_read_input_tokens": cached.get("read", 0),
+            "cache_creation_input_tokens": cached.get("written", 0),
+            "output_tokens": 1,
+        }
+        message = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-test-1",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        handler.begin_stream()
+        _send(handler, "message_start", message=message)
+        block = {"type": "text", "text": ""}
+        _send(handler, "content_block_start", index=0, content_block=block)
 
-    def __init__(self, *behaviours: Behaviour) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.most_at_once = 0
-        self.closing = threading.Event()
-        self._behaviours = list(behaviours)
-        self._lock = threading.Lock()
-        self._at_once = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.owner = self  # type: ignore[attr-defined]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+    def say(self, handler: Handler, text: str) -> None:
+        delta = {"type": "text_delta", "text": text}
+        _send(handler, "content_block_delta", index=0, delta=delta)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+    def end(self, handler: Handler, stop_reason: str, new_tokens: int) -> None:
+        delta = {"stop_reason": stop_reason, "stop_sequence": None}
+        _send(handler, "content_block_stop", index=0)
+        _send(handler, "message_delta", delta=delta, usage={"output_tokens": new_tokens})
+        _send(handler, "message_stop")
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def serve(self, handler: _Handler) -> None:
-        length = int(handler.headers.get("content-length", 0))
-        with self._lock:
-            number = len(self.bodies)
-            self.bodies.append(json.loads(handler.rfile.read(length)))
-            self.keys.append(_key(handler))
-            self._at_once += 1
-            self.most_at_once = max(self.most_at_once, self._at_once)
-        try:
-            self._behaviours[min(number, len(self._behaviours) - 1)](handler, self)
-        finally:
-            with self._lock:
-                self._at_once -= 1
+    def error(self, kind: str, message: str) -> dict[str, Any]:
+        return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.server.owner.serve(self)  # type: ignore[attr-defined]
-
-    def log_message(self, *_: Any) -> None:
-        """Keep the test's output clean."""
-
-    def begin_stream(self) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-
-    def event(self, kind: str, **data: Any) -> None:
-        payload = json.dumps({"type": kind, **data})
-        self.wfile.write(f"event: {kind}\ndata: {payload}\n\n".encode())
-        self.wfile.flush()
-
-
-Behaviour = Callable[[_Handler, ClaudeServer], None]
+def _send(handler: Handler, kind: str, **data: Any) -> None:
+    handler.event({"type": kind, **data}, kind)
 
 
 def answer(
@@ -94,75 +76,33 @@ def answer(
     cache_written: int = 0,
     seconds: float = 0.0,
 ) -> Behaviour:
-    """Stream `text` word by word."""
+    """Stream `text` line by line."""
 
-    def behave(handler: _Handler, server: ClaudeServer) -> None:
+    def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
         server.closing.wait(seconds)
-        handler.begin_stream()
-        _start(handler, prompt_tokens, cache_read, cache_written)
-        for word in text.splitlines(keepends=True) or [""]:
-            _delta(handler, word)
-        handler.event("content_block_stop", index=0)
-        handler.event(
-            "message_delta",
-            delta={"stop_reason": stop_reason, "stop_sequence": None},
-            usage={"output_tokens": new_tokens},
-        )
-        handler.event("message_stop")
+        server.start(handler, prompt_tokens, read=cache_read, written=cache_written)
+        for line in text.splitlines(keepends=True) or [""]:
+            server.say(handler, line)
+        server.end(handler, stop_reason, new_tokens)
 
     return behave
 
 
-def status(
-    code: int, kind: str = "api_error", message: str = "trouble", retry_after: str | None = None
-) -> Behaviour:
-    """An error status with the API's error body."""
+def talk() -> Behaviour:
+    """Answer as the request asks, as a model would."""
 
-    def behave(handler: _Handler, _server: ClaudeServer) -> None:
-        body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-        handler.send_response(code)
-        handler.send_header("content-type", "application/json")
-        handler.send_header("content-length", str(len(body)))
-        if retry_after is not None:
-            handler.send_header("retry-after", retry_after)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return behave
-
-
-def slow(seconds: float = 30.0, *, after: str | None = None) -> Behaviour:
-    """Stay silent; with `after` only once that text was sent."""
-
-    def behave(handler: _Handler, server: ClaudeServer) -> None:
-        if after is not None:
-            handler.begin_stream()
-            _start(handler, 12, 0, 0)
-            _delta(handler, after)
-        server.closing.wait(seconds)
-
-    return behave
-
-
-def malformed(data: str = "{not json") -> Behaviour:
-    """A stream whose first event carries `data`."""
-
-    def behave(handler: _Handler, _server: ClaudeServer) -> None:
-        handler.begin_stream()
-        handler.wfile.write(f"event: message_start\ndata: {data}\n\n".encode())
-
-    return behave
-
-
-def cut(text: str | None = None) -> Behaviour:
-    """Drop the connection: before anything is sent, or in the middle of `text`."""
-
-    def behave(handler: _Handler, _server: ClaudeServer) -> None:
-        if text is not None:
-            handler.begin_stream()
-            _start(handler, 12, 0, 0)
-            _delta(handler, text)
-        handler.connection.shutdown(2)
+    def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
+        prompt = sum(len(m["content"][0]["text"]) for m in body["messages"])
+        if prompt > CONTEXT:
+            message = f"prompt is too long: {prompt} tokens > {CONTEXT} maximum"
+            status(400, "invalid_request_error", message)(handler, server, body)
+            return
+        pieces, reason = count_aloud(body["max_tokens"], body.get("stop_sequences", []))
+        server.start(handler, prompt)
+        for piece in pieces:
+            server.say(handler, piece)
+        ended = {"stop": "stop_sequence", "length": "max_tokens"}[reason]
+        server.end(handler, ended, len(pieces))
 
     return behave
 
@@ -170,40 +110,8 @@ def cut(text: str | None = None) -> Behaviour:
 def stream_error(kind: str = "overloaded_error", message: str = "Overloaded") -> Behaviour:
     """A stream that ends in an error event."""
 
-    def behave(handler: _Handler, _server: ClaudeServer) -> None:
-        handler.begin_stream()
-        _start(handler, 12, 0, 0)
-        handler.event("error", error={"type": kind, "message": message})
+    def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
+        server.start(handler)
+        handler.event(server.error(kind, message), "error")
 
     return behave
-
-
-def _key(handler: _Handler) -> str | None:
-    """The SDK's versions differ in the header that they use."""
-    bearer = handler.headers.get("authorization", "").removeprefix("Bearer ")
-    return handler.headers.get("x-api-key") or bearer or None
-
-
-def _start(handler: _Handler, prompt_tokens: int, cache_read: int, cache_written: int) -> None:
-    usage = {
-        "input_tokens": prompt_tokens,
-        "cache_read_input_tokens": cache_read,
-        "cache_creation_input_tokens": cache_written,
-        "output_tokens": 1,
-    }
-    message = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-test-1",
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": usage,
-    }
-    handler.event("message_start", message=message)
-    handler.event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-
-
-def _delta(handler: _Handler, text: str) -> None:
-    handler.event("content_block_delta", index=0, delta={"type": "text_delta", "text": text})

@@ -10,37 +10,53 @@ import torch
 from torch import Tensor
 
 from collab.recipe import TrainerSpec
-from collab.records import Action, Decision, Episode, Message, PartScore, Score, Turn
+from collab.records import (
+    Action,
+    Decision,
+    Episode,
+    Message,
+    PartScore,
+    Sampling,
+    Score,
+    Turn,
+)
 
 SAMPLER_NOISE = 0.3
 """How far the made-up sampler's log-probs are from the model's, in nats."""
 
 
-def action(generator: torch.Generator, vocabulary: int, prompt: int, response: int) -> Action:
+def draw(generator: torch.Generator, vocabulary: int, count: int) -> tuple[int, ...]:
+    return tuple(torch.randint(0, vocabulary - 5, (count,), generator=generator).tolist())
+
+
+def action(
+    generator: torch.Generator, vocabulary: int, prompt: tuple[int, ...], response: int
+) -> Action:
     """A response of random tokens; the last one of every other length is the end of the turn."""
-
-    def draw(n: int) -> tuple[int, ...]:
-        return tuple(torch.randint(0, vocabulary - 5, (n,), generator=generator).tolist())
-
-    ids = draw(response)
+    ids = draw(generator, vocabulary, response)
     ends = response % 2 == 0
     if ends:
         ids = (*ids[:-1], vocabulary - 5)
     return Action(
         text="",
         token_ids=ids,
-        prompt_ids=draw(prompt),
+        prompt_ids=prompt,
         logprobs=(0.0,) * response,
         finish_reason="stop" if ends else "length",
     )
 
 
 def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1) -> list[Episode]:
-    """Hand-made episodes of two agents with ragged lengths and rewards; some end after a turn."""
+    """Hand-made episodes of two agents with ragged lengths and rewards; some end after a turn.
+
+    All begin with the same prompts; later prompts continue an agent's own history.
+    """
     generator = torch.Generator().manual_seed(7)
+    first = {agent: draw(generator, vocabulary, n) for agent, n in (("a", 5), ("b", 3))}
     found = []
     for sample in range(samples):
         turns = []
+        history = dict(first)
         for turn in range(1 if sample == 2 else n_turns):
             decisions = tuple(
                 Decision(
@@ -48,12 +64,15 @@ def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1
                     round=number,
                     observation=(Message(role="user", content=""),),
                     action=action(
-                        generator, vocabulary, 2 + (sample + turn) % 4, 1 + (3 * sample + place) % 7
+                        generator, vocabulary, history[agent], 1 + (3 * sample + place) % 7
                     ),
                 )
                 for number in range(rounds)
                 for place, agent in enumerate(("a", "b"))
             )
+            for decision in decisions:
+                feedback = draw(generator, vocabulary, 1 + (sample + turn) % 4)
+                history[decision.agent] += decision.action.token_ids + feedback
             points = [((5 * sample + 3 * turn + 2 * n) % 7) / 7 for n in range(2)]
             parts = tuple(
                 PartScore(name=name, level=name, value=value, weight=2.0, reason="")
@@ -69,15 +88,32 @@ def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1
     return found
 
 
-def token_logprobs(model: Any, action: Action, temperature: float) -> list[Tensor]:
-    """log pi of each token of a response, from the logits of a pass over it alone."""
+def token_logprobs(model: Any, action: Action, sampling: Sampling) -> list[Tensor]:
+    """log pi of each token of a response, from the logits of a pass over it alone.
+
+    Where top_k and top_p leave tokens out, pi is over those that are left, and the drawn one.
+    """
     ids = [*action.prompt_ids, *action.token_ids]
     logits = model(input_ids=torch.tensor([ids])).logits[0]  # [time, vocabulary]
     found = []
     for position, token in enumerate(action.token_ids):
-        before = logits[len(action.prompt_ids) + position - 1] / temperature
-        found.append(torch.log_softmax(before, dim=-1)[token])
+        before = logits[len(action.prompt_ids) + position - 1] / sampling.temperature
+        kept = likeliest(torch.softmax(before.detach(), dim=-1).tolist(), sampling) | {token}
+        total = torch.logsumexp(before[sorted(kept)], dim=0)
+        found.append(before[token] - total)
     return found
+
+
+def likeliest(probabilities: Sequence[float], sampling: Sampling) -> set[int]:
+    """The tokens that top_k and then top_p keep."""
+    order = sorted(range(len(probabilities)), key=lambda n: -probabilities[n])
+    order = order[: sampling.top_k or None]
+    whole = sum(probabilities[n] for n in order)
+    kept: set[int] = set()
+    for n in order:
+        if sum(probabilities[k] for k in kept) < sampling.top_p * whole:
+            kept.add(n)
+    return kept
 
 
 def objective(

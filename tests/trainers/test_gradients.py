@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,8 +24,11 @@ from collab.trainers.policy import Policies, open_policies
 from collab.trainers.samples import Sample, make_samples
 from collab.trainers.update import Learner
 
-TEMPERATURE = {"a": 1.0, "b": 0.6}
-SAMPLINGS = {agent: Sampling(temperature=value) for agent, value in TEMPERATURE.items()}
+SAMPLINGS = {"a": Sampling(), "b": Sampling(temperature=0.6)}
+TRUNCATED = {
+    "top_p": {"a": Sampling(top_p=0.8), "b": Sampling(temperature=0.6, top_p=0.5)},
+    "top_k": {"a": Sampling(top_k=3), "b": Sampling(temperature=2.0, top_k=6, top_p=0.7)},
+}
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "paper": {},
@@ -71,14 +74,19 @@ def trainer_of(recipe: Recipe) -> TrainerSpec:
     return recipe.trainer
 
 
-def with_sampler(episodes: list[Episode], policies: Policies, spec: TrainerSpec) -> list[Episode]:
+def with_sampler(
+    episodes: list[Episode],
+    policies: Policies,
+    spec: TrainerSpec,
+    samplings: Mapping[str, Sampling],
+) -> list[Episode]:
     """The episodes with the log-probs of a sampler that was a little off."""
     generator = torch.Generator().manual_seed(5)
     off = naive.SAMPLER_NOISE if spec.clip_ratio or spec.importance_cap else 0.0
 
     def changed(agent: str, action: Action) -> Action:
         with policies.of(agent).training() as model, torch.no_grad():
-            own = torch.stack(naive.token_logprobs(model, action, TEMPERATURE[agent]))
+            own = torch.stack(naive.token_logprobs(model, action, samplings[agent]))
         noise = off * torch.randn(own.shape, generator=generator, dtype=torch.float64)
         return action.model_copy(update={"logprobs": tuple((own + noise).tolist())})
 
@@ -102,7 +110,9 @@ def with_sampler(episodes: list[Episode], policies: Policies, spec: TrainerSpec)
     ]
 
 
-def samples_of(episodes: list[Episode], spec: TrainerSpec) -> list[Sample]:
+def samples_of(
+    episodes: list[Episode], spec: TrainerSpec, samplings: Mapping[str, Sampling]
+) -> list[Sample]:
     tree = tree_of(episodes, Shape("chains", len(episodes), 2))
     rewards = {
         (g, t): {agent: reward_of(episodes[g].turns[t].score, agent, spec) for agent in ("a", "b")}  # type: ignore[arg-type]
@@ -110,7 +120,7 @@ def samples_of(episodes: list[Episode], spec: TrainerSpec) -> list[Sample]:
     }
     group = make_group(episodes, ("a", "b"), rewards, tree, spec.discount)
     weights = normalise([group], [algorithm_for(spec.algorithm)(group)], spec.normalise)
-    return make_samples([Credited(group, weights[0])], SAMPLINGS, spec)
+    return make_samples([Credited(group, weights[0])], samplings, spec)
 
 
 def gradients_of_ours(
@@ -137,7 +147,10 @@ def gradients_of_ours(
 
 
 def gradients_of_naive(
-    policies: Policies, episodes: list[Episode], spec: TrainerSpec
+    policies: Policies,
+    episodes: list[Episode],
+    spec: TrainerSpec,
+    samplings: Mapping[str, Sampling],
 ) -> dict[str, dict[str, torch.Tensor]]:
     found = {}
     for agent in ("a", "b"):
@@ -150,24 +163,23 @@ def gradients_of_naive(
             if d.agent == agent
         ]
         policy = policies.of(agent)
-        temperature = TEMPERATURE[agent]
-        with policy.training() as model:
-            logprobs = {
-                n: naive.token_logprobs(model, a, temperature)
-                for n, (a, _, _) in enumerate(responses)
-            }
-            start = {n: [float(x.detach()) for x in row] for n, row in logprobs.items()}
+        sampling = samplings[agent]
         references = {}
         if spec.kl_coef:
             with policy.reference() as model:
                 references = {
-                    n: naive.token_logprobs(model, a, temperature)
+                    n: naive.token_logprobs(model, a, sampling)
                     for n, (a, _, _) in enumerate(responses)
                 }
-        loss = -naive.objective(logprobs, references, responses, spec, start)
-        parameters = policy.parameters
-        grads = torch.autograd.grad(loss, list(parameters.values()))
-        found[agent] = dict(zip(parameters, grads, strict=True))
+        with policy.training() as model:
+            model.eval()
+            logprobs = {
+                n: naive.token_logprobs(model, a, sampling) for n, (a, _, _) in enumerate(responses)
+            }
+            start = {n: [float(x.detach()) for x in row] for n, row in logprobs.items()}
+            loss = -naive.objective(logprobs, references, responses, spec, start)
+            grads = torch.autograd.grad(loss, list(policy.parameters.values()))
+        found[agent] = dict(zip(policy.parameters, grads, strict=True))
     return found
 
 
@@ -192,14 +204,35 @@ def test_every_response_of_a_discussion_gets_its_turns_weight(
     check(policies, request, rounds=2)
 
 
-def check(policies: Policies, request: pytest.FixtureRequest, rounds: int) -> None:
+@pytest.mark.parametrize(
+    "policies",
+    [
+        pytest.param({**o, "mismatch_tolerance": 1.0}, id=name)
+        for name, o in OPTIONS.items()
+        if name in ("paper", "clip_and_importance", "small_micro_batches")
+    ],
+    indirect=True,
+)
+@pytest.mark.parametrize("truncation", TRUNCATED)
+def test_the_gradient_is_that_of_the_truncated_distribution(
+    policies: Policies, request: pytest.FixtureRequest, truncation: str
+) -> None:
+    check(policies, request, 1, TRUNCATED[truncation])
+
+
+def check(
+    policies: Policies,
+    request: pytest.FixtureRequest,
+    rounds: int,
+    samplings: Mapping[str, Sampling] = SAMPLINGS,
+) -> None:
     options = request.node.callspec.params["policies"]
     spec = TrainerSpec.model_validate({"group_size": 5, **options})
     vocabulary = policies.by_name["a"].engine.module.config.vocab_size
     made = naive.episodes(vocabulary, samples=5, rounds=rounds)
-    made = with_sampler(made, policies, spec)
-    ours = gradients_of_ours(policies, samples_of(made, spec), spec)
-    plain = gradients_of_naive(policies, made, spec)
+    made = with_sampler(made, policies, spec, samplings)
+    ours = gradients_of_ours(policies, samples_of(made, spec, samplings), spec)
+    plain = gradients_of_naive(policies, made, spec, samplings)
     for agent in ("a", "b"):
         whole = torch.cat([g.flatten() for g in plain[agent].values()])
         got = torch.cat([ours[agent][k].flatten() for k in plain[agent]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -40,7 +41,7 @@ def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> 
         policy = policies.of(agent)
         plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
         with policy.training() as model, torch.no_grad():
-            own = response_logprobs(model, [plain], policy.device).tolist()
+            own = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
         found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(own), 1.0, weight=weight, scale=0.5))
     return found
 
@@ -93,8 +94,15 @@ def test_a_loss_that_is_no_number_stops_the_run(learner: Learner) -> None:
 def test_frozen_parameters_stop_the_run(learner: Learner) -> None:
     policy = learner.policies.by_name["a"]
     samples = samples_for(learner.policies, "a")
-    set_adapter = policy.engine.module.set_adapter
-    policy.engine.module.set_adapter = lambda name: set_adapter(name, inference_mode=True)
+    training = policy.training
+
+    @contextmanager
+    def frozen() -> Iterator[Any]:
+        with training() as model:
+            model.requires_grad_(False)
+            yield model
+
+    policy.training = frozen  # type: ignore[method-assign]
     with pytest.raises(TrainingError, match="frozen in the model"):
         learner.update(samples, 0, Event())
 
@@ -152,8 +160,6 @@ def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
         ("task", None, "names no task"),
         ("team.agents.a.model", "echo", "engine 'echo' has no weights here"),
         ("sampling.temperature", 0.0, "samples at temperature 0"),
-        ("sampling.top_p", 0.9, "the gradient would be biased"),
-        ("sampling.top_k", 5, "the gradient would be biased"),
         ("trainer.algorithm", "grpo", "unknown algorithm 'grpo'"),
         ("trainer.local_parts", {"c": ["a_left"]}, "unknown agent"),
         ("trainer.local_parts", {"a": ["a_lft"]}, "did you mean 'a_left'"),
@@ -167,6 +173,24 @@ def test_recipes_that_cannot_be_trained_say_so(
     with pytest.raises(CollabError, match=told):
         Training(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("path", "value"), [("sampling.top_p", 0.9), ("sampling.top_k", 5)])
+def test_divergence_needs_whole_distributions(
+    tiny_words: Path, tmp_path: Path, path: str, value: Any
+) -> None:
+    recipe = changed(make_game(tiny_words, tmp_path, kl_coef=0.1), path, value)
+    with pytest.raises(RecipeError, match=r"set kl_coef to 0, or top_p=1.0 and top_k=0"):
+        Training(recipe, tmp_path / "run")
+
+
+def test_truncated_sampling_agrees_with_the_trainer(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = changed(make_game(tiny_words, tmp_path, steps=2), "sampling.top_p", 0.7)
+    asyncio.run(Training(recipe, tmp_path / "run").run())
+    rows = [json.loads(r) for r in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        assert row["mismatch"] < 1e-5
+        assert row["agent/a/strays"] == row["agent/b/strays"] == 0
 
 
 def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:
@@ -185,7 +209,7 @@ def test_cross_has_a_limit(tiny_words: Path, tmp_path: Path) -> None:
 
 def test_a_tracker_that_is_not_installed(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, report_to=["wandb"])
-    with pytest.raises(RecipeError, match="pip install wandb"):
+    with pytest.raises(RecipeError, match=r"pip install 'collab\[wandb\]'"):
         asyncio.run(Training(recipe, tmp_path / "run").run())
 
 

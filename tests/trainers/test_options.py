@@ -168,7 +168,7 @@ def passes(recipe: Recipe) -> int:
     with policy.training() as module:
         module.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
         sample = Sample("a", (1, 2), (3, 4), (0.0, 0.0), temperature=1.0, weight=1.0, scale=1.0)
-        response_logprobs(module, [sample], policy.device).sum().backward()
+        response_logprobs(module, [[sample]], policy.device).logprobs.sum().backward()
     asyncio.run(policies.aclose())
     return len(calls)
 

@@ -23,6 +23,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.records import read_episodes
 from collab.runtime.folder import dump_recipe
 from collab.trainers import Training
+from collab.trainers.events import HeldOut
 
 OPTIONS: dict[str, Any] = {
     "steps": 8,
@@ -56,7 +57,21 @@ def state_of(run: Path) -> dict[str, Any]:
             + "".join(d.action.text for t in e.turns for d in t.decisions)
             for e in read_episodes(run)
         ],
+        "held out": held_out_of(run),
     }
+
+
+def held_out_of(run: Path) -> list[Any]:
+    """Without what depends on time: the order in which they ended, and how long they took."""
+    lines = (run / "evaluation.jsonl").read_text().splitlines()
+    played = [HeldOut.model_validate_json(line) for line in lines]
+    return sorted(
+        (
+            (p.step, p.mode, p.episode.id, p.episode.seed, p.episode.joint_return),
+            [(d.action.token_ids, d.action.logprobs) for t in p.episode.turns for d in t.decisions],
+        )
+        for p in played
+    )
 
 
 def timed(key: str) -> bool:
@@ -90,7 +105,10 @@ def check_readable(run: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("stop_at", [("sampling", 2), ("update", 4), ("sampling", 5)])
+@pytest.mark.parametrize(
+    "stop_at",
+    [("sampling", 2), ("update", 4), ("evaluation", 4), ("sampling", 5), ("evaluation", 9)],
+)
 def test_an_interrupted_run_goes_on_bit_by_bit(
     recipe: Recipe, tmp_path: Path, stop_at: tuple[str, int]
 ) -> None:
@@ -114,6 +132,19 @@ async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None
 
     task = asyncio.create_task(Training(recipe, out, emit=watch).run())
     await task
+
+
+def test_a_run_without_held_out_episodes_goes_on(recipe: Recipe, tmp_path: Path) -> None:
+    """As folders are that were written without `evaluation.jsonl`."""
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled(recipe, tmp_path / "run", ("sampling", 5)))
+    (tmp_path / "run" / "evaluation.jsonl").unlink()
+    for path in (tmp_path / "run" / "checkpoints").glob("*/state.json"):
+        state = json.loads(path.read_text())
+        del state["sizes"]["evaluation.jsonl"]
+        path.write_text(json.dumps(state))
+    asyncio.run(Training(recipe, tmp_path / "run", resume=True).run())
+    assert {row[0][0] for row in held_out_of(tmp_path / "run")} == {6, 8}
 
 
 def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
@@ -147,9 +178,7 @@ def kill_at_random(process: subprocess.Popen[str], chance: random.Random) -> boo
 def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
     (folder / "r.yaml").write_text(dump_recipe(recipe))
     whole, parted = folder / "whole", folder / "parted"
-    process = start(["r.yaml", "--out", "whole"], folder)
-    assert process.communicate()[1] is not None
-    assert process.returncode == 0
+    asyncio.run(Training(recipe, whole).run())
     chance, done, arguments = random.Random(kills), 0, ["r.yaml", "--out", "parted"]
     while done < kills:
         done += kill_at_random(start(arguments, folder), chance)

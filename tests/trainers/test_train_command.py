@@ -56,13 +56,13 @@ def test_a_run_as_plain_lines(folder: Path) -> None:
 
 
 def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
-    found = collab(folder, "r.yaml", "--dry-run", "--set", "trainer.group_size=6")
+    found = collab(folder, "r.yaml", "--dry-run", "--json", "--set", "trainer.group_size=6")
     assert found.returncode == 0, found.stderr
-    assert "a step: 12 episodes, 24 responses" in found.stdout
-    assert "group_size: 6" in found.stdout
-    assert not list(folder.glob("runs*"))
-    data = json.loads(collab(folder, "r.yaml", "--dry-run", "--json").stdout)
+    data = json.loads(found.stdout)
+    assert (data["episodes_per_step"], data["responses_per_step"]) == (12, 24)
     assert data["memory_total"] == sum(data["memory"].values())
+    assert data["recipe"]["trainer"]["group_size"] == 6
+    assert not list(folder.glob("runs*"))
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,17 @@ def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path)
     data = recipe.model_dump()
     data["team"] |= {"turns": 2, "protocol": "discussion"}
     plan = make_plan(Recipe.model_validate(data))
+    assert "a step: 18 episodes, 144 responses" in plan.text()
     assert plan.episodes_per_step == 2 * 9
     assert plan.responses_per_step == 18 * 2 * 2 * 2
+
+
+def test_the_plan_counts_once_what_responses_share(tiny_words: Path, tmp_path: Path) -> None:
+    shared = make_plan(make_game(tiny_words, tmp_path, group_size=4))
+    apart = make_plan(make_game(tiny_words, tmp_path, group_size=4, micro_batch_tokens=1))
+    assert apart.update_tokens_per_step == apart.tokens_per_step == shared.tokens_per_step
+    new = 3 * shared.responses_per_step
+    assert shared.update_tokens_per_step - new == (shared.tokens_per_step - new) / 4
 
 
 def test_checkpointing_and_small_batches_take_less(tiny_words: Path, tmp_path: Path) -> None:
@@ -134,4 +143,4 @@ def test_checkpointing_and_small_batches_take_less(tiny_words: Path, tmp_path: P
         return plan.memory["activations"] + plan.memory["sampling"]
 
     assert activations(gradient_checkpointing=True) < activations()
-    assert activations(micro_batch_tokens=128) < activations()
+    assert activations(micro_batch_tokens=16) < activations()

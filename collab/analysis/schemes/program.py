@@ -1,0 +1,186 @@
+"""Which calls of a helper a value derives from; what merely decides about it does not count."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from collab.analysis.flow import Flow
+from collab.analysis.nodes import arguments, assignment
+from collab.analysis.schemes.statements import FILTERS, bindings_of
+from collab.analysis.scopes import Function, Scope, Variable, evaluated
+
+Origins = frozenset[str]
+"""Calls as they are written: the same call written twice is one."""
+
+_RETURNED = Variable(-1, "returned")
+_CALL = -2
+"""The scope of the variables that stand for the value of one call."""
+
+
+class Program(Flow):
+    """What an entry point can reach, and where the value of each call of the helper arrives."""
+
+    def __init__(self, scopes: list[Scope], entry: Scope, helper: str) -> None:
+        self.scopes, self.helper = scopes, helper
+        self._callers = _callers(scopes, Variable(0, helper))
+        self._functions = {s.variable: s for s in scopes[1:] if isinstance(s.node, Function)}
+        self._calls = {
+            id(node.func): ast.dump(node)
+            for scope in scopes
+            for node in scope.nodes
+            if isinstance(node, ast.Call)
+        }
+        self._assigned = {scope.number: bindings_of(scope.nodes) for scope in scopes}
+        super().__init__(scopes, entry, helper)
+        self._add({_RETURNED}, [entry.variable])
+        self._origins: dict[Variable, set[str]] = {}
+        self._trace({self._written(name) for name in self.calls})
+        self._trace(self._own_calls())
+
+    def of(self, scope: Scope, *expressions: ast.AST | None) -> Origins:
+        """The calls that the values of `expressions` derive from."""
+        return self._origins_of(self._reads(scope, expressions))
+
+    def answers(self, scope: Scope) -> Origins:
+        """The calls that what a function gives back derives from."""
+        return self._origins_of([self._result(scope)])
+
+    def holds(self, variable: Variable) -> bool:
+        """Whether the value of a variable derives from a call of the helper."""
+        return variable in self._origins
+
+    def calls_in(self, scope: Scope, nodes: Iterable[ast.AST]) -> list[ast.Name]:
+        """Where `nodes` call the helper, themselves or by a function that does."""
+        return [
+            node
+            for node in evaluated(nodes)
+            if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and (id(node) in self._called or scope.resolve(node.id) in self._callers)
+        ]
+
+    def marks(self, scope: Scope, *nodes: ast.AST | None) -> set[int]:
+        """The lines on which `nodes` call the helper, or read a value that derives from it."""
+        given = [node for node in nodes if node is not None]
+        names = (node for node in evaluated(given) if isinstance(node, ast.Name))
+        return {name.lineno for name in names if self._origins_of(self._read(scope, name))}
+
+    def assigned_beyond(self, scope: Scope, nodes: Iterable[ast.AST]) -> set[str]:
+        """The variables that `nodes` assign and the rest of their function does, too."""
+        everywhere = self._assigned[scope.number]
+        within = bindings_of(nodes).items()
+        return {n for n, count in within if everywhere[n] > count or n in scope.parameters}
+
+    def mentions(self, scope: Scope, node: ast.AST) -> set[int]:
+        """The lines on which `node` names the helper without calling it: `if aux is None`."""
+        return {
+            part.lineno
+            for part in ast.walk(node)
+            if (isinstance(part, ast.Constant) and part.value == self.helper)
+            or (isinstance(part, ast.Name) and scope.resolve(part.id) in self.aliases)
+            if id(part) not in self._called
+        }
+
+    def _trace(self, calls: Iterable[str]) -> None:
+        for written in calls:
+            for variable in self._reached_from([Variable(_CALL, written)]):
+                self._origins.setdefault(variable, set()).add(written)
+
+    def _own_calls(self) -> set[str]:
+        """The calls of the program's own functions that give a value of the helper back."""
+        return {
+            self._calls[id(node.func)]
+            for scope in self.reachable
+            for node in scope.nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            for variable in [scope.resolve(node.func.id)]
+            if variable in self._callers and self.holds(variable)
+        }
+
+    def _origins_of(self, variables: Iterable[Variable]) -> Origins:
+        return frozenset().union(*(self._origins.get(variable, ()) for variable in variables))
+
+    def _written(self, name: ast.expr) -> str:
+        """The call of a name, or its place where it is handed on to be called."""
+        return self._calls.get(id(name)) or f"line {name.lineno}, {name.col_offset}"
+
+    def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
+        if id(name) in self._called:
+            return {Variable(_CALL, self._written(name))}
+        variables = super()._read(scope, name)
+        if variables & self._callers and id(name) in self._calls:
+            variables.add(Variable(_CALL, self._written(name)))
+        return variables
+
+    def _parts(self, expression: ast.AST) -> Iterator[ast.AST]:
+        pending = [expression]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(_passed_on(node))
+
+    def _connect_node(self, scope: Scope, node: ast.AST) -> None:
+        super()._connect_node(scope, node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            function = self._functions.get(scope.resolve(node.func.id))
+            if function is not None:
+                self._hand_over(scope, node, function)
+
+    def _hand_over(self, scope: Scope, call: ast.Call, function: Scope) -> None:
+        """The arguments of a call arrive in the parameters of the program's own function."""
+        assert isinstance(function.node, Function)
+        declared = function.node.args
+        names = [parameter.arg for parameter in (*declared.posonlyargs, *declared.args)]
+        given = [*zip(names, call.args, strict=False)]
+        given += [(keyword.arg or "", keyword.value) for keyword in call.keywords]
+        for name, value in given:
+            self._add(self._reads(scope, [value]), [Variable(function.number, name)])
+
+    def _result(self, scope: Scope) -> Variable:
+        return _RETURNED if scope is self.entry else super()._result(scope)
+
+    def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
+        """The caller of the entry point sees what it changes of its parameters."""
+        mutated = super()._mutated(scope, node)
+        return [*mutated[:1], _RETURNED] if mutated[1:] and scope is self.entry else mutated
+
+
+def _passed_on(node: ast.AST) -> Iterable[ast.AST]:
+    """The parts of an expression that its value is made of, without tests and choices."""
+    match node:
+        case ast.IfExp(body=body, orelse=orelse):
+            return [body, orelse]
+        case ast.comprehension(target=target, iter=iterable):
+            return [target, iterable]
+        case ast.Call(func=ast.Name(id=name)) if name in FILTERS:
+            return arguments(node)[1:]
+        case ast.Call(func=ast.Subscript(value=table)):
+            return [table, *arguments(node)]
+    return ast.iter_child_nodes(node)
+
+
+def _callers(scopes: list[Scope], helper: Variable) -> set[Variable]:
+    """The functions that call the helper, or another one that does."""
+    found, size = {helper}, 0
+    while len(found) > size:
+        size = len(found)
+        for scope in scopes:
+            if isinstance(scope.node, Function):
+                found |= {scope.variable} if _names(scope, scope.nodes) & found else set()
+            for node in scope.nodes:
+                targets, value = assignment(node)
+                if value is not None and _is_function(value) and _names(scope, [value]) & found:
+                    found |= {scope.resolve(t.id) for t in targets if isinstance(t, ast.Name)}
+    return found - {helper}
+
+
+def _is_function(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "partial"
+    return isinstance(value, ast.Lambda)
+
+
+def _names(scope: Scope, nodes: Iterable[ast.AST]) -> set[Variable]:
+    found = (node for node in evaluated(nodes) if isinstance(node, ast.Name))
+    return {scope.resolve(name.id) for name in found if isinstance(name.ctx, ast.Load)}

@@ -1,0 +1,66 @@
+"""Evaluation from Python."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from collab.errors import CollabError
+from collab.evaluation.entrants import choose_k, find_entrants
+from collab.evaluation.evaluation import Evaluation
+from collab.evaluation.results import Results
+
+
+def evaluate(
+    *teams: str,
+    task: str | None = None,
+    split: str | None = None,
+    samples: int = 1,
+    k: Sequence[int] | None = None,
+    seed: int = 0,
+    greedy: bool = False,
+    model: str | None = None,
+    settings: Sequence[str] = (),
+    out: str | Path | None = None,
+) -> Results:
+    """Teams side by side on the same problems.
+
+    Args:
+        teams: names, files or folders of runs, as `collab.load` takes them.
+        task: a suite or an address, e.g. `humaneval/0-19`; None for the recipes' own.
+        samples: episodes of each problem; pass@k takes k of them.
+        k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
+        settings: overrides as on the command line, for every team.
+        out: a folder for the record, which the same call goes on with; None leaves none.
+
+    Raises:
+        RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
+            What fails within an episode is counted as failed.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise CollabError("an event loop is running here; follow Evaluation(...).stream() in it")
+    entrants = find_entrants(
+        teams,
+        tasks=[task] if task else [],
+        split=split,
+        samples=samples,
+        seed=seed,
+        greedy=greedy,
+        model=model,
+        settings=settings,
+    )
+    evaluation = Evaluation(entrants, choose_k(k, samples), out=Path(out) if out else None)
+    asyncio.run(_follow(evaluation))
+    return evaluation.results()
+
+
+async def _follow(evaluation: Evaluation) -> None:
+    async with aclosing(evaluation.stream()) as events:
+        async for _ in events:
+            pass

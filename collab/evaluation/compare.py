@@ -1,0 +1,126 @@
+"""Teams in numbers, and what lies between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from math import fsum
+
+from collab.evaluation.entrants import Entrant
+from collab.evaluation.intervals import difference_interval, mean_interval
+from collab.evaluation.results import Difference, Estimate, Speed, TeamResult
+from collab.evaluation.values import Values, task_values
+from collab.records import Episode
+from collab.runtime.summary import by_agent
+
+Groups = Mapping[str, Sequence[Episode]]
+"""Episodes by task."""
+
+
+def team_result(
+    entrant: Entrant,
+    groups: Groups,
+    values: Values,
+    *,
+    folder: str | None,
+    models: Mapping[str, str],
+) -> TeamResult:
+    """One team's column of the table."""
+    episodes = list(chain.from_iterable(groups.values()))
+    scores = [e.score for e in episodes if e.score and not e.failure]
+    team = entrant.recipe.team
+    maximum = max((score.maximum for score in scores), default=None)
+    most = (maximum or 0.0) * team.turns
+    return TeamResult(
+        label=entrant.label,
+        folder=folder,
+        team=team.name,
+        protocol=team.protocol,
+        turns=team.turns,
+        models=dict(models),
+        identity=entrant.identity,
+        planned=len(entrant.problems) * entrant.recipe.samples,
+        episodes=len(episodes),
+        failed=sum(e.failure is not None for e in episodes),
+        failures=dict(Counter(e.failure.type for e in episodes if e.failure)),
+        failure=next((e.failure for e in episodes if e.failure), None),
+        maximum=maximum,
+        metrics={name: _estimate(name, [*found.values()], most) for name, found in values.items()},
+        speed=speed_of(episodes),
+        concurrency=entrant.recipe.concurrency,
+        agents=by_agent(episodes),
+        schemes=_shares(score.scheme for score in scores if score.scheme),
+    )
+
+
+def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
+    """What `other` has more than `first`, on the tasks that both have a value for."""
+    metrics = {}
+    most = max((team.maximum or 0.0) * team.turns for team in (first, other))
+    for name in (name for name in values if name in base):
+        shared = [task for task in values[name] if task in base[name]]
+        if shared:
+            changes = [values[name][task] - base[name][task] for task in shared]
+            seen = [*values[name].values(), *base[name].values()]
+            low, high = _bounds(name, seen, most)
+            lower, upper = difference_interval(changes, high - low)
+            metrics[name] = _between(changes, lower, upper)
+    return Difference(team=other.label, baseline=first.label, metrics=metrics)
+
+
+def groups_values(entrant: Entrant, groups: Groups, ks: Sequence[int]) -> Values:
+    """The metrics that say something about this team, by task."""
+    values = task_values(groups, ks)
+    if entrant.recipe.team.turns == 1:
+        values.pop("final.share", None)
+    return values
+
+
+def speed_of(episodes: Sequence[Episode]) -> Speed | None:
+    """Tokens and joint responses by the time in which at least one episode was under way."""
+    seconds = _seconds_under_way(episodes)
+    responses = sum(len(episode.turns) for episode in episodes)
+    if not seconds or not responses:
+        return None
+    actions = [d.action for e in episodes for turn in e.turns for d in turn.decisions]
+    tokens = sum(len(action.token_ids) or action.usage.new_tokens for action in actions)
+    return Speed(
+        seconds=seconds,
+        tokens_per_second=tokens / seconds,
+        seconds_per_response=seconds / responses,
+    )
+
+
+def _seconds_under_way(episodes: Iterable[Episode]) -> float:
+    """The length of the union of the episodes' times; pauses between calls are no part of it."""
+    spans = []
+    for episode in episodes:
+        if episode.started:
+            begin = datetime.fromisoformat(episode.started).timestamp()
+            spans.append((begin, begin + episode.seconds))
+    total, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return total
+
+
+def _estimate(name: str, values: Sequence[float], most: float) -> Estimate:
+    return _between(values, *mean_interval(values, *_bounds(name, values, most)))
+
+
+def _between(values: Sequence[float], low: float, high: float) -> Estimate:
+    return Estimate(mean=fsum(values) / len(values), low=low, high=high, tasks=len(values))
+
+
+def _bounds(name: str, values: Sequence[float], most: float) -> tuple[float, float]:
+    """Where values of a metric can lie: from 0, or a penalty below it, to 1 or `most` points."""
+    return min(0.0, *values), max(most if name == "return" else 1.0, *values)
+
+
+def _shares(names: Iterable[str]) -> dict[str, float]:
+    counts = Counter(names)
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.most_common()}

@@ -1,0 +1,178 @@
+"""Who takes part in an evaluation, and on which problems; checked before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collab.errors import RecipeError, TaskError, UnknownName
+from collab.evaluation.identity import identity_of
+from collab.recipe import Recipe, TaskSpec, load_recipe
+from collab.records import Problem
+from collab.runtime.folder import RECIPE
+from collab.runtime.problems import find_problems
+from collab.tasks import open_suite, split_address
+
+DEFAULT_K = (1, 3, 5, 10)
+
+_SHARED = ("kind", "hidden", "reward")
+"""What of a suite must be the same for all teams, besides its problems."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A team that is evaluated."""
+
+    label: str
+    recipe: Recipe
+    """With the suite as its task, and as many samples as are evaluated."""
+    problems: tuple[Problem, ...]
+    rows: tuple[int, ...]
+    """Where the problems stand in the suite."""
+    identity: str
+
+    @property
+    def suite(self) -> TaskSpec:
+        assert self.recipe.task is not None, "find_entrants gives every recipe its task"
+        return self.recipe.task
+
+
+def find_entrants(
+    names: Sequence[str],
+    *,
+    tasks: Sequence[str] = (),
+    split: str | None = None,
+    samples: int = 1,
+    seed: int = 0,
+    greedy: bool = False,
+    model: str | None = None,
+    settings: Sequence[str] = (),
+) -> list[Entrant]:
+    """The teams by name, file or folder, each with the same problems.
+
+    Raises:
+        RecipeError: a name that leads nowhere, teams that cannot be compared, bad settings.
+        TaskError: a problem or a split that the suite does not have.
+    """
+    if greedy and samples > 1:
+        raise RecipeError(
+            f"greedy responses are all alike, so {samples} samples tell no more than 1; leave out"
+            " --samples or --greedy"
+        )
+    entrants = []
+    for label, name in zip(_labels(names), names, strict=True):
+        recipe = load_recipe(
+            _checked(name),
+            task=split_address(tasks[0])[0] if tasks else None,
+            settings=settings,
+            model=model,
+            samples=samples,
+            seed=seed,
+        )
+        recipe = _greedy(recipe) if greedy else recipe
+        entrants.append(_entrant(label, recipe, tasks, split))
+    for entrant in entrants[1:]:
+        _check_comparable(entrants[0], entrant)
+    return entrants
+
+
+def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
+    """The k of pass@k: those wanted, or the usual ones that so many samples can tell.
+
+    Raises:
+        RecipeError: a k that is larger than the number of samples.
+    """
+    if wanted is None:
+        return tuple(k for k in DEFAULT_K if k <= samples)
+    for k in wanted:
+        if not 1 <= k <= samples:
+            raise RecipeError(
+                f"pass@{k} takes at least {max(k, 1)} samples of each problem, there are"
+                f" {samples}; give --samples {max(k, 1)}, or leave {k} out of --k"
+            )
+    return tuple(sorted(set(wanted)))
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """A short name for each: of the team, the file or the folder."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RecipeError(f"'{twice}' is given twice; a team is compared with others")
+    labels: list[str] = []
+    for name in names:
+        path = Path(name)
+        short = path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
+        label, number = short or "team", 1
+        while label in labels:
+            number += 1
+            label = f"{short}-{number}"
+        labels.append(label)
+    return labels
+
+
+def _checked(name: str) -> str:
+    if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():
+        raise RecipeError(
+            f"the folder '{name}' holds no {RECIPE}, so there is no team in it; give the folder of"
+            " a run, or of a training run that has saved its team"
+        )
+    return name
+
+
+def _greedy(recipe: Recipe) -> Recipe:
+    agents = {
+        name: agent.model_copy(
+            update={"sampling": agent.sampling.model_copy(update={"temperature": 0.0})}
+        )
+        for name, agent in recipe.team.agents.items()
+    }
+    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
+
+
+def _entrant(label: str, recipe: Recipe, tasks: Sequence[str], split: str | None) -> Entrant:
+    recipe, problems = find_problems(recipe, _addresses(recipe, tasks, split))
+    assert recipe.task is not None, "find_problems gives the recipe its task"
+    suite = open_suite(recipe.task)
+    places = {f"{recipe.task.name}/{name}": row for row, name in enumerate(suite.ids)}
+    return Entrant(
+        label=label,
+        recipe=recipe,
+        problems=tuple(problems),
+        rows=tuple(places[problem.address] for problem in problems),
+        identity=identity_of(recipe, suite.rows),
+    )
+
+
+def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[str]:
+    if split is None:
+        return list(tasks)
+    if recipe.task is None:
+        raise RecipeError("--split takes a suite; give one, e.g. --task humaneval")
+    suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
+    for address in suites:
+        if split_address(address)[1]:
+            raise RecipeError(f"--split takes a whole suite, got --task {address}")
+    splits = recipe.task.splits
+    if not splits:
+        raise TaskError(f"the suite '{recipe.task.name}' names no splits; leave out --split")
+    if split not in splits:
+        raise UnknownName(f"split of '{recipe.task.name}'", split, splits)
+    return [f"{suite}/{split}" for suite in suites]
+
+
+def _check_comparable(first: Entrant, other: Entrant) -> None:
+    differ = [key for key in _SHARED if getattr(first.suite, key) != getattr(other.suite, key)]
+    if differ:
+        key = differ[-1]
+        remedy = "--set task.reward=NAME" if key == "reward" else "--task SUITE"
+        raise RecipeError(
+            f"'{first.label}' and '{other.label}' cannot be compared: the {key} of their suites"
+            f" ('{first.suite.name}', '{other.suite.name}') differ; give one for all with {remedy}"
+        )
+    if first.problems != other.problems:
+        raise RecipeError(
+            f"'{first.label}' and '{other.label}' cannot be compared: the problems of their suites"
+            f" ('{first.suite.name}', '{other.suite.name}') differ; give one for all with"
+            " --task SUITE"
+        )

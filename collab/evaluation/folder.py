@@ -1,0 +1,184 @@
+"""What an evaluation leaves behind: a folder that can be read, and gone on with, at any moment.
+
+eval.json              `collab.evaluation.results.Results`: settings, numbers, intervals
+TEAM/                  one folder for each team, read and run like that of any run:
+TEAM/recipe.yaml       the resolved recipe, its task included
+TEAM/run.json          what was evaluated; `identity` is the digest that its episodes hang on
+TEAM/episodes.jsonl    one episode a line, appended as they end
+
+`eval.json` is written at the start, after each team and at the end; its `status` is `running`
+until then, so that of a killed evaluation is. Its `teams` name their folders; one that it does
+not name is of a team that was changed since. A team's folder may hold more than was asked for
+last: what counts are the `tasks` of `eval.json`, and samples below `samples`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from collab.errors import RecordError
+from collab.evaluation.results import EVAL, Results
+from collab.recipe import Recipe
+from collab.records import EPISODES, Episode
+from collab.runtime.folder import RECIPE, RUN, dump_recipe, read_about, write_atomically
+from collab.runtime.recorded import read_whole_lines
+
+LOCK = ".lock"
+
+Key = tuple[str, int]
+"""An episode's task and sample."""
+
+
+class Entry:
+    """One team's folder: what an earlier call has left, and more to come."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises RecordError for a folder that cannot be read."""
+        self.path = path
+        self.about: dict[str, Any] = read_about(path) if (path / RUN).exists() else {}
+        self.episodes = _recorded(path / EPISODES)
+        self._stream: io.FileIO | None = None
+
+    def begin(self, recipe: Recipe, about: Mapping[str, Any]) -> None:
+        """Write what is known; raises RecordError where that cannot be done."""
+        self.about = {**about}
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path / RECIPE, dump_recipe(recipe))
+            self._write("running")
+            self._stream = (self.path / EPISODES).open("ab", buffering=0)
+        except OSError as error:
+            raise RecordError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    def append(self, episode: Episode) -> None:
+        """Add a finished episode, whole or not at all."""
+        assert self._stream is not None, "the entry was begun"
+        line = episode.model_dump_json().encode() + b"\n"
+        before = self._stream.seek(0, 2)
+        try:
+            written = self._stream.write(line)
+        except OSError as error:
+            self._stream.truncate(before)
+            raise RecordError(f"{self.path / EPISODES}: {error.strerror}") from error
+        if written != len(line):
+            self._stream.truncate(before)
+            raise RecordError(
+                f"{self.path / EPISODES}: only {written} of {len(line)} bytes fit; free some room"
+            )
+        self.episodes[episode.task, episode.sample] = episode
+
+    def close(self, status: str, summary: Mapping[str, Any]) -> None:
+        """Write how it ended, where it was begun."""
+        if self._stream is not None:
+            self._stream.close()
+            self._write(status, summary=dict(summary))
+
+    def _write(self, status: str, **more: Any) -> None:
+        about = {**self.about, "status": status, **more}
+        write_atomically(self.path / RUN, json.dumps(about, indent=2))
+
+
+class EvaluationFolder:
+    """An evaluation's folder, open for writing by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises RecordError for a folder that holds something else, or is being written."""
+        self.path = path
+        self._taken: set[Path] = set()
+        try:
+            if path.exists() and not (path / EVAL).exists() and _visible(path):
+                raise RecordError(f"{path} holds something else; give another folder with --out")
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(path / LOCK, blocking=False)
+            self._lock.acquire()
+        except Timeout:
+            raise RecordError(f"{path} is being written by another evaluation") from None
+        except OSError as error:
+            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+
+    def place_of(self, label: str, identity: str) -> Path:
+        """The folder of a team: its own of an earlier call, or a free one."""
+        path, number = self.path / label, 1
+        while path in self._taken or _other(path, identity):
+            number += 1
+            path = self.path / f"{label}-{number}"
+        self._taken.add(path)
+        return path
+
+    def save(self, results: Results) -> None:
+        try:
+            write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
+        except OSError as error:
+            raise RecordError(f"{self.path / EVAL}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Let others write; a folder in which nothing was begun is taken away."""
+        self._lock.release()
+        if not (self.path / EVAL).exists():
+            with suppress(OSError):
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
+
+
+def read_results(folder: Path) -> Results:
+    """What `eval.json` says.
+
+    Raises:
+        RecordError: the folder is not an evaluation's, or the file is broken.
+    """
+    path = folder / EVAL
+    try:
+        return Results.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecordError(
+            f"{folder} is not an evaluation's folder: {EVAL}: {error.strerror}"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RecordError(f"{path}: not an evaluation: {first['msg']}") from error
+
+
+def chosen(
+    episodes: Mapping[Key, Episode], tasks: Sequence[str], samples: int
+) -> dict[str, list[Episode]]:
+    """By task: the episodes that an evaluation counts, ordered by sample."""
+    return {
+        task: [episodes[task, n] for n in range(samples) if (task, n) in episodes] for task in tasks
+    }
+
+
+def _recorded(path: Path) -> dict[Key, Episode]:
+    """The episodes that need not be played again; others are taken out of the file.
+
+    A line that was cut off is one of those, so that the next one begins on its own.
+    """
+    if not path.exists():
+        return {}
+    episodes, complaints = read_whole_lines(path, Episode)
+    kept = {(e.task, e.sample): e for e in episodes if e.failure is None}
+    if complaints or len(kept) < len(episodes):
+        write_atomically(path, "".join(_lines(kept.values())))
+    return kept
+
+
+def _lines(episodes: Iterable[Episode]) -> Iterable[str]:
+    return (episode.model_dump_json() + "\n" for episode in episodes)
+
+
+def _other(path: Path, identity: str) -> bool:
+    """Whether a folder is another team's; one without `run.json` is so when it has episodes."""
+    if not (path / RUN).exists():
+        return (path / EPISODES).exists()
+    return bool(read_about(path).get("identity") != identity)
+
+
+def _visible(path: Path) -> bool:
+    return any(not entry.name.startswith(".") for entry in path.iterdir())

@@ -1,0 +1,71 @@
+"""What an episode hangs on, as a digest, so that a changed team is never taken for the old one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import collab
+from collab.recipe import Recipe
+
+_SAY_NOTHING = {
+    "": {"name", "description", "samples", "trainer"},
+    "team": {"name", "description"},
+    "task": {"description", "source", "splits"},
+}
+"""Keys of a recipe that change no episode; a suite counts by its rows."""
+
+_FOLDERS = ("adapter_config.json", "config.json", "episodes.jsonl")
+"""Files by which a folder is known as an adapter, a model or a recorded run."""
+
+_LARGE = 2**28
+"""Bytes from which a file counts by its size and time, not by its content."""
+
+
+def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
+    """The digest of a recipe, of the files that it names, and of its suite's rows."""
+    settings = recipe.model_dump(mode="json")
+    for part, keys in _SAY_NOTHING.items():
+        for key in keys:
+            (settings[part] if part else settings).pop(key, None)
+    data = [collab.__version__, _named_files(settings), list(rows)]
+    return _digest(json.dumps(data, sort_keys=True, default=str).encode())
+
+
+def _named_files(value: Any) -> Any:
+    """The settings with files and folders replaced by what is in them."""
+    if isinstance(value, dict):
+        return {key: _named_files(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_named_files(item) for item in value]
+    return _content(value) if isinstance(value, str) else value
+
+
+def _content(text: str) -> str:
+    if "\n" in text or len(text) > 1024:
+        return text
+    file, _, function = text.partition(".py:")
+    path = Path(f"{file}.py" if function else text).expanduser()
+    try:
+        if path.is_file():
+            return f"{_of_file(path)} {function}"
+        if any((path / name).is_file() for name in _FOLDERS):
+            inside = sorted(entry for entry in path.iterdir() if entry.is_file())
+            return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
+    except (OSError, ValueError):  # a text that can be no path
+        return text
+    return text
+
+
+def _of_file(path: Path) -> str:
+    about = path.stat()
+    if about.st_size < _LARGE:
+        return _digest(path.read_bytes())
+    return f"{about.st_size} {about.st_mtime_ns}"
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,135 @@
+"""One team of an evaluation: what is recorded of it, what is missing, and its numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import Any, Protocol, runtime_checkable
+
+from collab.evaluation.compare import groups_values, speed_of, team_result
+from collab.evaluation.entrants import Entrant
+from collab.evaluation.folder import Entry, Key, chosen
+from collab.evaluation.results import TeamResult
+from collab.evaluation.values import Values
+from collab.models import Model
+from collab.models.open import ModelPool
+from collab.records import Episode
+from collab.runtime import Event, Session
+from collab.runtime.episode import Start
+from collab.runtime.events import EpisodeFinished
+from collab.runtime.summary import summarise
+from collab.runtime.team import versions
+
+
+@runtime_checkable
+class _Loads(Protocol):
+    """A model whose weights are loaded at first use, or earlier."""
+
+    def load(self) -> Any: ...
+
+    def load_adapter(self, adapter: str) -> str: ...
+
+
+class Lane:
+    def __init__(self, entrant: Entrant, entry: Entry | None) -> None:
+        self.entrant, self.entry = entrant, entry
+        self.episodes: dict[Key, Episode] = dict(entry.episodes) if entry else {}
+        self.recorded = len(entrant.problems) * entrant.recipe.samples - len(self.missing)
+        self.begun = False
+        self.models: dict[str, str] = entry.about.get("models", {}) if entry else {}
+        """By agent: the name of the model that answers."""
+        self._models: dict[str, Model] = {}
+        self._session: Session | None = None
+
+    @property
+    def missing(self) -> list[Start]:
+        """What is to be played."""
+        entrant = self.entrant
+        return [
+            Start(problem, group=row, sample=sample)
+            for problem, row in zip(entrant.problems, entrant.rows, strict=True)
+            for sample in range(entrant.recipe.samples)
+            if (problem.address, sample) not in self.episodes
+        ]
+
+    async def prepare(self, pool: ModelPool, stack: AsyncExitStack) -> None:
+        """Open all that playing takes; nothing where nothing is missing.
+
+        Raises:
+            RecipeError, ModelUnavailable: it cannot be played.
+        """
+        recipe = self.entrant.recipe
+        if self.missing:
+            self._models = {name: pool.open(recipe.model_of(name)) for name in recipe.team.agents}
+            self.models = {name: model.name for name, model in self._models.items()}
+            self._session = Session(recipe, models=self._models)
+            await stack.enter_async_context(self._session)
+
+    async def load(self) -> None:
+        """Load the weights, so that no episode waits for them.
+
+        Raises:
+            ModelUnavailable, ModelError: they cannot be had, or an adapter does not fit.
+        """
+        for name, model in self._models.items():
+            if isinstance(model, _Loads):
+                await asyncio.to_thread(model.load)
+                if adapter := self.entrant.recipe.team.agents[name].adapter:
+                    await asyncio.to_thread(model.load_adapter, adapter)
+
+    def begin(self) -> None:
+        """Begin the record; raises RecordError where that cannot be done."""
+        if self.entry:
+            self.entry.begin(self.entrant.recipe, self._about(self.entry))
+
+    async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
+        """Play what is missing; to be left as `Session.play` is."""
+        self.begun = True
+        if self._session is None:
+            return
+        played = self._session.play(self.missing, seed=self.entrant.recipe.seed, progress=progress)
+        async with aclosing(played) as events:
+            async for event in events:
+                if isinstance(event, EpisodeFinished):
+                    self._add(event.episode)
+                yield event
+
+    def close(self) -> None:
+        """Write down how far it came."""
+        if self.entry:
+            status = "interrupted" if self.missing else "done"
+            episodes = [*self.episodes.values()]
+            speed = speed_of(episodes)
+            self.entry.close(status, summarise(episodes, speed.seconds if speed else 0.0))
+
+    def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
+        """Its numbers, and the values by task that they come from."""
+        entrant = self.entrant
+        tasks = [problem.address for problem in entrant.problems]
+        groups = chosen(self.episodes, tasks, entrant.recipe.samples)
+        values = groups_values(entrant, groups, ks)
+        folder = self.entry.path.name if self.entry else None
+        result = team_result(entrant, groups, values, folder=folder, models=self.models)
+        return result, values
+
+    def _add(self, episode: Episode) -> None:
+        self.episodes[episode.task, episode.sample] = episode
+        if self.entry:
+            self.entry.append(episode)
+
+    def _about(self, entry: Entry) -> dict[str, Any]:
+        recipe, team = self.entrant.recipe, self.entrant.recipe.team
+        return {
+            "run": entry.path.name,
+            "identity": self.entrant.identity,
+            "team": team.name,
+            "agents": list(team.agents),
+            "models": self.models,
+            "tasks": [problem.address for problem in self.entrant.problems],
+            "samples": recipe.samples,
+            "turns": team.turns,
+            "seed": recipe.seed,
+            "isolation": recipe.judge.isolation,
+            "versions": versions(),
+        }

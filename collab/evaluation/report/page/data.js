@@ -1,0 +1,43 @@
+// The report's data: gzipped JSON in base64.
+
+async function readData(text) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("this browser cannot unpack the data (it has no DecompressionStream)");
+  }
+  const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let n = 0; n < letters.length; n++) bytes[n] = letters.charCodeAt(n);
+  return bytes;
+}
+
+// When an episode was played, in words; null without training.
+function whenOf(episode) {
+  if (episode.step === null) return null;
+  if (!episode.mode) return `step ${episode.step}`;
+  return `held out after ${plural(episode.step, "step")}, ${episode.mode}`;
+}
+
+// The places of all texts that an episode shows.
+function textsOf(episode) {
+  const places = [];
+  if (episode.failure) places.push(episode.failure.message);
+  for (const turn of episode.turns) {
+    places.push(turn.joint, ...Object.values(turn.artefacts));
+    for (const decision of turn.decisions) {
+      places.push(decision.text, ...decision.observation.map((message) => message[1]));
+    }
+    for (const items of Object.values(turn.feedback))
+      places.push(...items.map((item) => item.text));
+    if (turn.score) {
+      places.push(...turn.score.failures, ...turn.score.parts.map((part) => part.reason));
+      places.push(...turn.score.schemes.map((scheme) => scheme.why));
+    }
+  }
+  return places;
+}

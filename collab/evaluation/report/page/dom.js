@@ -1,0 +1,74 @@
+// Elements and words. Texts become text nodes only: nothing of a run is ever read as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, [first, ...rest]) {
+  const named = first && Object.getPrototypeOf(first) === Object.prototype;
+  for (const [name, value] of Object.entries(named ? first : {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of named ? rest.flat(3) : [first, ...rest].flat(3)) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
+  }
+  return node;
+}
+
+// An element: its tag, its attributes if it has any, and what is in it.
+function h(tag, ...content) {
+  return fill(document.createElement(tag), content);
+}
+
+function s(tag, ...content) {
+  return fill(document.createElementNS(SVG, tag), content);
+}
+
+// A table whose first column names its rows.
+function tableOf(heads, rows, kind = "plain") {
+  const head = heads.map((name, n) => h("th", { scope: "col", class: n > 0 && "right" }, name));
+  return h("table", { class: kind }, h("thead", h("tr", head)), h("tbody", rows));
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function fixed(value, digits = 2) {
+  if (value === null || value === undefined) return "–";
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? (0).toFixed(digits) : text.replace("-", "−");
+}
+
+function signed(value, digits = 2) {
+  const text = fixed(value, digits);
+  return value > 0 && Number(text) !== 0 ? `+${text}` : text;
+}
+
+function count(value) {
+  return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en");
+}
+
+// Three significant digits, in the unit of a panel.
+function amount(value, unit) {
+  if (value === null || value === undefined) return "–";
+  if (unit === "share") return `${fixed(100 * value, Math.abs(value) < 0.1 && value ? 1 : 0)} %`;
+  const size = Math.abs(value);
+  const text =
+    size >= 10000
+      ? count(value)
+      : size >= 100
+        ? fixed(value, 0)
+        : size >= 10
+          ? fixed(value, 1)
+          : size >= 0.1 || !size
+            ? fixed(value, 2)
+            : size >= 0.001
+              ? fixed(value, 4)
+              : value.toExponential(1).replace("-", "−");
+  return unit === "seconds" ? `${text} s` : text;
+}
+
+function plural(number, word) {
+  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,302 @@
+// The list of episodes: search, filters, order; a screenful at a time.
+
+const CHUNK = 200;
+
+const COLUMNS = [
+  {
+    name: "Episode",
+    key: (episode) => [episode.task, episode.run, episode.step || 0, episode.sample],
+  },
+  { name: "Run", key: (episode) => episode.run, only: (data) => data.runs.length > 1 },
+  {
+    name: "Step",
+    key: (episode) => episode.step,
+    right: true,
+    only: (data) => data.episodes.some((e) => e.step !== null),
+  },
+  {
+    name: "Phase",
+    key: (episode) => phaseOf(episode),
+    only: (data) => data.episodes.some((e) => e.mode),
+  },
+  { name: "Verdict", key: (episode) => episode.verdict },
+  { name: "Return", key: (episode) => episode.return, right: true },
+  {
+    name: "Tests",
+    key: (episode) => episode.tests && episode.tests[0] / episode.tests[1],
+    right: true,
+    only: (data) => data.episodes.some((e) => e.tests),
+  },
+  {
+    name: "Scheme",
+    key: (episode) => episode.scheme,
+    only: (data) => data.episodes.some((e) => e.scheme),
+  },
+  {
+    name: "Signs",
+    key: (episode) => signsOf(episode).join(" "),
+    only: (data) => data.episodes.some((e) => signsOf(e).length),
+  },
+  {
+    name: "Turns",
+    key: (episode) => episode.turns.length,
+    right: true,
+    only: (data) => data.episodes.some((e) => e.turns.length > 1),
+  },
+  { name: "Tokens", key: (episode) => episode.tokens, right: true },
+];
+
+function phaseOf(episode) {
+  return [episode.phase, episode.mode].filter(Boolean).join(", ");
+}
+
+function signsOf(episode) {
+  return [...episode.flags, ...(episode.cut ? ["cut off"] : [])];
+}
+
+class List {
+  constructor(data) {
+    this.data = data;
+    this.columns = COLUMNS.filter((column) => !column.only || column.only(data));
+    this.order = { column: null, down: false };
+    this.shown = [];
+    this.drawn = 0;
+    this.lowered = data.texts.map(() => null);
+    this.refs = data.episodes.map((episode) => [...new Set(textsOf(episode))]);
+    this.names = data.episodes.map((episode) =>
+      [
+        episode.id,
+        episode.task,
+        episode.team,
+        data.runs[episode.run].name,
+        phaseOf(episode),
+        episode.verdict,
+        episode.scheme,
+        ...signsOf(episode),
+      ]
+        .join(" ")
+        .toLowerCase(),
+    );
+    this.head();
+    this.filters();
+    byId("more").addEventListener("click", () => this.more());
+    new IntersectionObserver(
+      (seen) => seen.some((entry) => entry.isIntersecting) && this.more(),
+    ).observe(byId("more"));
+    byId("list").tBodies[0].addEventListener("click", (event) => {
+      const row = event.target.closest("tr");
+      if (row && !event.target.closest("a")) row.querySelector("a").click();
+    });
+    this.update();
+  }
+
+  head() {
+    const cells = this.columns.map((column) => {
+      const button = h(
+        "button",
+        { type: "button", onclick: () => this.sortBy(column) },
+        column.name,
+      );
+      return h("th", { scope: "col", class: column.right && "right" }, button);
+    });
+    byId("list").tHead.rows[0].append(...cells);
+  }
+
+  sortBy(column) {
+    const down = this.order.column === column ? !this.order.down : Boolean(column.right);
+    this.order = { column, down };
+    [...byId("list").tHead.rows[0].cells].forEach((cell, n) => {
+      if (this.columns[n] === column)
+        cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    });
+    this.update();
+  }
+
+  filters() {
+    const { episodes, runs } = this.data;
+    const form = byId("filters");
+    this.selects = [];
+    const add = (label, values, test) => {
+      if (values.length < 2) return;
+      const options = values.map(([value, name]) => h("option", { value }, name));
+      const select = h(
+        "select",
+        { "aria-label": label, onchange: () => this.update() },
+        h("option", { value: "" }, label),
+        options,
+      );
+      form.append(select);
+      this.selects.push([select, test]);
+    };
+    const distinct = (key) => [...new Set(episodes.map(key).filter((value) => value !== null))];
+    const plain = (values) => values.sort().map((value) => [value, value]);
+    add("All verdicts", plain(distinct((e) => e.verdict)), (e, value) => e.verdict === value);
+    add("All schemes", plain(distinct((e) => e.scheme)), (e, value) => e.scheme === value);
+    add(
+      "All runs",
+      runs.map((run, n) => [String(n), run.name]),
+      (e, value) => e.run === Number(value),
+    );
+    add(
+      "All phases",
+      distinct((e) => e.phase).map((phase) => [phase, phase]),
+      (e, value) => e.phase === value,
+    );
+    add("All modes", plain(distinct((e) => e.mode)), (e, value) => e.mode === value);
+    const steps = distinct((e) => (e.mode ? null : e.step)).sort((a, b) => a - b);
+    const named = steps.map((step) => [String(step), `step ${step}`]);
+    if (steps.length > 1) named.push(["ends", `first and last step`]);
+    add(
+      "All steps",
+      named,
+      (e, value) =>
+        !e.mode &&
+        (value === "ends" ? [steps[0], steps.at(-1)].includes(e.step) : e.step === Number(value)),
+    );
+    const signs = [...new Set(episodes.flatMap(signsOf))];
+    if (signs.length) {
+      add("All signs", [["any", "any sign"], ...plain(signs)], (e, value) =>
+        value === "any" ? signsOf(e).length > 0 : signsOf(e).includes(value),
+      );
+    }
+    const orders = this.columns.map((column, n) =>
+      h("option", { value: n }, `by ${column.name.toLowerCase()}`),
+    );
+    const sort = h(
+      "select",
+      { class: "phone", "aria-label": "Order" },
+      h("option", { value: "" }, "Order"),
+      orders,
+    );
+    sort.addEventListener("change", () => sort.value && this.sortBy(this.columns[sort.value]));
+    form.append(sort);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    byId("search").addEventListener("input", () => this.update());
+  }
+
+  matches(words) {
+    const sets = words.map((word) => this.textsWith(word));
+    return (_, place) =>
+      words.every(
+        (word, n) =>
+          this.names[place].includes(word) || this.refs[place].some((ref) => sets[n].has(ref)),
+      );
+  }
+
+  textsWith(word) {
+    const found = new Set();
+    this.data.texts.forEach((text, place) => {
+      this.lowered[place] ??= text.toLowerCase();
+      if (this.lowered[place].includes(word)) found.add(place);
+    });
+    return found;
+  }
+
+  update() {
+    const { episodes } = this.data;
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = this.selects.filter(([select]) => select.value);
+    const places = episodes.map((_, place) => place);
+    const fits = words.length ? this.matches(words) : () => true;
+    this.shown = places.filter(
+      (place) =>
+        fits(episodes[place], place) &&
+        wanted.every(([select, test]) => test(episodes[place], select.value)),
+    );
+    if (this.order.column) this.sort();
+    this.drawn = 0;
+    byId("list").tBodies[0].replaceChildren();
+    byId("list").hidden = !this.shown.length;
+    const all = plural(episodes.length, "episode");
+    byId("count").textContent = !episodes.length
+      ? "There are no episodes."
+      : this.shown.length === episodes.length
+        ? all
+        : this.shown.length
+          ? `${count(this.shown.length)} of ${all}`
+          : `None of ${all} fits. Esc clears the search.`;
+    this.more();
+  }
+
+  sort() {
+    const { column, down } = this.order;
+    const keys = new Map(
+      this.shown.map((place) => [place, [column.key(this.data.episodes[place])].flat()]),
+    );
+    const sign = down ? -1 : 1;
+    this.shown.sort((a, b) => compareKeys(keys.get(a), keys.get(b), sign));
+  }
+
+  more() {
+    const next = this.shown.slice(this.drawn, this.drawn + CHUNK);
+    byId("list").tBodies[0].append(...next.map((place) => this.row(place)));
+    this.drawn += next.length;
+    byId("more").hidden = this.drawn >= this.shown.length;
+  }
+
+  row(place) {
+    const episode = this.data.episodes[place];
+    const values = {
+      Episode: () => h("a", { href: `#episode/${place}` }, episode.id),
+      Run: () => this.data.runs[episode.run].name,
+      Step: () => (episode.step === null ? "" : count(episode.step)),
+      Phase: () => phaseOf(episode),
+      Verdict: () => verdictChip(episode.verdict),
+      Return: () => [fixed(episode.return)],
+      Tests: () => (episode.tests ? `${episode.tests[0]}/${episode.tests[1]}` : ""),
+      Scheme: () => (episode.scheme ? h("span", { class: "chip scheme" }, episode.scheme) : ""),
+      Signs: () => signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign)),
+      Turns: () => count(episode.turns.length),
+      Tokens: () => count(episode.tokens),
+    };
+    const told = ["Step", "Return", "Tests", "Turns", "Tokens"];
+    const cells = this.columns.map(({ name, right }) =>
+      h(
+        "td",
+        { class: right && "right", "data-label": told.includes(name) ? name.toLowerCase() : null },
+        values[name](),
+      ),
+    );
+    return h("tr", { "data-place": place }, cells);
+  }
+
+  // The row `distance` further from the one in focus, or the first one.
+  step(distance) {
+    const rows = byId("list").tBodies[0].rows;
+    const now = document.activeElement.closest?.("#list tbody tr");
+    let next = now ? [...rows].indexOf(now) + distance : 0;
+    if (next >= rows.length) this.more();
+    next = Math.max(0, Math.min(rows.length - 1, next));
+    this.focus(rows[next]?.dataset.place);
+  }
+
+  focus(place) {
+    while (this.drawn < this.shown.length && this.shown.indexOf(Number(place)) >= this.drawn)
+      this.more();
+    const row = byId("list").tBodies[0].querySelector(`tr[data-place="${Number(place)}"]`);
+    row?.querySelector("a").focus({ preventScroll: true });
+    row?.scrollIntoView({ block: "nearest", behavior: "instant" });
+  }
+
+  // The episode before or after another one, in the list's order.
+  beside(place, distance) {
+    return this.shown[this.shown.indexOf(place) + distance];
+  }
+}
+
+// What is not known comes last, in either order.
+function compareKeys(a, b, sign) {
+  for (let n = 0; n < a.length; n++) {
+    if (a[n] === b[n]) continue;
+    if (a[n] === null || a[n] === undefined) return 1;
+    if (b[n] === null || b[n] === undefined) return -1;
+    const text = typeof a[n] === "string";
+    return sign * (text ? a[n].localeCompare(b[n], "en", { numeric: true }) : a[n] - b[n]);
+  }
+  return 0;
+}
+
+function verdictChip(verdict) {
+  return h("span", { class: `chip ${verdict.split(" ")[0]}` }, verdict);
+}

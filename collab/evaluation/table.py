@@ -1,0 +1,127 @@
+"""Results as rows of text: a row for a metric, a cell for a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from collab.evaluation.results import Estimate, Results, TeamResult
+
+NONE = "-"
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    sign: int = 0
+    """1 and -1 where an interval lies wholly above or below 0."""
+
+
+@dataclass(frozen=True)
+class Row:
+    title: str
+    cells: tuple[Cell, ...]
+
+
+def team_rows(results: Results) -> list[Row]:
+    """Every metric of every team, and what it took."""
+    return [*_metric_rows(results), *_scheme_rows(results.teams), *_cost_rows(results.teams)]
+
+
+def difference_rows(results: Results) -> list[Row]:
+    """Every team but the first less the first one; parts of the reward are left out."""
+    metrics = [difference.metrics for difference in results.differences]
+    return [
+        Row(_title(name), tuple(_change(name, found.get(name)) for found in metrics))
+        for name in _names(results)
+        if not name.startswith("part.") and any(name in found for found in metrics)
+    ]
+
+
+def headline(results: Results) -> str:
+    """What was evaluated, in a line."""
+    models = dict.fromkeys(model for team in results.teams for model in team.models.values())
+    problems = f"{len(results.tasks)} problem{'s' * (len(results.tasks) != 1)}"
+    samples = f"{results.samples} sample{'s' * (results.samples != 1)}"
+    told = f"{results.suite}: {problems}, {samples}"
+    return f"{told}, {', '.join(models)}, seed {results.seed}"
+
+
+def _metric_rows(results: Results) -> Iterator[Row]:
+    for name in _names(results):
+        found = [team.metrics.get(name) for team in results.teams]
+        if any(found):
+            yield Row(_title(name), tuple(Cell(_estimate(name, e)) for e in found))
+
+
+def _names(results: Results) -> Iterator[str]:
+    """The metrics in the order of the table; those that say the same twice once."""
+    for metric in ("pass", "accuracy", "coop"):
+        yield from (f"{metric}@{k}" for k in results.k)
+    if 1 not in results.k:
+        yield "solved"
+    for level, parts in results.levels.items():
+        yield f"level.{level}"
+        if len(parts) > 1:
+            yield from (f"part.{part}" for part in parts)
+    yield from ("return", "return.share", "final.share")
+
+
+def _title(name: str) -> str:
+    if name == "return":
+        return "return"
+    if name.startswith("part."):
+        return f"  {name.removeprefix('part.')} %"
+    shown = {"return.share": "return", "final.share": "last turn's reward"}
+    return f"{shown.get(name, name.removeprefix('level.'))} %"
+
+
+def _estimate(name: str, found: Estimate | None) -> str:
+    if found is None:
+        return NONE
+    mean, low, high = (_number(name, n) for n in (found.mean, found.low, found.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def _change(name: str, found: Estimate | None) -> Cell:
+    if found is None:
+        return Cell(NONE)
+    mean, low, high = (_number(name, n, "+") for n in (found.mean, found.low, found.high))
+    return Cell(f"{mean} [{low}, {high}]", (found.low > 0) - (found.high < 0))
+
+
+def _number(name: str, value: float, sign: str = "") -> str:
+    text = f"{value:{sign}.2f}" if name == "return" else f"{100 * value:{sign}.1f}"
+    return text.removeprefix("-") if not float(text) and not sign else text
+
+
+def _scheme_rows(teams: Sequence[TeamResult]) -> Iterator[Row]:
+    for name in dict.fromkeys(scheme for team in teams for scheme in team.schemes):
+        shares = [team.schemes.get(name, 0.0) if team.schemes else None for team in teams]
+        cells = (NONE if share is None else f"{100 * share:.1f}" for share in shares)
+        yield Row(f"scheme {name} %", tuple(map(Cell, cells)))
+
+
+def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[Row]:
+    speeds = [team.speed for team in teams]
+    yield _row("tokens/s", [f"{s.tokens_per_second:,.0f}" if s else None for s in speeds])
+    yield _row("s per response", [f"{s.seconds_per_response:.2f}" if s else None for s in speeds])
+    names = list(dict.fromkeys(name for team in teams for name in team.agents))
+    for name in names:
+        yield _row(f"tokens of {name}", [_tokens(team, name) for team in teams])
+    for name in names:
+        costs = [team.agents.get(name, {}).get("cost") for team in teams]
+        if any(cost is not None for cost in costs):
+            yield _row(f"cost of {name}", [c if c is None else f"${c:.4f}" for c in costs])
+    if any(team.failed for team in teams):
+        yield _row("failed", [f"{team.failed} of {team.episodes}" for team in teams])
+
+
+def _row(title: str, texts: Sequence[str | None]) -> Row:
+    return Row(title, tuple(Cell(text or NONE) for text in texts))
+
+
+def _tokens(team: TeamResult, name: str) -> str | None:
+    """New tokens an episode."""
+    agent = team.agents.get(name)
+    return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None

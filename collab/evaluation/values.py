@@ -1,0 +1,90 @@
+"""From a team's episodes to one value for each metric and task; see `results` for their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import fsum
+
+from collab.evaluation.metrics import best_of_k, pass_at_k
+from collab.records import Episode, PartScore, Score
+
+COOPERATION = "cooperation"
+"""The level of a reward that coop@k is about."""
+
+Values = dict[str, dict[str, float]]
+"""By metric, then by task."""
+
+
+def task_values(groups: Mapping[str, Sequence[Episode]], ks: Sequence[int]) -> Values:
+    """The metrics of each task that has a finished episode; `groups` are the episodes by task.
+
+    A metric for k tries needs k episodes that finished.
+    """
+    values: Values = {}
+    for task, group in groups.items():
+        whole = [e for e in group if e.failure is None and e.joint_return is not None]
+        for metric, value in _of_task(whole, ks) if whole else ():
+            values.setdefault(metric, {})[task] = value
+    return values
+
+
+def _of_task(episodes: Sequence[Episode], ks: Sequence[int]) -> Iterator[tuple[str, float]]:
+    scores = [episode.score for episode in episodes if episode.score]
+    yield from _of_tests(scores, ks)
+    cooperation = [s for score in scores if (s := _shares(score).get(COOPERATION)) is not None]
+    for k in ks:
+        if k <= len(cooperation):
+            yield f"coop@{k}", best_of_k(cooperation, k)
+    yield "return", _mean(e.joint_return or 0.0 for e in episodes)
+    yield "return.share", _mean(map(_return_share, episodes))
+    yield "final.share", _mean(score.reward / (score.maximum or 1.0) for score in scores)
+    for level, shares in _collect(_shares(score).items() for score in scores).items():
+        yield f"level.{level}", _mean(shares)
+    parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
+    for part, found in parts.items():
+        yield f"part.{part}", _mean(found)
+
+
+def _of_tests(scores: Sequence[Score], ks: Sequence[int]) -> Iterator[tuple[str, float]]:
+    passed = [score.passed for score in scores if score.passed is not None]
+    if passed:
+        yield "solved", _mean(map(float, passed))
+    fractions = [score.tests.fraction for score in scores if score.tests]
+    for k in ks:
+        if k <= len(passed):
+            yield f"pass@{k}", pass_at_k(len(passed), sum(passed), k)
+        if k <= len(fractions):
+            yield f"accuracy@{k}", best_of_k(fractions, k)
+
+
+def _return_share(episode: Episode) -> float:
+    """The return of the largest that the turns that were played could have given."""
+    largest = fsum(turn.score.maximum for turn in episode.turns if turn.score)
+    return (episode.joint_return or 0.0) / (largest or 1.0)
+
+
+def _shares(score: Score) -> dict[str, float]:
+    """By level: its points of its largest; levels that do not apply to the team are left out."""
+    levels: dict[str, list[PartScore]] = {}
+    for part in score.parts:
+        if part.applies:
+            levels.setdefault(part.level, []).append(part)
+    largest = {n: fsum(p.weight for p in parts if p.weight > 0) for n, parts in levels.items()}
+    return {
+        name: fsum(part.points for part in parts) / largest[name]
+        for name, parts in levels.items()
+        if largest[name]
+    }
+
+
+def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return fsum(listed) / len(listed)

@@ -1,0 +1,97 @@
+"""What an adapter's files say, and whether vLLM can serve it; read without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from collab.errors import ModelError, RecipeError
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+
+RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""vLLM's sizes of the room for an adapter."""
+
+HEADS = ("embed_tokens", "lm_head", "wte", "embed_out")
+"""Modules that turn tokens into vectors, and back."""
+
+UNSERVED = {
+    "use_dora": "it is a DoRA",
+    "modules_to_save": "it holds whole modules",
+    "bias": "it has biases",
+    "lora_bias": "it has biases",
+    "rank_pattern": "its rank differs from layer to layer, which older versions misread",
+    "alpha_pattern": "its alpha differs from layer to layer, which older versions misread",
+    "layer_replication": "it repeats layers",
+    "alora_invocation_tokens": "it is an aLoRA",
+    "trainable_token_indices": "it changes embeddings",
+    "use_qalora": "it is a QALoRA",
+    "use_bdlora": "it is a BD-LoRA",
+}
+
+SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
+"""Ways to begin an adapter that leave the base model as it is."""
+
+
+def is_adapter(folder: Path) -> bool:
+    return (folder / CONFIG).is_file()
+
+
+def served_rank(rank: int) -> int:
+    """The size of the room that an adapter of `rank` takes; raises RecipeError beyond the last."""
+    fitting = [size for size in RANKS if size >= rank]
+    if not fitting:
+        raise RecipeError(
+            f"vLLM serves adapters up to rank {RANKS[-1]}, not {rank}; lower lora.rank, or run the"
+            " model with engine transformers"
+        )
+    return fitting[0]
+
+
+def check_servable(folder: Path) -> int:
+    """The rank of an adapter that vLLM can serve.
+
+    Raises RecipeError for one that it would refuse, or serve in part; ModelError for files that
+    cannot be read.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        config = json.loads((folder / CONFIG).read_text())
+        tensors = _tensor_names(folder / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ModelError(f"adapter {folder} cannot be read: {error}") from error
+    for reason in _obstacles(config, tensors):
+        raise RecipeError(
+            f"vLLM cannot serve adapter {folder}: {reason}; run its model with engine transformers"
+        )
+    rank = int(config.get("r", 0))
+    served_rank(rank)
+    return rank
+
+
+def _obstacles(config: Mapping[str, Any], tensors: list[str]) -> Iterator[str]:
+    if (kind := config.get("peft_type")) != "LORA":
+        yield f"its type is {kind}, and LORA is served"
+    for option, meaning in UNSERVED.items():
+        if (value := config.get(option)) and value != "none":
+            yield f"{meaning} ({option} {value})"
+    start = config.get("init_lora_weights", True)
+    if isinstance(start, str) and start.lower() not in SAME_BASE:
+        yield f"it changes the base model (init_lora_weights {start})"
+    for name in tensors:
+        module, _, matrix = name.rpartition(".lora_")
+        if matrix not in ("A.weight", "B.weight"):
+            yield f"it holds {name}"
+        elif module.rpartition(".")[2] in HEADS:
+            yield f"it adapts {module}, the embeddings or the head"
+
+
+def _tensor_names(path: Path) -> list[str]:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="np") as file:
+        return list(file.keys())

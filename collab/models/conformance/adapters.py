@@ -1,0 +1,56 @@
+"""Checks of adapters: several in one batch, and none that is not there."""
+
+from __future__ import annotations
+
+from collab.errors import CollabError
+from collab.models.base import Checks
+from collab.models.conformance.bench import Bench, Broken, NotApplicable, demand, request_of
+from collab.records import Action
+
+MISSING = "no-such-adapter"
+NOISE = 1e-2
+"""Log-probabilities that differ by less may be those of one distribution."""
+
+
+async def mixed(bench: Bench) -> str:
+    """Two adapters and the base answer in one batch, each by itself."""
+    if not bench.promises.adapters:
+        raise NotApplicable("it does not serve adapters")
+    if len(bench.adapters) < 2:
+        raise NotApplicable("two adapters that fit the model are needed")
+    one, two = bench.adapters[:2]
+    rows = (None, one, two, None, two, one)
+    batch = [request_of(number=n, adapter=adapter) for n, adapter in enumerate(rows)]
+    actions = await bench.ask(*batch)
+    for adapter, action in zip(rows, actions, strict=True):
+        demand(action.adapter == adapter, f"{adapter} was asked, {action.adapter} answered")
+    base, first, second, *mirrored = actions
+    others = dict(zip(("the base", two, one), mirrored, strict=True))
+    for name, action in {"the base": base, one: first, two: second}.items():
+        same = action.text == others[name].text
+        demand(same, f"{name} gave two answers to one question within a batch")
+    _differ("the base", base, one, first)
+    _differ("the base", base, two, second)
+    _differ(one, first, two, second)
+    return "the base and two adapters answered side by side, each in its own way"
+
+
+def _differ(left: str, one: Action, right: str, other: Action) -> None:
+    gaps = [abs(p - q) for p, q in zip(one.logprobs, other.logprobs, strict=False)]
+    differ = one.text != other.text or max(gaps, default=0.0) > NOISE
+    demand(differ, f"{left} and {right} gave one and the same answer")
+
+
+async def missing(bench: Bench) -> str:
+    """An adapter that is not there fails; the base model never answers in its place."""
+    bench.needs_generation()
+    request = request_of(adapter=MISSING)
+    try:
+        if isinstance(bench.model, Checks):
+            bench.model.check(request.sampling, request.adapter)
+        _, action = await bench.try_to_ask([request_of(), request])
+    except CollabError as error:
+        return f"{type(error).__name__} for adapter {MISSING!r}"
+    if action.failure is None:
+        raise Broken(f"adapter {MISSING!r} is not there, and {action.text!r} was answered")
+    return f"{action.failure.type} for adapter {MISSING!r}"

@@ -1,0 +1,99 @@
+"""Checks of the answers themselves: order, streaming, length, stop strings, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from collab.models.base import Request
+from collab.models.conformance.bench import Bench, demand, request_of
+
+WIDTH = 8
+
+
+async def answering(bench: Bench) -> str:
+    """One request, one answer. An engine that fails here is not asked anything else."""
+    [action] = await bench.ask(request_of())
+    return f"{action.text[:40]!r}"
+
+
+async def batching(bench: Bench) -> str:
+    """A batch of prompts and settings of all kinds gives one action each, in order."""
+    requests = [
+        request_of(
+            " ".join(["Count"] * (1 + 2 * n)),
+            number=n,
+            seed=n,
+            temperature=(0.0, 0.7, 1.0)[n % 3],
+            max_new_tokens=2 + 3 * n,
+            stop=("\n\n",) if n % 2 else (),
+        )
+        for n in range(WIDTH)
+    ]
+    actions = await bench.ask(*requests)
+    if bench.promises.generates:
+        for request, action in zip(requests, actions, strict=True):
+            most = request.sampling.max_new_tokens
+            counted = action.usage.new_tokens
+            demand(counted <= most, f"{counted} new tokens where max_new_tokens is {most}")
+        prompts = [action.usage.prompt_tokens for action in actions]
+        demand(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
+    return f"{WIDTH} requests with their own settings, {WIDTH} actions in order"
+
+
+async def streaming(bench: Bench) -> str:
+    """What `progress` is told adds up to the answer."""
+    told: list[tuple[int, str]] = []
+
+    def progress(_request: Request, count: int, text: str) -> None:
+        told.append((count, text))
+
+    [action] = await bench.ask(request_of(), progress=progress)
+    counts, text = [count for count, _ in told], "".join(text for _, text in told)
+    demand(counts == sorted(counts), f"progress counts tokens backwards: {counts}")
+    demand(text in ("", action.text), f"progress told {text!r}, and the answer is {action.text!r}")
+    return f"{len(told)} reports, {len(text)} of {len(action.text)} characters"
+
+
+async def lengths(bench: Bench) -> str:
+    """`max_new_tokens` ends an answer, which says so."""
+    bench.needs_generation()
+    short, longer = await bench.ask(request_of(max_new_tokens=4), request_of(max_new_tokens=12))
+    ended = short.finish_reason
+    demand(ended == "length", f"4 tokens ended by finish_reason {ended!r}, not length")
+    demand(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
+    for action, most in ((short, 4), (longer, 12)):
+        counted = action.usage.new_tokens
+        demand(counted <= most, f"{counted} new tokens where max_new_tokens is {most}")
+    return "cut at 4 and 12 tokens, finish_reason length"
+
+
+async def stop(bench: Bench) -> str:
+    """An answer ends before a stop string."""
+    bench.needs_generation()
+    [whole] = await bench.ask(request_of(max_new_tokens=32))
+    text = whole.text.strip()
+    demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too little to stop in")
+    if bench.promises.seeds:
+        middle = whole.text.index(text) + len(text) // 2
+        string = whole.text[middle : middle + 3]
+    else:
+        [(string, _)] = Counter(text[1:].replace(" ", "")).most_common(1)
+    [cut] = await bench.ask(request_of(max_new_tokens=32, stop=("\x00never", string)))
+    demand(string not in cut.text, f"the answer goes on past the stop string {string!r}")
+    demand(cut.finish_reason == "stop", f"finish_reason is {cut.finish_reason!r}, not stop")
+    if bench.promises.seeds:
+        before = whole.text.partition(string)[0]
+        demand(cut.text == before, f"with stop {string!r}: {cut.text!r} instead of {before!r}")
+    return f"ended before {string!r}"
+
+
+async def usage(bench: Bench) -> str:
+    """Tokens are counted."""
+    [action] = await bench.ask(request_of())
+    counted = action.usage
+    demand(counted.new_tokens > 0, "usage.new_tokens is 0: budgets cannot be kept")
+    demand(counted.prompt_tokens > 0, "usage.prompt_tokens is 0: budgets cannot be kept")
+    given = len(action.token_ids)
+    demand(given in (0, counted.new_tokens), f"{given} token_ids, {counted.new_tokens} counted")
+    cost = "" if counted.cost is None else f", ${counted.cost:.6f}"
+    return f"{counted.prompt_tokens} prompt and {counted.new_tokens} new tokens{cost}"

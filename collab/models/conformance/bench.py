@@ -1,0 +1,81 @@
+"""What the checks share: an engine under test, and ways to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from collab.models.base import Call, Declares, Model, Progress, Promises, Request
+from collab.records import Action, Message, Sampling
+
+LONG_ANSWER = "Count from 1 to 100, separated by commas. Write nothing else."
+
+
+class Broken(Exception):
+    """The engine does not keep to the interface, or to what it promises."""
+
+
+class NotApplicable(Exception):
+    """The check has no meaning for this engine."""
+
+
+class Bench:
+    """The engine under test."""
+
+    def __init__(self, model: Model, adapters: tuple[str, ...]) -> None:
+        self.model = model
+        self.adapters = adapters
+
+    @property
+    def promises(self) -> Promises:
+        return self.model.promises if isinstance(self.model, Declares) else Promises()
+
+    def needs_generation(self) -> None:
+        """Raises NotApplicable for an engine whose answers nothing can change."""
+        if not self.promises.generates:
+            raise NotApplicable("its answers are prepared beforehand")
+
+    async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
+        """The answers of one batch, all of which must be there."""
+        actions = await self.try_to_ask(requests, progress)
+        for action in actions:
+            if action.failure is not None:
+                raise Broken(f"no answer: {action.failure.type}: {action.failure.message}")
+        return actions
+
+    async def try_to_ask(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        """An action for each request of one batch, failed or not."""
+        actions = await self.model.generate(requests, progress)
+        if len(actions) != len(requests):
+            raise Broken(f"{len(requests)} requests gave {len(actions)} actions")
+        return actions
+
+
+def request_of(
+    text: str = LONG_ANSWER,
+    *,
+    number: int = 0,
+    seed: int = 0,
+    adapter: str | None = None,
+    **sampling: Any,
+) -> Request:
+    """A request for a short greedy answer, unless `sampling` says otherwise."""
+    return Request(
+        call=Call(task="conformance/0", sample=number, turn=0, round=0, agent="agent"),
+        messages=(Message(role="user", content=text),),
+        sampling=Sampling(**{"temperature": 0.0, "max_new_tokens": 16, **sampling}),
+        adapter=adapter,
+        seed=seed,
+    )
+
+
+def demand(holds: bool, why: str) -> None:
+    """Raises Broken unless it `holds`."""
+    if not holds:
+        raise Broken(why)
+
+
+Check = Callable[[Bench], Awaitable[str]]
+"""Returns in a few words what was seen; raises Broken or NotApplicable."""

@@ -1,0 +1,50 @@
+"""Checks of the hard moments: too long a prompt, cancellation, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from collab.models.conformance.bench import Bench, Broken, demand, request_of
+
+ENDLESS = 2_200_000
+"""Words, more than any context in use."""
+PATIENCE = 2.0
+"""Seconds that an engine may take to stop."""
+
+
+async def context(bench: Bench) -> str:
+    """A prompt beyond the context is a failure of its own; the others are answered."""
+    bench.needs_generation()
+    words = bench.promises.context or ENDLESS
+    good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
+    if bad.failure is None:
+        raise Broken(f"a prompt of {words} words was answered: {bad.text[:80]!r}")
+    demand(bad.failure.boundary == "model", f"it failed as {bad.failure.type}, no ModelError")
+    demand(good.failure is None, f"it took another request along: {good.failure}")
+    return f"{bad.failure.type}; the request beside it was answered"
+
+
+async def cancellation(bench: Bench) -> str:
+    """A call that is cancelled ends soon, and the engine goes on."""
+    begun = asyncio.Event()
+    batch = [request_of(number=n, seed=n, max_new_tokens=100) for n in range(4)]
+    call = asyncio.ensure_future(bench.model.generate(batch, lambda *_: begun.set()))
+    waiting = asyncio.ensure_future(begun.wait())
+    await asyncio.wait([call, waiting], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    started = time.monotonic()
+    in_time = not call.cancel() or (await asyncio.wait([call], timeout=PATIENCE))[0]
+    demand(bool(in_time), f"a cancelled call had not returned after {PATIENCE:g} s")
+    seconds = time.monotonic() - started
+    await bench.ask(request_of(max_new_tokens=4))
+    if not call.cancelled():
+        return "it had answered before it could be cancelled, and answers again"
+    return f"returned after {seconds:.2f} s, and answers again"
+
+
+async def closing(bench: Bench) -> str:
+    """Closing twice is as good as once."""
+    await bench.model.aclose()
+    await bench.model.aclose()
+    return "closed twice"

@@ -1,0 +1,83 @@
+"""Runs the checks one after another on one engine, each within a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal
+
+from collab.models.base import Model
+from collab.models.conformance import adapters as adapter_checks
+from collab.models.conformance import answers, lifetime, tokens
+from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
+from collab.records import Record
+
+LIMIT = 300.0
+"""Seconds for one check; the first one also loads the model."""
+
+CHECKS: dict[str, Check] = {
+    "answering": answers.answering,
+    "batching": answers.batching,
+    "streaming": answers.streaming,
+    "lengths": answers.lengths,
+    "stop": answers.stop,
+    "usage": answers.usage,
+    "tokens": tokens.record,
+    "seeds": tokens.seeds,
+    "adapters": adapter_checks.mixed,
+    "missing adapter": adapter_checks.missing,
+    "context": lifetime.context,
+    "cancellation": lifetime.cancellation,
+    "closing": lifetime.closing,
+}
+
+
+class Verdict(Record):
+    """What one check found."""
+
+    check: str
+    outcome: Literal["ok", "failed", "not applicable"]
+    why: str
+    seconds: float = 0.0
+
+
+async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[Verdict]:
+    """Check `model`, and close it in the end.
+
+    `adapters` are two or more LoRA adapters that fit the model and differ in what they answer.
+    Without them an engine's promise of adapters is not looked into.
+    """
+    bench = Bench(model, tuple(adapters))
+    silent = False
+    for name, check in CHECKS.items():
+        if silent and check is not lifetime.closing:
+            yield Verdict(check=name, outcome="not applicable", why="it does not answer")
+            continue
+        verdict = await _judge(name, check, bench)
+        silent = silent or (check is answers.answering and verdict.outcome == "failed")
+        yield verdict
+
+
+async def _judge(name: str, check: Check, bench: Bench) -> Verdict:
+    """One check's verdict, also where the engine blocks or raises what it should not."""
+    started = time.monotonic()
+    task = asyncio.ensure_future(check(bench))
+    try:
+        await asyncio.wait([task], timeout=LIMIT)
+    finally:
+        task.cancel()
+
+    def verdict(outcome: Literal["ok", "failed", "not applicable"], why: str) -> Verdict:
+        return Verdict(check=name, outcome=outcome, why=why, seconds=time.monotonic() - started)
+
+    if not task.done():
+        return verdict("failed", f"it did not end within {LIMIT:g} s")
+    try:
+        return verdict("ok", task.result())
+    except NotApplicable as reason:
+        return verdict("not applicable", str(reason))
+    except Broken as reason:
+        return verdict("failed", str(reason))
+    except (Exception, asyncio.CancelledError) as error:
+        return verdict("failed", f"{type(error).__name__}: {error}")

@@ -1,0 +1,60 @@
+"""Checks of what training relies on: the token record, and seeds."""
+
+from __future__ import annotations
+
+import math
+
+from collab.models.conformance.bench import Bench, NotApplicable, demand, request_of
+from collab.records import Action
+
+
+async def record(bench: Bench) -> str:
+    """Token ids, log-probabilities and text tell of the same answer."""
+    greedy = request_of(max_new_tokens=12)
+    drawn = request_of(number=1, seed=1, temperature=1.0, max_new_tokens=12)
+    actions = await bench.ask(greedy, drawn)
+    if not bench.promises.tokens and not any(action.token_ids for action in actions):
+        raise NotApplicable("it gives no tokens, so its agents cannot be trained")
+    for action in actions:
+        if bench.promises.tokens:
+            demand(bool(action.token_ids), "token_ids are promised and missing")
+            demand(bool(action.logprobs), "logprobs are promised and missing")
+            demand(bool(action.prompt_ids), "prompt_ids are promised and missing")
+        _agree(action)
+    return _read_back(bench, actions)
+
+
+def _agree(action: Action) -> None:
+    tokens, logprobs = len(action.token_ids), action.logprobs
+    demand(len(logprobs) in (0, tokens), f"{tokens} token_ids and {len(logprobs)} logprobs")
+    wrong = [p for p in logprobs if not math.isfinite(p) or p > 1e-4]
+    demand(not wrong, f"{wrong[:1]} is no log-probability")
+    if action.prompt_ids:
+        counted, given = action.usage.prompt_tokens, len(action.prompt_ids)
+        demand(counted == given, f"{given} prompt_ids, and usage.prompt_tokens is {counted}")
+
+
+def _read_back(bench: Bench, actions: list[Action]) -> str:
+    """The text is what the tokens say, where the engine has a tokenizer to read them with."""
+    tokenizer = getattr(bench.model, "tokenizer", None)
+    if tokenizer is None:
+        return "ids and log-probabilities agree; no tokenizer to read the text with"
+    for action in actions:
+        said = tokenizer.decode(list(action.token_ids), skip_special_tokens=True)
+        demand(said == action.text, f"the tokens say {said!r}, the text {action.text!r}")
+    return "ids, log-probabilities and text agree"
+
+
+async def seeds(bench: Bench) -> str:
+    """The same batch gives the same tokens, and other seeds give others."""
+    if not bench.promises.seeds:
+        raise NotApplicable("it does not promise to repeat itself")
+    batch = [request_of(number=n, seed=n, temperature=1.0) for n in range(4)]
+    first, again = [_said(await bench.ask(*batch)) for _ in range(2)]
+    demand(first == again, "the same batch with the same seeds gave other answers")
+    demand(len(set(first)) > 1, "four seeds gave the same answer at temperature 1")
+    return "the same batch twice gave the same, four seeds differ"
+
+
+def _said(actions: list[Action]) -> list[tuple[int, ...] | str]:
+    return [action.token_ids or action.text for action in actions]

@@ -1,0 +1,186 @@
+"""What every model behind a service has in common: slots, attempts, time limits, a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from collab.errors import CollabError, ModelError, ModelTimeout, RecipeError
+from collab.models.base import Batching, Progress, Request
+from collab.models.retry import retrying
+from collab.models.spending import Spending
+from collab.recipe.hosted import HostedModel
+from collab.records import Action, FinishReason, Sampling, Usage, failure_of
+
+CHARACTERS_PER_TOKEN = 3
+"""For the price of a prompt that is not sent yet; a careful guess."""
+
+
+@dataclass
+class Reply:
+    """What has come of an answer."""
+
+    text: str = ""
+    model: str = ""
+    stop_reason: str = ""
+    begun: bool = False
+    counted: bool = False
+    """Whether the service told how many tokens it took."""
+    prompt_tokens: int = 0
+    """Neither read from the cache nor written to it."""
+    cache_read: int = 0
+    cache_written: int = 0
+    new_tokens: int = 0
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    prompt_ids: list[int] = field(default_factory=list)
+
+
+class HostedEngine(ABC):
+    """Requests go out at once, a few at a time; each one fails by itself.
+
+    A subclass says how to connect and how one answer is read.
+    """
+
+    batching: Batching = "continuous"
+    hottest: float
+    """The highest temperature that the service takes."""
+    finished: dict[str, FinishReason]
+    """By the service's own reasons to stop."""
+
+    def __init__(self, engine: str, spec: HostedModel, url: str, spending: Spending) -> None:
+        self.name = f"{engine}:{spec.name}"
+        self.peer = f"{self.name} at {_host(url)}"
+        self._engine = engine
+        self._hosted = spec
+        self._spending = spending
+        self._slots = asyncio.Semaphore(spec.concurrency)
+        self._client: Any = None
+        self._opening = asyncio.Lock()
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """A client; called off the event loop, since imports and certificates take a second."""
+
+    @abstractmethod
+    async def _disconnect(self) -> None:
+        """Close the client."""
+
+    @abstractmethod
+    async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+        """Make one attempt, and put what comes into `reply`.
+
+        Raises ModelError, or Transient for what another attempt may mend.
+        """
+
+    def check(self, sampling: Sampling, adapter: str | None) -> None:
+        """Raise RecipeError for a temperature that the service refuses, or an adapter."""
+        if sampling.temperature > self.hottest:
+            raise RecipeError(
+                f"{self.name} takes temperatures from 0 to {self.hottest:g}, not "
+                f"{sampling.temperature:g}; lower sampling.temperature for its agents"
+            )
+        if adapter is not None:
+            raise RecipeError(f"{self.name} cannot use adapter {adapter}; give its agents none")
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        """Answer `requests` side by side; what one cannot be answered is its own failure."""
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._act(r, progress)) for r in requests]
+        return [task.result() for task in tasks]
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._disconnect()
+            self._client = None
+
+    async def _act(self, request: Request, progress: Progress | None) -> Action:
+        started = time.monotonic()
+        try:
+            self.check(request.sampling, request.adapter)
+            if not request.messages:
+                raise ModelError(f"{self.name} reads messages, and this request has none")
+            async with self._slots:
+                reply = await self._ask(request, progress)
+            return self._action(reply, time.monotonic() - started)
+        except CollabError as error:
+            return Action(
+                text="",
+                finish_reason="failed",
+                model=self.name,
+                seconds=time.monotonic() - started,
+                failure=failure_of(error),
+            )
+
+    async def _ask(self, request: Request, progress: Progress | None) -> Reply:
+        """One request with its further attempts, within the budget."""
+        guess = sum(len(m.content) for m in request.messages) // CHARACTERS_PER_TOKEN
+        most = request.sampling.max_new_tokens
+
+        async def attempt() -> Reply:
+            reserved = self._spending.reserve(self.name, guess, most)
+            return await self._attempt(request, progress, reserved)
+
+        retries, patience = self._hosted.retries, self._hosted.seconds
+        return await retrying(attempt, retries=retries, patience=patience)
+
+    async def _attempt(self, request: Request, progress: Progress | None, reserved: float) -> Reply:
+        reply, seconds = Reply(), self._hosted.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._answer(request, reply, progress)
+        except TimeoutError:
+            raise ModelTimeout(
+                f"{self.peer} did not finish within {seconds:g} s; raise its `seconds`, "
+                "or lower sampling.max_new_tokens"
+            ) from None
+        finally:
+            whole = reply.stop_reason and reply.counted
+            cost = self._cost(reply) if whole else reserved if reply.begun else 0.0
+            self._spending.settle(reserved, cost)
+        return reply
+
+    def _cost(self, reply: Reply) -> float:
+        return self._spending.cost(
+            reply.prompt_tokens,
+            reply.new_tokens,
+            read=reply.cache_read,
+            written=reply.cache_written,
+        )
+
+    def _action(self, reply: Reply, seconds: float) -> Action:
+        finish_reason = self.finished.get(reply.stop_reason)
+        if finish_reason is None:
+            raise ModelError(f"{self.peer} stopped for a reason unknown here: {reply.stop_reason}")
+        return Action(
+            text=reply.text,
+            token_ids=tuple(reply.token_ids),
+            logprobs=tuple(reply.logprobs),
+            prompt_ids=tuple(reply.prompt_ids),
+            finish_reason=finish_reason,
+            model=f"{self._engine}:{reply.model}",
+            usage=Usage(
+                prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
+                new_tokens=reply.new_tokens,
+                cached_tokens=reply.cache_read,
+                cost=self._cost(reply) if reply.counted and self._spending.priced else None,
+            ),
+            seconds=seconds,
+        )
+
+
+def _host(url: str) -> str:
+    """Host and port of an address, and nothing else that it may hold."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)

@@ -1,0 +1,55 @@
+"""What a service says instead of an answer, and which of our errors that is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
+from collab.models.retry import Transient, seconds_of
+
+LONGEST_REASON = 300
+
+PASSING_STATUS = {408, 409, 425, 429}
+PASSING_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
+NO_CREDIT = "insufficient_quota"
+"""OpenAI's kind of 429 that does not pass."""
+TOO_LONG = re.compile(
+    r"prompt is too long|context.?(length|size|window|limit)|max(imum)?.model.len", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """An error status, or an error event within a stream."""
+
+    status: int
+    kind: str
+    """The service's own name of the error."""
+    reason: str
+    retry_after: str = ""
+
+
+def error_of(peer: str, said: Rejection, key_variable: str) -> ModelError | Transient:
+    """The error to raise; `peer` is who rejected, `key_variable` where its key comes from."""
+    status, kind = said.status, said.kind
+    message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {said.reason}"
+    if kind == NO_CREDIT:
+        return ModelUnavailable(message)
+    if status >= 500 or kind in PASSING_KINDS or status in PASSING_STATUS:
+        refused = status == 429 or kind == "rate_limit_error"
+        failure = ModelRefused(message) if refused else ModelUnavailable(message)
+        return Transient(failure, seconds_of(said.retry_after))
+    if status == 413 or TOO_LONG.search(f"{kind} {said.reason}"):
+        return ContextOverflow(f"{message}; shorten the prompt or the number of turns")
+    if status in (401, 403):
+        return ModelUnavailable(f"{message}; check {key_variable}")
+    if status in (402, 404):
+        return ModelUnavailable(message)
+    return ModelRefused(message)
+
+
+def without_key(text: str, key: str) -> str:
+    """One line of limited length that does not hold the key."""
+    hidden = text.replace(key, "[key]") if key else text
+    return " ".join(hidden.split())[:LONGEST_REASON]

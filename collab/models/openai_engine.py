@@ -1,0 +1,126 @@
+"""Any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, hosted ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from collab.errors import ModelError, ModelUnavailable, RecipeError
+from collab.models.base import Progress, Promises, Request
+from collab.models.hosted import HostedEngine, Reply
+from collab.models.hosted_errors import error_of, without_key
+from collab.models.openai_body import Dialect
+from collab.models.retry import Transient
+from collab.models.spending import Spending
+from collab.recipe.hosted import OpenAIModel, address
+from collab.records import FinishReason
+
+URL = "https://api.openai.com/v1"
+URL_VARIABLE = "OPENAI_BASE_URL"
+LISTING_SECONDS = 5.0
+MOST_LISTED = 10
+
+
+class OpenAIEngine(HostedEngine):
+    """A server's model, for frozen agents. `seed` is sent; servers differ in what they make of it.
+
+    With `tokens` an action carries its token ids and log-probabilities, the latter as the server
+    defines them.
+    """
+
+    hottest = 2.0
+    finished: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+
+    def __init__(self, spec: OpenAIModel) -> None:
+        """Raises RecipeError for a bad address, ModelUnavailable where OpenAI has no key."""
+        self._url = spec.base_url or _usual_url()
+        self._key = os.environ.get(spec.key, "")
+        if not self._key and self._url == URL:
+            raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
+        spending = Spending(spec.input_price, spec.output_price, spec.cost_limit)
+        super().__init__("openai", spec, self._url, spending)
+        self.spec = spec
+        self.promises = Promises(tokens=spec.tokens)
+        self._dialect = Dialect(spec)
+
+    def _connect(self) -> Any:
+        from httpx import AsyncClient, Limits
+
+        # Time limits are ours, and so is the number of connections.
+        return AsyncClient(
+            base_url=self._url,
+            headers={"authorization": f"Bearer {self._key}"} if self._key else {},
+            limits=Limits(max_connections=None),
+            timeout=None,
+        )
+
+    async def _disconnect(self) -> None:
+        await self._client.aclose()
+
+    async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+        from httpx import ConnectError, HTTPError
+
+        try:
+            await self._converse(request, reply, progress)
+        except ConnectError as error:
+            told = f"{self.peer} cannot be reached ({self._told(error)}); is the server running?"
+            raise Transient(ModelUnavailable(told)) from None
+        except (HTTPError, OSError) as error:
+            told = f"{self.peer} cut the connection: {self._told(error)}"
+            raise Transient(ModelUnavailable(told)) from None
+        except ValueError as error:
+            told = f"{self.peer} sent no chat completion: {self._told(error)}"
+            raise Transient(ModelError(told)) from None
+
+    async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+        """Ask until the server has understood every field."""
+        from collab.models.openai_stream import Rejected, read
+
+        while True:
+            body = self._dialect.body(request)
+            try:
+                await read(self._client, body, reply, request, progress)
+            except Rejected as rejected:
+                said = rejected.rejection(self._key)
+                if not reply.begun and self._dialect.learn(said, body):
+                    continue
+                error = error_of(self.peer, said, self.spec.key)
+                if said.status == 404:
+                    error = ModelUnavailable(f"{error} ({await self._served()})")
+                raise error from None
+            if self.spec.tokens:
+                self._check_tokens(reply)
+            return
+
+    def _check_tokens(self, reply: Reply) -> None:
+        ids, logprobs = len(reply.token_ids), len(reply.logprobs)
+        if ids != logprobs or ids == 0:
+            raise ModelError(
+                f"{self.peer} gave {ids} token ids and {logprobs} log-probabilities; set tokens: "
+                "false for a server that does not tell both"
+            )
+
+    async def _served(self) -> str:
+        """What the server offers instead, as far as it tells."""
+        from collab.models.openai_stream import list_models
+
+        try:
+            async with asyncio.timeout(LISTING_SECONDS):
+                names = await list_models(self._client)
+        except Exception:
+            return f"is {self._url} right, and the model {self.spec.name!r}?"
+        more = ", ..." if len(names) > MOST_LISTED else ""
+        return f"it serves {', '.join(names[:MOST_LISTED]) or 'no model'}{more}"
+
+    def _told(self, error: Exception) -> str:
+        return without_key(str(error) or type(error).__name__, self._key)
+
+
+def _usual_url() -> str:
+    """Where models are that give no address."""
+    url = os.environ.get(URL_VARIABLE) or URL
+    try:
+        return address(url, URL_VARIABLE, "https://HOST/v1", "a key")
+    except ValueError as error:
+        raise RecipeError(str(error)) from None

@@ -1,0 +1,93 @@
+"""What vLLM's engine is told, and what it says, in terms of ours."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from collab.models.adapter_files import served_rank
+from collab.models.vllm_backend import FINISHED, Completion, Prompt, Room
+from collab.recipe.model import VLLMModel
+
+OVERLAP = 1
+"""Adapters beyond the team's: a new version comes before the old one goes."""
+
+
+def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) -> dict[str, Any]:
+    """The arguments of vLLM's engine with the model in `folder`."""
+    import torch
+
+    from collab.models.weights import pick_device, pick_dtype
+
+    options: dict[str, Any] = {
+        "model": str(folder),
+        "dtype": pick_dtype(spec.dtype, pick_device("auto")),
+        "max_model_len": spec.context,
+        "gpu_memory_utilization": spec.memory_share,
+        "enforce_eager": not torch.cuda.is_available(),
+        "enable_sleep_mode": sleep,
+        "logprobs_mode": "processed_logprobs",
+        "generation_config": "vllm",
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+        "worker_extension_cls": "collab.models.vllm_worker.Follower",
+    }
+    if room.rank:
+        options |= {
+            "enable_lora": True,
+            "max_loras": room.adapters + OVERLAP,
+            "max_lora_rank": served_rank(room.rank),
+        }
+    return options
+
+
+def sampling_params(prompt: Prompt) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    sampling = prompt.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k or -1,
+        max_tokens=sampling.max_new_tokens,
+        seed=prompt.seed,
+        stop=list(sampling.stop),
+        stop_token_ids=prompt.stop_ids,
+        logprobs=0,
+        detokenize=bool(sampling.stop or prompt.tell),
+        output_kind=RequestOutputKind.DELTA if prompt.tell else RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def take(completion: Completion, output: Any, prompt: Prompt) -> None:
+    """Add what has come since the last output."""
+    (part,) = output.outputs
+    completion.token_ids += part.token_ids
+    pairs = zip(part.token_ids, part.logprobs, strict=True)
+    completion.logprobs += [step[token].logprob for token, step in pairs]
+    completion.cached_tokens = max(completion.cached_tokens, output.num_cached_tokens or 0)
+    if output.finished:
+        completion.finish_reason = FINISHED.get(part.finish_reason, "failed")
+    if prompt.tell:
+        prompt.tell(len(completion.token_ids), part.text)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Neither of vLLM's dependencies, nor of Python's book-keeper of vLLM's shared memory."""
+    variable = "PYTHONWARNINGS"
+    kept = os.environ.get(variable)
+    os.environ[variable] = "ignore::UserWarning:multiprocessing.resource_tracker"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.environ.pop(variable)
+        if kept is not None:
+            os.environ[variable] = kept

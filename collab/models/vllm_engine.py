@@ -1,0 +1,212 @@
+"""Local models, run by vLLM: requests of all agents and episodes in one continuous batch.
+
+Prompts go in as token ids and responses come out as token ids, by the same chat template and the
+same tokenizer as the trainer's. Adapters are read from folders by vLLM; a trainer that runs beside
+it gives new versions under the old name, by `publish`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import CollabError, RecipeError
+from collab.models import store
+from collab.models.base import Batching, Progress, Promises, Request, Write
+from collab.models.loop_thread import LoopThread
+from collab.models.vllm_adapters import ServedAdapters
+from collab.models.vllm_backend import Backend, Completion, Prompt, Tell
+from collab.recipe.model import VLLMModel
+from collab.records import Action, Sampling, Usage, failure_of
+
+if TYPE_CHECKING:
+    from collab.models.language import Language
+
+COLDEST, HOTTEST = 0.01, 2.0
+"""vLLM raises temperatures between 0 and the first to it, and refuses those above the second."""
+
+
+class VLLMEngine:
+    """A model that vLLM runs; started, or looked for, at the first use.
+
+    An action's `logprobs` are those of the distribution that its tokens were drawn from: after
+    temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
+    """
+
+    batching: Batching = "continuous"
+    promises = Promises(tokens=True, seeds=True, adapters=True)
+
+    def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
+        """Raises UnknownName or ModelUnavailable for what cannot work; starts nothing yet."""
+        store.check_name(spec.name, spec.revision)
+        self.spec = spec
+        self.name = f"vllm:{spec.name}"
+        self._progress = progress
+        self._backend = _backend_of(spec)
+        self._adapters = ServedAdapters(spec.adapter_folder)
+        self._opening = asyncio.Lock()
+        self._language: Language | None = None
+        self._thread = LoopThread(self.name)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, once the engine was used."""
+        return self._language.tokenizer if self._language else None
+
+    def check(self, sampling: Sampling, adapter: str | None) -> None:
+        """Raise RecipeError for a temperature or an adapter that vLLM cannot follow."""
+        if sampling.temperature and not COLDEST <= sampling.temperature <= HOTTEST:
+            raise RecipeError(
+                f"vLLM samples at temperature 0 or from {COLDEST:g} to {HOTTEST:g}, not at"
+                f" {sampling.temperature:g}; set sampling.temperature to one of these"
+            )
+        if adapter is not None:
+            self._adapters.expect(adapter)
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        """Answer `requests` side by side; what one cannot be answered is its own failure."""
+        report = _reporter(asyncio.get_running_loop(), progress) if progress else None
+        return await self._thread.run(self._answer_all(requests, report))
+
+    async def publish(self, adapters: Mapping[str, Write]) -> None:
+        """Serve what `adapters` write, under their names, from the next request on.
+
+        Returns when every replica holds them, and requests to the versions before are answered.
+        """
+        await self._thread.run(self._publish(adapters))
+
+    async def rest(self) -> None:
+        """Give the GPU's memory back until the next request, where the engine can sleep."""
+        await self._thread.run(self._backend.sleep())
+
+    async def aclose(self) -> None:
+        """Stop the engine or close the connections, and delete the adapters' copies."""
+        if self._thread.closed:
+            return
+        await self._thread.run(self._backend.aclose())
+        await asyncio.to_thread(self._thread.close)
+        self._adapters.close()
+
+    async def _answer_all(
+        self, requests: Sequence[Request], report: Progress | None
+    ) -> list[Action]:
+        for request in requests:
+            with suppress(CollabError):  # is raised again for the request itself
+                self.check(request.sampling, request.adapter)
+        language = await self._open()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._answer(r, language, report)) for r in requests]
+        return [task.result() for task in tasks]
+
+    async def _answer(
+        self, request: Request, language: Language, report: Progress | None
+    ) -> Action:
+        started = time.monotonic()
+        try:
+            self.check(request.sampling, None)
+            prompt_ids = language.prompt_ids(request, self.name)
+            language.check_context(prompt_ids, request, self._backend.context, self.name)
+            held = await self._adapters.find(request.adapter) if request.adapter else None
+            with held.used() if held else nullcontext() as version:
+                await self._open()  # the adapter may want more room
+                prompt = Prompt(
+                    prompt_ids,
+                    request.sampling,
+                    request.seed,
+                    language.stop_ids,
+                    version,
+                    _tell(request, report),
+                )
+                completion = await self._backend.complete(prompt)
+        except CollabError as error:
+            return Action(
+                text="",
+                finish_reason="failed",
+                model=self.name,
+                adapter=request.adapter,
+                seconds=time.monotonic() - started,
+                failure=failure_of(error),
+            )
+        return self._action(request, prompt, completion, language, time.monotonic() - started)
+
+    def _action(
+        self,
+        request: Request,
+        prompt: Prompt,
+        completion: Completion,
+        language: Language,
+        seconds: float,
+    ) -> Action:
+        return Action(
+            text=language.text(completion.token_ids, request.sampling.stop),
+            token_ids=tuple(completion.token_ids),
+            logprobs=tuple(completion.logprobs),
+            prompt_ids=tuple(prompt.token_ids),
+            finish_reason=completion.finish_reason,
+            model=self.name,
+            adapter=request.adapter,
+            usage=Usage(
+                prompt_tokens=len(prompt.token_ids),
+                new_tokens=len(completion.token_ids),
+                cached_tokens=completion.cached_tokens,
+            ),
+            seconds=seconds,
+        )
+
+    async def _open(self) -> Language:
+        async with self._opening:
+            if self._language is None:
+                self._language = await asyncio.to_thread(self._load_language)
+            await self._backend.open(self._language.folder, self._adapters.room())
+            return self._language
+
+    def _load_language(self) -> Language:
+        from collab.models.language import load_language
+
+        folder = store.resolve(self.spec.name, self.spec.revision, self._progress)
+        self._progress("load", 0, 0)
+        return load_language(folder, self.spec.name)
+
+    async def _publish(self, adapters: Mapping[str, Write]) -> None:
+        changes = [await self._adapters.publish(name, write) for name, write in adapters.items()]
+        await self._open()
+        for held, before in changes:
+            await self._backend.load(held.version)
+            if before is not None:
+                await before.idle.wait()
+                await self._backend.unload(before.version)
+                self._adapters.forget(before)
+
+
+def _backend_of(spec: VLLMModel) -> Backend:
+    if spec.servers:
+        from collab.models.vllm_servers import Servers
+
+        return Servers(spec)
+    from collab.models.vllm_process import Process
+
+    return Process(spec)
+
+
+def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
+    """Carries news from the engine's loop to the caller's."""
+
+    def report(request: Request, n_tokens: int, text: str) -> None:
+        loop.call_soon_threadsafe(progress, request, n_tokens, text)
+
+    return report
+
+
+def _tell(request: Request, report: Progress | None) -> Tell | None:
+    if report is None:
+        return None
+
+    def tell(n_tokens: int, text: str) -> None:
+        report(request, n_tokens, text)
+
+    return tell

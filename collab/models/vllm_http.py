@@ -1,0 +1,124 @@
+"""HTTP with one vLLM server: what its statuses and broken connections mean."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient, Response
+
+START = (
+    "start it with --enable-lora --max-loras N --max-lora-rank R --logprobs-mode"
+    " processed_logprobs and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+)
+
+
+class Gone(Exception):
+    """The server is not there, or was started anew without what it is asked for."""
+
+
+class Connection:
+    """Asks a server, and raises what its answer means where it is none.
+
+    Gone is for what may work once the server is back, ModelUnavailable for a server that cannot
+    be used as it was started, ModelRefused for a request that it does not take.
+    """
+
+    def __init__(self, url: str, client: AsyncClient) -> None:
+        self.url = url
+        self._client = client
+
+    async def ask(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        accept: tuple[int, ...] = (),
+    ) -> Response:
+        """Get `path`, or post `body` to it; the statuses in `accept` are answers too."""
+        method = "GET" if body is None else "POST"
+        async with self._reached():
+            response = await self._client.request(method, self.url + path, json=body)
+        if response.status_code not in accept:
+            await self.check(response)
+        return response
+
+    @asynccontextmanager
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
+        """Post `body`; the answer comes piece by piece, and its status is not looked at."""
+        async with (
+            self._reached(),
+            self._client.stream("POST", self.url + path, json=body) as response,
+        ):
+            yield response
+
+    async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
+        """The one answer, or the events of a stream."""
+        if "json" in response.headers.get("content-type", ""):
+            await response.aread()
+            yield self.read(response)
+            return
+        async for line in response.aiter_lines():
+            field, _, value = line.partition(":")
+            if field == "data" and value.strip() != "[DONE]":
+                yield self._parsed(value)
+
+    def read(self, response: Response) -> dict[str, Any]:
+        return self._parsed(response.text)
+
+    async def check(self, response: Response) -> None:
+        """Raise what an error status means."""
+        if response.is_success:
+            return
+        said = _reason((await response.aread()).decode(errors="replace"))
+        status = response.status_code
+        if status in (401, 403):
+            raise ModelUnavailable(f"{self.url} wants a key: set VLLM_API_KEY to its --api-key")
+        if status == 404:
+            raise ModelUnavailable(f"{self.url} has no {response.url.path}: {said}; {START}")
+        if status > 500 or (status == 500 and "lora" not in response.url.path):
+            raise Gone(f"status {status}: {said}")
+        raise ModelRefused(f"{self.url} refused, status {status}: {said}")
+
+    @asynccontextmanager
+    async def bounded(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ModelTimeout(
+                f"{self.url} did not answer within {seconds:g} s; raise the model's `seconds`, or"
+                " lower sampling.max_new_tokens"
+            ) from None
+
+    @asynccontextmanager
+    async def _reached(self) -> AsyncIterator[None]:
+        from httpx import TransportError
+
+        try:
+            yield
+        except TransportError as error:
+            raise Gone(f"{type(error).__name__}: {error}".rstrip(": ")) from None
+
+    def _parsed(self, text: str) -> dict[str, Any]:
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            raise ModelError(f"{self.url} sent no JSON: {text[:80]!r}") from None
+        if not isinstance(answer, dict) or "error" in answer:
+            raise Gone(f"it failed: {_reason(text)}")
+        return answer
+
+
+def _reason(said: str) -> str:
+    try:
+        error = json.loads(said)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, LookupError, TypeError):
+        return said[:300]

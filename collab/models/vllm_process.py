@@ -1,0 +1,224 @@
+"""vLLM on this machine: its engine runs in processes of its own, started and driven from here."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
+from collab.models.adapter_store import Version
+from collab.models.vllm_backend import Completion, Prompt, Room
+from collab.models.vllm_calls import engine_options, sampling_params, take, without_warnings
+from collab.recipe.model import VLLMModel
+
+ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+"""Unless set otherwise: what vLLM says, to whom, and processors shared with the trainer."""
+
+
+FOLLOWS = hasattr(os, "pidfd_open")
+"""Whether processes can wait for each other's end here, as on Linux."""
+
+
+class Died(ModelError):
+    """The engine's processes are gone."""
+
+
+class Process:
+    """One engine. It is started anew when it has died, or when an adapter needs more room."""
+
+    context: int
+
+    def __init__(self, spec: VLLMModel) -> None:
+        """Raises ModelUnavailable where vLLM is not installed."""
+        if find_spec("vllm") is None:
+            raise ModelUnavailable(
+                f"model {spec.name!r} needs vLLM, which is not installed: pip install"
+                " 'collab[vllm]', or give `servers` that run it"
+            )
+        self._spec = spec
+        self._llm: Any = None
+        self._folder = Path()
+        self._room = Room()
+        self._loaded: dict[int, Any] = {}
+        self._asleep = False
+        self._changing = asyncio.Lock()
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._numbers = count()
+
+    async def open(self, folder: Path, room: Room) -> None:
+        async with self._changing:
+            if self._llm is not None and (self._llm.errored or not self._fits(room)):
+                await self._idle.wait()
+                self._stop()
+            if self._llm is None:
+                await self._start(folder, room)
+            if self._asleep:
+                async with self._bounded(self._spec.ready_seconds):
+                    await self._llm.wake_up()
+                self._asleep = False
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        try:
+            return await self._complete(prompt)
+        except Died:
+            await self.open(self._folder, self._room)
+            return await self._complete(prompt)
+
+    async def _complete(self, prompt: Prompt) -> Completion:
+        from vllm import TokensPrompt
+
+        completion = Completion()
+        params = sampling_params(prompt)
+        async with self._using() as llm, self._bounded(self._spec.seconds):
+            adapter = await self._adapter(prompt.adapter)
+            outputs = llm.generate(
+                TokensPrompt(prompt_token_ids=prompt.token_ids),
+                params,
+                str(next(self._numbers)),
+                lora_request=adapter,
+            )
+            async for output in outputs:
+                take(completion, output, prompt)
+        if completion.finish_reason == "failed":
+            raise ModelError(f"{self._peer} gave a response up")
+        return completion
+
+    async def load(self, version: Version) -> None:
+        async with self._using(), self._bounded(self._spec.seconds):
+            await self._adapter(version)
+
+    async def unload(self, version: Version) -> None:
+        if self._loaded.pop(version.number, None) is not None:
+            async with self._using() as llm, self._bounded(self._spec.seconds):
+                await llm.remove_lora(version.number)
+
+    async def sleep(self) -> None:
+        async with self._changing:
+            if self._llm is not None and not self._asleep and self._sleeps(self._room):
+                await self._idle.wait()
+                async with self._bounded(self._spec.ready_seconds):
+                    await self._llm.sleep(level=1)
+                self._asleep = True
+
+    async def aclose(self) -> None:
+        self._stop()
+
+    @property
+    def _peer(self) -> str:
+        return f"vLLM's engine with {self._spec.name!r}"
+
+    def _fits(self, room: Room) -> bool:
+        """More adapters than planned for only take turns; a larger rank needs another engine."""
+        ready = room.rank <= self._room.rank
+        return ready and self._sleeps(room) == self._sleeps(self._room)
+
+    def _sleeps(self, room: Room) -> bool:
+        """Raises ModelUnavailable where it is wanted and cannot be."""
+        import torch
+
+        cuda = torch.cuda.is_available()
+        if self._spec.sleep and not cuda:
+            raise ModelUnavailable(
+                f"{self._peer} cannot sleep: vLLM gives back the memory of CUDA devices only;"
+                " remove the model's option sleep"
+            )
+        here = self._spec.trainer_device in ("auto", "cuda", "cuda:0")
+        wanted = here if self._spec.sleep is None else self._spec.sleep
+        return cuda and wanted and room.training
+
+    async def _start(self, folder: Path, room: Room) -> None:
+        """Start the engine; blocks until it is ready, as nothing can be asked before."""
+        os.environ["VLLM_ENGINE_READY_TIMEOUT_S"] = str(max(int(self._spec.ready_seconds), 1))
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        options = engine_options(self._spec, folder, room, sleep=self._sleeps(room))
+        try:
+            with without_warnings():
+                from vllm.engine.arg_utils import AsyncEngineArgs
+                from vllm.usage.usage_lib import UsageContext
+                from vllm.v1.engine.async_llm import AsyncLLM
+
+                # The batch sizes of `vllm.LLM`, which are made for throughput.
+                sizes = UsageContext.LLM_CLASS
+                args = AsyncEngineArgs(**options)
+                llm = AsyncLLM.from_engine_args(args, usage_context=sizes)
+            if FOLLOWS:
+                await llm.collective_rpc("follow", args=(os.getpid(),))
+        except Exception as error:
+            raise ModelUnavailable(
+                f"{self._peer} did not start within {self._spec.ready_seconds:g} s or failed:"
+                f" {error} Where memory is short, change the model's memory_share, now"
+                f" {self._spec.memory_share:g}, or set its context"
+            ) from error
+        self._llm, self._folder, self._room = llm, folder, room
+        self.context = int(llm.model_config.max_model_len)
+
+    def _stop(self) -> None:
+        llm, self._llm = self._llm, None
+        self._loaded.clear()
+        self._asleep = False
+        if llm is not None:
+            llm.shutdown()
+            del llm
+            gc.collect()  # vLLM's finaliser fails when it runs as late as Python's end
+
+    async def _adapter(self, version: Version | None) -> Any:
+        """vLLM's name for an adapter; it is loaded first, as a failure later would end vLLM."""
+        if version is None:
+            return None
+        if version.number not in self._loaded:
+            from vllm.lora.request import LoRARequest
+
+            request = LoRARequest(version.name, version.number, str(version.folder))
+            await self._llm.add_lora(request)
+            self._loaded[version.number] = request
+        return self._loaded[version.number]
+
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator[Any]:
+        """The engine, which is not stopped meanwhile; vLLM's errors become ours."""
+        async with self._changing:
+            llm = self._llm
+            if llm is None:
+                raise Died(f"{self._peer} is not there")
+            self._in_flight += 1
+            self._idle.clear()
+        try:
+            yield llm
+        except CollabError:
+            raise
+        except Exception as error:
+            reason = error.__cause__ or error
+            if llm.errored:
+                raise Died(f"{self._peer} has died: {reason}") from error
+            told = f"{type(reason).__name__}: {reason}"
+            raise ModelError(f"{self._peer} failed: {told}") from error
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+    @asynccontextmanager
+    async def _bounded(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ModelTimeout(
+                f"{self._peer} did not answer within {seconds:g} s; raise the model's limits, or"
+                " lower sampling.max_new_tokens"
+            ) from None

@@ -1,0 +1,176 @@
+"""One vLLM server: the model and the adapters that it holds, and what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import ModelError, ModelRefused, ModelUnavailable
+from collab.models.adapter_store import Version
+from collab.models.vllm_backend import FINISHED, Completion, Prompt
+from collab.models.vllm_http import START, Connection, Gone
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
+
+PROBE_SECONDS = 30.0
+"""Limit of looking at a server before it is used."""
+PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
+"""A temperature that shows in log-probabilities, and what does not count as showing."""
+
+ODD_SHAPE = (LookupError, TypeError, ValueError, AttributeError, StopIteration)
+
+
+class Server:
+    """Has to be met before it is asked; `in_flight` counts requests."""
+
+    def __init__(self, url: str, client: AsyncClient, seconds: float) -> None:
+        self.url = url
+        self.in_flight = 0
+        self.context = 0
+        self._http = Connection(url, client)
+        self._seconds = seconds
+        self._model = ""
+        self._loaded: set[str] = set()
+        self._loading = asyncio.Lock()
+
+    async def meet(self) -> None:
+        """Learn what it serves, and see that it can be used.
+
+        Raises Gone while it is not there, ModelUnavailable for one that cannot be used.
+        """
+        self._loaded.clear()
+        async with self._http.bounded(PROBE_SECONDS):
+            listed = self._http.read(await self._http.ask("/v1/models"))
+            try:
+                base = next(card for card in listed["data"] if not card.get("parent"))
+                self._model, self.context = str(base["id"]), int(base["max_model_len"])
+            except ODD_SHAPE as error:
+                raise ModelUnavailable(f"{self.url} is no vLLM server: {error!r}") from error
+            await self._check_logprobs()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Raises Gone when the server has to be met again before this can be tried again."""
+        self.in_flight += 1
+        try:
+            async with self._http.bounded(self._seconds):
+                if prompt.adapter is not None:
+                    await self._load(prompt.adapter)
+                return await self._complete(prompt)
+        finally:
+            self.in_flight -= 1
+
+    async def load(self, version: Version) -> None:
+        async with self._http.bounded(self._seconds):
+            await self._load(version)
+
+    async def unload(self, version: Version) -> None:
+        if version.name in self._loaded:
+            self._loaded.discard(version.name)
+            async with self._http.bounded(self._seconds):
+                body = {"lora_name": version.name}
+                await self._http.ask("/v1/unload_lora_adapter", body, accept=(404,))
+
+    async def _load(self, version: Version) -> None:
+        async with self._loading:
+            if version.name in self._loaded:
+                return
+            body = {"lora_name": version.name, "lora_path": str(version.folder)}
+            try:
+                await self._http.ask("/v1/load_lora_adapter", body)
+            except ModelRefused as error:
+                if "already been loaded" not in str(error):
+                    await self._http.ask("/health")
+                    raise ModelUnavailable(f"{error}; {START}, R at least {version.rank}") from None
+            self._loaded.add(version.name)
+
+    async def _complete(self, prompt: Prompt) -> Completion:
+        body = self._body(prompt)
+        completion = Completion()
+        async with self._http.stream("/v1/completions", body) as response:
+            if response.status_code == 404:
+                raise Gone(f"it does not serve {body['model']}")
+            await self._http.check(response)
+            async for answer in self._http.answers(response):
+                self._take(completion, answer, prompt)
+        if completion.finish_reason == "failed":
+            raise Gone("it broke an answer off")
+        return completion
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        """Every setting is said, since a server takes others from the model's own files."""
+        sampling = prompt.sampling
+        return {
+            "model": prompt.adapter.name if prompt.adapter else self._model,
+            "prompt": prompt.token_ids,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "max_tokens": sampling.max_new_tokens,
+            "seed": prompt.seed,
+            "stop": list(sampling.stop),
+            "stop_token_ids": prompt.stop_ids,
+            "logprobs": 0,
+            "return_token_ids": True,
+            "stream": prompt.tell is not None,
+        }
+
+    def _take(self, completion: Completion, answer: Mapping[str, Any], prompt: Prompt) -> None:
+        """Add one answer, or one event of it."""
+        try:
+            text = _added(completion, answer)
+        except ODD_SHAPE as error:
+            raise ModelError(f"{self.url} sent an answer of another shape: {error!r}") from error
+        if prompt.tell:
+            prompt.tell(len(completion.token_ids), text)
+
+    async def _check_logprobs(self) -> None:
+        """Raise ModelUnavailable unless log-probabilities feel the temperature.
+
+        Those of another distribution than the one that was sampled from would bias training.
+        """
+        cold, hot = [await self._likeliest(heat) for heat in (1.0, PROBE_HEAT)]
+        if abs(cold - hot) < PROBE_NOISE:
+            raise ModelUnavailable(
+                f"{self.url} gives log-probabilities from before the temperature, as"
+                f" --logprobs-mode raw_logprobs says; {START}"
+            )
+
+    async def _likeliest(self, temperature: float) -> float:
+        """The largest log-probability of a first token."""
+        body = {
+            "model": self._model,
+            "prompt": [1],
+            "max_tokens": 1,
+            "temperature": temperature,
+            "logprobs": 1,
+            "top_k": -1,
+            "top_p": 1.0,
+        }
+        answer = self._http.read(await self._http.ask("/v1/completions", body))
+        try:
+            return float(max(answer["choices"][0]["logprobs"]["top_logprobs"][0].values()))
+        except ODD_SHAPE as error:
+            raise ModelUnavailable(f"{self.url} gives no log-probabilities: {error!r}") from error
+
+
+def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
+    """Take the tokens of an answer, and return the text that they add."""
+    if not answer["choices"]:
+        return ""
+    choice = answer["choices"][0]
+    tokens = choice["token_ids"] or []
+    logprobs = (choice["logprobs"] or {}).get("token_logprobs") or []
+    if len(tokens) != len(logprobs):
+        raise ValueError(f"{len(tokens)} token ids and {len(logprobs)} log-probabilities")
+    completion.token_ids += tokens
+    completion.logprobs += [float(value) for value in logprobs]
+    completion.finish_reason = FINISHED.get(choice["finish_reason"], "failed")
+    details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
+    completion.cached_tokens = int(details.get("cached_tokens") or 0)
+    return str(choice["text"] or "")

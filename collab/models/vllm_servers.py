@@ -1,0 +1,165 @@
+"""vLLM servers that share the load; a lost one is waited for, and given its adapters anew."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from collab.errors import CollabError, ModelTimeout, ModelUnavailable
+from collab.models.adapter_store import Version
+from collab.models.vllm_backend import Completion, Prompt, Room
+from collab.models.vllm_http import Gone
+from collab.models.vllm_server import Server
+from collab.recipe.model import VLLMModel
+
+KEY = "VLLM_API_KEY"
+LOOK_SECONDS = 0.5
+"""Between two looks at a server that is not there."""
+ATTEMPTS = 4
+"""At one response or one adapter, on servers that go away under it."""
+
+
+class Servers:
+    """All that a recipe names. Each request goes to the one with the fewest under way."""
+
+    context: int
+
+    def __init__(self, spec: VLLMModel) -> None:
+        self._spec = spec
+        self._client: Any = None
+        self._servers: list[Server] = []
+        self._trouble: dict[Server, str] = {}
+        """Why servers cannot be asked now."""
+        self._back = asyncio.Event()
+        self._watchers: set[asyncio.Task[None]] = set()
+
+    async def open(self, folder: Path, room: Room) -> None:  # noqa: ARG002
+        if self._servers:
+            return
+        if self._client is None:
+            self._client = self._connect()
+        servers = [Server(url, self._client, self._spec.seconds) for url in self._spec.servers]
+        await self._meet_all(servers)
+        self._servers = servers
+        self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        for _ in range(ATTEMPTS):
+            server = await self._pick()
+            try:
+                return await server.complete(prompt)
+            except Gone as gone:
+                self._lose(server, gone)
+                last = f"{server.url}: {gone}"
+        raise _exhausted("one response", last)
+
+    async def load(self, version: Version) -> None:
+        """On every server that is there; others get it with their first request."""
+        for _ in range(ATTEMPTS):
+            await self._pick()
+            live = [server for server in self._servers if server not in self._trouble]
+            outcomes = await asyncio.gather(
+                *(server.load(version) for server in live), return_exceptions=True
+            )
+            for server, outcome in zip(live, outcomes, strict=True):
+                if isinstance(outcome, Gone):
+                    self._lose(server, outcome)
+                    last = f"{server.url}: {outcome}"
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+            if any(outcome is None for outcome in outcomes):
+                return
+        raise _exhausted(f"loading adapter {version.name}", last)
+
+    async def unload(self, version: Version) -> None:
+        for server in self._servers:
+            try:
+                await server.unload(version)
+            except (Gone, CollabError):
+                continue  # it has forgotten all of them, or keeps one too many
+
+    async def sleep(self) -> None:
+        """Servers keep their memory; they run elsewhere, or for others too."""
+
+    async def aclose(self) -> None:
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _connect(self) -> Any:
+        from httpx import AsyncClient, Limits
+
+        key = os.environ.get(KEY, "")
+        # Time limits are ours; how many requests are under way is the runtime's.
+        return AsyncClient(
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            limits=Limits(max_connections=None),
+            timeout=None,
+        )
+
+    async def _meet_all(self, servers: list[Server]) -> None:
+        """Meet servers that may still be starting."""
+        try:
+            async with asyncio.timeout(self._spec.ready_seconds):
+                for server in servers:
+                    while not await self._meet(server):
+                        await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            raise self._overdue(servers) from None
+
+    async def _meet(self, server: Server) -> bool:
+        try:
+            await server.meet()
+        except (Gone, ModelTimeout) as error:
+            self._trouble[server] = str(error)
+            return False
+        self._trouble.pop(server, None)
+        return True
+
+    async def _pick(self) -> Server:
+        try:
+            async with asyncio.timeout(self._spec.ready_seconds):
+                while len(self._trouble) == len(self._servers):
+                    self._back.clear()
+                    await self._back.wait()
+        except TimeoutError:
+            raise self._overdue(self._servers) from None
+        live = [server for server in self._servers if server not in self._trouble]
+        return min(live, key=lambda server: server.in_flight)
+
+    def _lose(self, server: Server, gone: Gone) -> None:
+        if server not in self._trouble:
+            self._trouble[server] = str(gone)
+            watcher = asyncio.create_task(self._watch(server))
+            self._watchers.add(watcher)
+            watcher.add_done_callback(self._watchers.discard)
+
+    async def _watch(self, server: Server) -> None:
+        """Look for a lost server until it is back and can be used."""
+        while server in self._trouble:
+            try:
+                found = await self._meet(server)
+            except CollabError as error:  # it came back as one that cannot be used
+                self._trouble[server] = str(error)
+                found = False
+            if not found:
+                await asyncio.sleep(LOOK_SECONDS)
+        self._back.set()
+
+    def _overdue(self, servers: list[Server]) -> ModelTimeout:
+        missing = [f"{s.url}: {self._trouble[s]}" for s in servers if s in self._trouble]
+        return ModelTimeout(
+            f"no answer from vLLM within {self._spec.ready_seconds:g} s ({'; '.join(missing)});"
+            " start the server, or raise the model's ready_seconds"
+        )
+
+
+def _exhausted(work: str, last: str) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{ATTEMPTS} attempts at {work} failed, the last at {last}; see the server's log"
+    )

@@ -1,0 +1,104 @@
+"""Models behind a service, and the addresses that they are found at."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from collab.recipe.base import Spec
+
+
+def address(url: str, name: str, form: str, key: str) -> str:
+    """The address of a service, checked, for an option called `name`.
+
+    Raises ValueError for one that is not of the `form`, or that holds a secret, e.g. `key`.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError(f"{name} is no address; write it as {form}")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError(
+            f"{name} at {parts.hostname} holds more than host, port and path; {key} comes from "
+            "the environment, since a recipe is recorded"
+        )
+    return url.rstrip("/")
+
+
+class HostedModel(Spec):
+    """A model behind a service."""
+
+    name: str
+    base_url: str | None = None
+    seconds: float = Field(default=120.0, gt=0)
+    """Limit of one attempt."""
+    retries: int = Field(default=4, ge=0)
+    """Further attempts after 429, 5xx, overload or a dropped connection, with backoff."""
+    concurrency: int = Field(default=8, ge=1)
+    """Requests in flight at the same time."""
+    cost_limit: float | None = Field(default=None, gt=0)
+    """US dollars that this model may spend in one run."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _url_is_an_address(cls, url: str | None) -> str | None:
+        return None if url is None else address(url, "base_url", "http://HOST:PORT/v1", "its key")
+
+
+class AnthropicModel(HostedModel):
+    """Claude, through the Messages API. The key comes from ANTHROPIC_API_KEY."""
+
+    engine: Literal["anthropic"] = "anthropic"
+    name: str = "claude-sonnet-4-5"
+    base_url: str | None = None
+    """Another address that speaks the Messages API; default: ANTHROPIC_BASE_URL or Anthropic's."""
+    input_price: float = Field(default=3.0, ge=0)
+    """US dollars a million prompt tokens."""
+    output_price: float = Field(default=15.0, ge=0)
+    """US dollars a million new tokens."""
+
+
+class OpenAIModel(HostedModel):
+    """A model of any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, ..."""
+
+    engine: Literal["openai"] = "openai"
+    name: str
+    """The model as the server calls it; `URL#NAME` gives `base_url` too."""
+    base_url: str | None = None
+    """The server's address, e.g. http://localhost:8000/v1; default: OPENAI_BASE_URL or OpenAI's."""
+    key: str = "OPENAI_API_KEY"
+    """The environment variable that holds the key. Local servers need none."""
+    tokens: bool = False
+    """Record token ids and log-probabilities. vLLM and llama.cpp give both; others refuse."""
+    input_price: float | None = Field(default=None, ge=0)
+    """US dollars a million prompt tokens."""
+    output_price: float | None = Field(default=None, ge=0)
+    """US dollars a million new tokens."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _url_in_the_name(cls, data: Any) -> Any:
+        name = data.get("name") if isinstance(data, dict) else None
+        if not isinstance(name, str) or not name.startswith(("http://", "https://")):
+            return data
+        url, separator, model = name.partition("#")
+        if not (separator and model):
+            raise ValueError(f"which model of {urlsplit(url).hostname}? write openai:URL#MODEL")
+        if data.get("base_url", url) != url:
+            raise ValueError("base_url is given twice: on its own, and within the name")
+        return {**data, "name": model, "base_url": url}
+
+    @field_validator("key")
+    @classmethod
+    def _key_is_a_variable(cls, key: str) -> str:
+        if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", key):
+            raise ValueError("key is the name of an environment variable, e.g. OPENAI_API_KEY")
+        return key
+
+    @model_validator(mode="after")
+    def _limit_needs_prices(self) -> Self:
+        if self.cost_limit is not None and None in (self.input_price, self.output_price):
+            raise ValueError("cost_limit can be kept by input_price and output_price; set both")
+        return self

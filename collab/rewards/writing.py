@@ -1,0 +1,168 @@
+"""Reward parts for two texts that belong together, e.g. a short and a long summary.
+
+The texts are those of the team's two agents, in its order; a single agent writes both, with a
+blank line between them. The published rewards (MAGRPO, arXiv 2508.04652) are composed of these
+parts in `tasks/rewards/tldr.yaml` and `arxiv.yaml`; docs/rewards.md has their tables.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from collab.errors import RewardError
+from collab.rewards.context import Part, RewardContext
+from collab.rewards.transitions import TRANSITIONS, Matching, categories
+from collab.rewards.words import clipped_precision, jaccard, words
+
+_BLANK_LINE = re.compile(r"\n\s*\n")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two texts and what to call them."""
+
+    first: str
+    second: str
+    names: tuple[str, str]
+
+
+def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
+    """Both texts have `minimum` to `maximum` words, split at white space."""
+    pair = _pair(context)
+    sizes = [len(text.split()) for text in (pair.first, pair.second)]
+    told = ", ".join(f"{name} {size}" for name, size in zip(pair.names, sizes, strict=True))
+    fits = all(minimum <= size <= maximum for size in sizes)
+    return Part(float(fits), f"words: {told}; wanted {minimum}-{maximum} each")
+
+
+def length_ratio(
+    context: RewardContext,
+    least: float,
+    best_from: float,
+    best_to: float | None = None,
+    most: float | None = None,
+) -> Part:
+    """How many times as long as the first the second text is, in characters.
+
+    The value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`;
+    as a gate, the part stops the scoring outside of these.
+    """
+    pair = _pair(context)
+    ramp = _Ramp(least, best_from, best_to, most)
+    return ramp.part("characters", pair, len(pair.first), len(pair.second))
+
+
+def vocabulary(
+    context: RewardContext,
+    least: float,
+    best_from: float,
+    best_to: float | None = None,
+    most: float | None = None,
+) -> Part:
+    """How many times as many different words the second text has. As `length_ratio`."""
+    pair = _pair(context)
+    ramp = _Ramp(least, best_from, best_to, most)
+    counts = (len(set(words(text))) for text in (pair.first, pair.second))
+    return ramp.part("different words", pair, *counts)
+
+
+def transitions(
+    context: RewardContext,
+    text: Literal["second", "both"] = "second",
+    matching: Matching = "words",
+) -> Part:
+    """How many of twelve categories of transition words there are: 0.4 for one, 0.05 for each more.
+
+    Args:
+        text: where they count.
+        matching: `words` finds whole words and phrases; `substrings` is the published form, which
+            finds `so` in `some`.
+    """
+    pair = _pair(context)
+    found = categories(pair.second, matching)
+    if text == "both":
+        found |= categories(pair.first, matching)
+    value = min(1.0, 0.4 + 0.05 * (len(found) - 1)) if found else 0.0
+    told = ", ".join(name for name in TRANSITIONS if name in found)
+    return Part(value, f"{len(found)} of {len(TRANSITIONS)} kinds of transition: {told or 'none'}")
+
+
+def shared_words(context: RewardContext, enough: float) -> Part:
+    """The Jaccard similarity of the texts' content words; full value from `enough` on."""
+    pair = _pair(context)
+    similarity = jaccard(pair.first, pair.second)
+    told = f"{similarity:.3f} of the content words are in both; wanted {enough:g}"
+    return Part(min(similarity, enough) / enough, told)
+
+
+def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
+    """How much of what the agents write stands in what they were given.
+
+    The mean over the agents of the share of content words that also stand in the problem's field
+    `source`, each at most as often as there. It sees invention and text about something else, but
+    not a wrong statement made of the source's own words.
+    """
+    given = context.field(source)
+    shares = {name: clipped_precision(text, given) for name, text in context.artefacts.items()}
+    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return Part(sum(shares.values()) / len(shares), f"content words from '{source}': {told}")
+
+
+@dataclass(frozen=True)
+class _Ramp:
+    """1 between the best values, down to 0 at the outer ones; None leaves a side open."""
+
+    least: float
+    best_from: float
+    best_to: float | None
+    most: float | None
+
+    def __post_init__(self) -> None:
+        knees = [self.least, self.best_from, self.best_to, self.most]
+        given = [knee for knee in knees if knee is not None]
+        if given != sorted(given) or (self.best_to is None) != (self.most is None):
+            raise RewardError(
+                "a ramp rises from 'least' to 'best_from' and falls from 'best_to' to 'most' (both"
+                f" or neither of these), in this order; got {', '.join(map(str, knees))}"
+            )
+
+    def part(self, unit: str, pair: Pair, first: int, second: int) -> Part:
+        one, other = pair.names
+        if not first:
+            return Part(0.0, f"{one} has no {unit}", passes=False)
+        ratio = second / first
+        counts = f"{unit}: {one} {first}, {other} {second}, ratio {ratio:.2f}"
+        return Part(self.value(ratio), f"{counts}; wanted {self}", passes=self.covers(ratio))
+
+    def covers(self, ratio: float) -> bool:
+        return self.least <= ratio and (self.most is None or ratio <= self.most)
+
+    def value(self, ratio: float) -> float:
+        if not self.covers(ratio):
+            return 0.0
+        if ratio < self.best_from:
+            return (ratio - self.least) / (self.best_from - self.least)
+        if self.most is not None and self.best_to is not None and ratio > self.best_to:
+            return (self.most - ratio) / (self.most - self.best_to)
+        return 1.0
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return f"{self.best_from:g} or more, at least {self.least:g}"
+        return f"{self.best_from:g}-{self.best_to:g}, within {self.least:g}-{self.most:g}"
+
+
+def _pair(context: RewardContext) -> Pair:
+    texts = list(context.artefacts.values())
+    if len(texts) == 1:
+        first, *rest = _BLANK_LINE.split(texts[0].strip(), maxsplit=1)
+        return Pair(first, "".join(rest), ("the first paragraph", "the rest"))
+    if len(texts) != 2:
+        raise RewardError(
+            f"the writing rewards compare two texts, and the team has {len(texts)} agents"
+            f" ({', '.join(context.agents)}); take a team of one or two"
+        )
+    one, other = context.agents
+    return Pair(texts[0], texts[1], (one, other))

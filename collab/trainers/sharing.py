@@ -1,0 +1,63 @@
+"""Whether a model's attention can follow prefix trees, and what it costs there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from collab.trainers.logprobs import states
+from collab.trainers.rows import Row
+from collab.trainers.samples import Sample
+
+PROBES, PROBE_TOKENS = 8, 4
+"""Siblings of the probe, and the tokens of each and of their prompt."""
+
+ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
+"""How far states may differ, against their own size; 1e-3 in wider types."""
+
+
+def pair_cost(model: Any, device: torch.device) -> float | None:
+    """The cost of a pair of tokens in attention, against that of a token in all else.
+
+    None where rows cannot be shared: attention over a window, states that run on from token to
+    token, or an attention that does not take the mask. What the configuration leaves open, a
+    probe decides.
+    """
+    config = model.config.get_text_config()
+    if not attends_to_all(config) or not _agrees(model, device):
+        return None
+    # A layer has about 12 hidden^2 weights, and two products of hidden numbers for a pair.
+    return 1 / (6 * float(config.hidden_size))
+
+
+def attends_to_all(config: Any) -> bool:
+    """Whether every layer is full attention, in an implementation that takes any mask."""
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    window = getattr(config, "sliding_window", None)
+    takes_masks = config._attn_implementation in ("sdpa", "eager")
+    return takes_masks and kinds == {"full_attention"} and window is None
+
+
+@torch.no_grad()
+def _agrees(model: Any, device: torch.device) -> bool:
+    """Whether siblings in one row have the states that they have in rows of their own."""
+    row = _probe(model.config.get_text_config().vocab_size)
+    apart = states(model, [[sample] for sample in row], device)
+    try:
+        together = states(model, [row], device)
+    except (ValueError, TypeError, RuntimeError, IndexError):  # a mask of this shape is refused
+        return False
+    error = (together - apart).float().norm() / apart.float().norm()
+    return bool(error <= ROUNDING.get(apart.dtype, 1e-3))
+
+
+def _probe(vocabulary: int) -> Row:
+    def tokens(start: int) -> tuple[int, ...]:
+        return tuple((start + 7 * n) % vocabulary for n in range(PROBE_TOKENS))
+
+    prompt = tokens(0)
+    return [
+        Sample("", prompt, tokens(n + 1), (0.0,) * PROBE_TOKENS, 1.0, 1.0, 1.0)
+        for n in range(PROBES)
+    ]

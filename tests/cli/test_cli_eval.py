@@ -1,0 +1,306 @@
+"""`collab eval`: teams side by side, gone on with, interrupted, killed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.evaluation.folder import read_results
+from collab.records import read_episodes
+
+pytestmark = pytest.mark.usefixtures("project")
+
+ROOT = Path(__file__).resolve().parents[2]
+ECHO = ("eval", "pair", "shouting", "--model", "echo", "--out", "out")
+FULL = "1.00 [0.73, 1.00]"
+
+SHOUTING = """\
+extends: pair
+agents:
+  a: {prompt: "SAY {{ task.word }}."}
+"""
+
+
+@pytest.fixture(autouse=True)
+def shouting(project: Path) -> None:
+    """A team of which one agent is always wrong."""
+    (project / "agents" / "shouting.yaml").write_text(SHOUTING)
+
+
+def episodes_of(team: str) -> list[str]:
+    return [episode.id for episode in read_episodes(Path("out") / team)]
+
+
+def row(text: str, title: str) -> list[str]:
+    """The cells of the table's row."""
+    line = next(line for line in text.splitlines() if line.startswith(title))
+    return re.split(r"\s{2,}", line.removeprefix(title).strip())
+
+
+def test_teams_stand_side_by_side_with_intervals(collab) -> None:
+    result = collab(*ECHO, "--task", "words/0-5")
+    assert result.status == 0, result.err
+    assert "words: 6 problems, 1 sample, echo, seed 0" in result.out
+    mine, other = row(result.out, "return")
+    assert mine.startswith("1.00 [")
+    assert other.startswith("0.50 [")
+    assert row(result.out, "return %")[0].endswith(", 100.0]")
+    assert "difference to pair, on the same problems" in result.out
+    change = row(result.out.partition("difference")[2], "return")
+    assert re.fullmatch(r"-0\.50 \[-0\.\d\d, [-+]0\.\d\d\]", change[0])
+    assert "record: out" in result.out
+
+
+def test_tasks_without_tests_leave_pass_out_and_say_why(collab) -> None:
+    result = collab(*ECHO, "--task", "words/0-1", "--samples", "3")
+    assert "pass@" not in result.out.partition("note: ")[0]
+    assert "pass@k and accuracy@k are left out: the problems of 'words' have no tests" in result.out
+
+
+def test_a_split_by_its_name(collab) -> None:
+    assert collab(*ECHO, "--task", "words", "--split", "first").status == 0
+    assert episodes_of("pair") == ["words/0#0", "words/1#0"]
+
+
+def test_the_second_call_plays_nothing_again(collab) -> None:
+    first = collab(*ECHO, "--task", "words/0-3", "--json")
+    written = Path("out/pair/episodes.jsonl").read_bytes()
+    second = collab(*ECHO, "--task", "words/0-3", "--json")
+    assert [e["type"] for e in second.events if e["type"].startswith("episode")] == []
+    assert Path("out/pair/episodes.jsonl").read_bytes() == written
+    assert numbers(first.events[-1]) == numbers(second.events[-1])
+
+
+def numbers(finished: dict[str, Any]) -> list[dict[str, Any]]:
+    return [team["metrics"] for team in finished["results"]["teams"]]
+
+
+def test_more_samples_and_problems_play_only_what_is_missing(collab) -> None:
+    collab(*ECHO, "--task", "words/0-1")
+    result = collab(*ECHO, "--task", "words/0-2", "--samples", "2")
+    assert "pair: 4 episodes to play, 2 recorded" in result.out
+    assert episodes_of("pair") == [
+        "words/0#0", "words/1#0", "words/0#1", "words/1#1", "words/2#0", "words/2#1",
+    ]  # fmt: skip
+    fewer = collab(*ECHO, "--task", "words/2", "--json").events[-1]["results"]
+    assert [team["episodes"] for team in fewer["teams"]] == [1, 1]
+
+
+def test_a_changed_team_is_another_entry(collab) -> None:
+    collab(*ECHO, "--task", "words/0")
+    changed = collab(*ECHO, "--task", "words/0", "--set", "agents.b.prompt=Be silent.")
+    assert "pair: 1 episode to play\n" in changed.out
+    assert [team.folder for team in read_results(Path("out")).teams] == ["pair-2", "shouting-2"]
+    back = collab(*ECHO, "--task", "words/0")
+    assert "pair: 0 episodes to play, 1 recorded" in back.out
+    assert episodes_of("pair") == ["words/0#0"]
+
+
+def test_json_lines_begin_and_end_with_the_evaluation(collab) -> None:
+    events = collab(*ECHO, "--task", "words/0-1", "--json").events
+    types = [event["type"] for event in events]
+    assert (types[0], types[-1]) == ("eval.started", "eval.finished")
+    assert types.count("team.started") == types.count("team.finished") == 2
+    assert types.count("episode.finished") == 4
+    assert events[-1]["results"] == json.loads(Path("out/eval.json").read_text())
+
+
+def test_the_schema_of_the_results_is_stable(collab) -> None:
+    results = collab(*ECHO, "--task", "words/0-1", "--json").events[-1]["results"]
+    assert list(results) == [
+        "evaluation", "status", "suite", "tasks", "samples", "k", "seed", "levels", "confidence",
+        "notes", "command", "versions", "teams", "differences",
+    ]  # fmt: skip
+    team = results["teams"][0]
+    assert list(team) == [
+        "label", "folder", "team", "protocol", "turns", "models", "identity", "planned",
+        "episodes", "failed", "failures", "failure", "maximum", "metrics", "speed", "concurrency",
+        "agents", "schemes",
+    ]  # fmt: skip
+    assert set(team["metrics"]) == {"return", "return.share", "level.right", "part.right"}
+    assert list(team["metrics"]["return"]) == ["mean", "low", "high", "tasks"]
+    assert list(team["speed"]) == ["seconds", "tokens_per_second", "seconds_per_response"]
+    assert team["agents"]["a"] == {
+        "responses": 2, "prompt_tokens": 14, "new_tokens": 14, "cost": None,
+    }  # fmt: skip
+    assert list(results["differences"][0]) == ["team", "baseline", "metrics"]
+
+
+def test_a_teams_folder_is_a_run_like_any(collab) -> None:
+    collab(*ECHO, "--task", "words/0-1")
+    shown = collab("show", "out/pair")
+    assert "words/1#0" in shown.out
+    assert shown.err == ""
+    replayed = collab("replay", "out/shouting")
+    assert (replayed.status, replayed.err) == (0, "")
+    again = collab("eval", "out/pair", "--task", "words/2")
+    assert again.status == 0, again.err
+
+
+def test_greedy_sets_every_agent_to_temperature_0(collab) -> None:
+    collab(*ECHO, "--task", "words/0", "--greedy", "--set", "agents.a.sampling.temperature=0.7")
+    recipe = Path("out/pair/recipe.yaml").read_text()
+    assert recipe.count("temperature: 0.0") == 2
+    assert "0.7" not in recipe
+
+
+def test_failed_episodes_count_for_nothing_and_are_tried_again(collab, project: Path) -> None:
+    (project / "script.yaml").write_text("[{failure: the line is dead}, x, Say w1., Say w1.]")
+    line = ("eval", "pair", "-t", "words/0-1", "--model", "scripted:script.yaml", "--out", "out")
+    result = collab(*line)
+    assert result.status == 0, result.err
+    assert "pair: 1 of 2 episodes failed (ModelError 1) and count for nothing" in result.out
+    assert row(result.out, "failed") == ["1 of 2"]
+    assert read_results(Path("out")).teams[0].metrics["return"].mean == 1.0
+
+
+def test_a_team_that_fails_throughout_is_an_error(collab, project: Path) -> None:
+    (project / "script.yaml").write_text("[{failure: the line is dead}, x]")
+    result = collab("eval", "pair", "-t", "words/0", "--model", "scripted:script.yaml")
+    assert result.status == 1
+    assert "every episode of pair failed: ModelError: the line is dead" in result.err
+    assert row(result.out, "failed") == ["1 of 1"]
+
+
+BAD = {
+    "team": (("pear", "-t", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
+    "folder": (("nothing", "-t", "words/0"), "the folder 'nothing' holds no recipe.yaml"),
+    "twice": (("pair", "pair", "-t", "words/0"), "'pair' is given twice"),
+    "range": (("pair", "-t", "words/4-99"), "'4-99' is outside the suite 'words'"),
+    "empty": (("pair", "-t", "empty.jsonl"), "the suite 'empty' is empty"),
+    "no task": (("pair",), "names no task"),
+    "split": (("pair", "-t", "words", "--split", "frist"), "did you mean 'first'?"),
+    "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "names no splits"),
+    "two selections": (("pair", "-t", "words/1", "--split", "first"), "takes a whole suite"),
+    "k": (
+        ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
+        "give --samples 10, or leave 10 out",
+    ),
+    "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),
+    "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "all alike"),
+    "rewards": (("pair", "other.yaml"), "the reward of their suites"),
+    "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
+    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks holds something else"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_usage_is_one_message(case: str, collab, project: Path) -> None:
+    (project / "nothing").mkdir()
+    (project / "empty.jsonl").write_text("")
+    (project / "bare.jsonl").write_text('{"prompt": "a", "entry_point": "b", "test": "c"}\n')
+    (project / "agents" / "wrong.yaml").write_text('agents:\n  a: {prompt: "{{ task.wrod }}"}\n')
+    recipe = "{team: pair, task: {extends: words, reward: {parts: {right: {weight: 2}}}}}"
+    (project / "other.yaml").write_text(recipe)
+    if case == "rewards":
+        (project / "mine.yaml").write_text("{team: pair, task: words}")
+    arguments, message = BAD[case]
+    arguments = tuple("mine.yaml" if case == "rewards" and a == "pair" else a for a in arguments)
+    result = collab("eval", *arguments, "--model", "echo")
+    assert message in result.err
+    assert (result.status, result.out) == (2, "")
+    assert not Path("evals").exists() or not any(Path("evals").iterdir())
+
+
+LINE = ("pair", "shouting", "-t", "words/0-3", "--out", "out", "--model", "held.py:held")
+HELD = '''\
+"""A model that answers the first problem, and the others when the file `hold` is gone."""
+
+import asyncio
+from pathlib import Path
+
+from collab.records import Action, Usage
+
+
+class Held:
+    name, batching = "held", "continuous"
+
+    async def generate(self, requests, progress=None):
+        task = requests[0].call.task
+        while not task.endswith("/0") and Path("hold").exists():
+            await asyncio.sleep(0.02)
+        said = f"Say w{task[-1]}."
+        return [Action(text=said, usage=Usage(new_tokens=3)) for _ in requests]
+
+    async def aclose(self):
+        pass
+
+
+def held(spec):
+    return Held()
+'''
+
+
+@pytest.fixture
+def held(project: Path) -> Path:
+    (project / "held.py").write_text(HELD)
+    (project / "hold").touch()
+    return project / "hold"
+
+
+def begin(*arguments: str) -> subprocess.Popen[str]:
+    """An evaluation that has finished its first episode and is held up in the others."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "collab", "eval", *LINE, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    episodes, deadline = Path("out/pair/episodes.jsonl"), time.monotonic() + 30
+    while not (episodes.exists() and episodes.stat().st_size):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def test_a_killed_evaluation_is_readable_and_gone_on_with(collab, held: Path) -> None:
+    process = begin()
+    process.kill()
+    process.communicate(timeout=10)
+    assert read_results(Path("out")).status == "running"
+    assert episodes_of("pair") == ["words/0#0"]
+    held.unlink()
+    result = collab("eval", *LINE)
+    assert result.status == 0, result.err
+    assert "pair: 3 episodes to play, 1 recorded" in result.out
+    assert episodes_of("pair") == [f"words/{n}#0" for n in range(4)]
+    results = read_results(Path("out"))
+    assert results.status == "done"
+    assert results.teams[0].metrics["return"].mean == 1.0
+
+
+def test_two_evaluations_do_not_write_to_one_folder(collab, held: Path) -> None:
+    process = begin()
+    second = collab("eval", *LINE)
+    process.kill()
+    process.communicate(timeout=10)
+    assert second.status == 2
+    assert "out is being written by another evaluation" in second.err
+
+
+def test_an_interrupted_evaluation_shows_what_is_there(held: Path) -> None:
+    process = begin("--json")
+    interrupted = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert time.monotonic() - interrupted < 3
+    assert process.returncode == 130
+    last = json.loads(out.splitlines()[-1])
+    assert (last["type"], last["results"]["status"]) == ("eval.finished", "interrupted")
+    (team,) = last["results"]["teams"]
+    assert (team["label"], team["episodes"], team["planned"]) == ("pair", 1, 4)
+    assert err.splitlines()[-1] == "interrupted; go on with the same command and --out out"
+    results = read_results(Path("out"))
+    assert results.status == "interrupted"
+    assert results.notes[-1] == "pair: 1 of 4 episodes finished"
+    about = json.loads(Path("out/pair/run.json").read_text())
+    assert about["status"] == "interrupted"

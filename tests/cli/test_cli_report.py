@@ -1,0 +1,109 @@
+"""`collab report`, on whole and on broken runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.report_runs import data_of
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture
+def run(collab) -> Path:
+    folder = Path("out")
+    arguments = ("run", "pair", "-t", "words/0-2", "-n", "2", "-m", "echo", "--out", str(folder))
+    assert collab(*arguments).status == 0
+    return folder
+
+
+def test_one_run_has_its_report_in_its_folder(collab, run: Path) -> None:
+    result = collab("report", str(run))
+    assert (result.status, result.err) == (0, "")
+    assert result.out.startswith("out/report.html: 6 episodes, ")
+    page = (run / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<dd>pair</dd>" in page
+
+
+def test_several_runs_have_theirs_here(collab, run: Path) -> None:
+    collab("run", "pair", "-t", "words/3", "-m", "echo", "--out", "second")
+    assert collab("report", str(run), "second").status == 0
+    assert "pair: 2 runs" in Path("report.html").read_text()
+
+
+def test_out_and_episodes(collab, run: Path) -> None:
+    result = collab("report", str(run), "--out", "new/r.html", "--episodes", "4")
+    assert result.out.startswith("new/r.html: 4 episodes, ")
+    assert "warning: 4 of 6 episodes are in this report" in result.err
+
+
+def test_a_cut_off_run_is_shown_with_a_note(collab, run: Path) -> None:
+    data = (run / "episodes.jsonl").read_bytes()
+    (run / "episodes.jsonl").write_bytes(data[:-30])
+    result = collab("report", str(run))
+    assert result.status == 0
+    assert "warning: out/episodes.jsonl: the last line was cut off" in result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nowhere", "nowhere does not exist"), ("tasks", "tasks is not a run's folder")],
+)
+def test_nothing_to_show_is_bad_usage(collab, name: str, message: str) -> None:
+    result = collab("report", name)
+    assert result.status == 2
+    assert message in result.err
+    assert not Path("report.html").exists()
+
+
+def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
+    result = collab("report", str(run), "--out", "tasks")
+    assert result.status == 2
+    assert "tasks cannot be written: Is a directory; give --out" in result.err
+
+
+@pytest.fixture
+def evaluated(collab, project: Path) -> Path:
+    """Two teams on four problems, two samples each."""
+    team = (project / "agents" / "pair.yaml").read_text()
+    (project / "agents" / "other.yaml").write_text(team.replace("Say {{", "Tell {{"))
+    arguments = ("-t", "words/0-3", "-n", "2", "-m", "echo", "--out", "teams")
+    assert collab("eval", "pair", "other", *arguments).status == 0
+    return Path("teams")
+
+
+def test_an_evaluation_is_shown_with_its_teams(collab, evaluated: Path) -> None:
+    result = collab("report", str(evaluated))
+    assert (result.status, result.err) == (0, "")
+    page = (evaluated / "report.html").read_text()
+    assert "<h3>Teams on words</h3>" in page
+    assert "<h3>Difference from pair</h3>" in page
+    data = data_of(page)
+    assert [run["name"] for run in data["runs"]] == ["pair", "other"]
+    assert len(data["episodes"]) == 16
+
+
+def test_an_evaluation_counts_what_it_is_of(collab, evaluated: Path) -> None:
+    file = evaluated / "eval.json"
+    results = json.loads(file.read_text())
+    file.write_text(json.dumps({**results, "samples": 1, "tasks": ["words/0", "words/1"]}))
+    collab("report", str(evaluated))
+    episodes = data_of((evaluated / "report.html").read_text())["episodes"]
+    assert sorted({episode["id"] for episode in episodes}) == ["words/0#0", "words/1#0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace('"status": "done"', '"status": "running"'), "is running"),
+        (lambda text: text[:100], "eval.json: not an evaluation"),
+    ],
+)
+def test_an_evaluation_that_broke_off(collab, evaluated: Path, change, message: str) -> None:
+    file = evaluated / "eval.json"
+    file.write_text(change(file.read_text()))
+    result = collab("report", str(evaluated))
+    assert result.status == 0
+    assert message in result.err
+    assert len(data_of((evaluated / "report.html").read_text())["episodes"]) == 16

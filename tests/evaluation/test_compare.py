@@ -1,0 +1,105 @@
+"""Teams in numbers: estimates, paired differences, speed, schemes, cost."""
+
+import pytest
+from support.episodes import make_episode, make_score
+
+from collab.evaluation.compare import difference, speed_of, team_result
+from collab.evaluation.entrants import Entrant
+from collab.evaluation.values import task_values
+from collab.recipe import Recipe
+from collab.records import Problem, Scheme, Score
+
+TASKS = [f"words/{n}" for n in range(6)]
+
+
+def make_entrant(label: str, samples: int = 2) -> Entrant:
+    agents = {name: {"prompt": "write"} for name in ("aux", "main")}
+    task = {
+        "kind": "text",
+        "source": {"path": "x.jsonl"},
+        "reward": {"parts": {"p": {"use": "length"}}},
+    }
+    recipe = Recipe.model_validate(
+        {"team": {"name": label, "agents": agents}, "task": task, "samples": samples}
+    )
+    problems = tuple(Problem(address=task, public={}) for task in TASKS)
+    return Entrant(label, recipe, problems, tuple(range(len(TASKS))), identity="d")
+
+
+def result_of(label: str, rewards: list[tuple[float, ...]], **fields):
+    groups = {
+        task: [make_episode(task, n, make_score(r), **fields) for n, r in enumerate(given)]
+        for task, given in zip(TASKS, rewards, strict=False)
+    }
+    values = task_values(groups, [1])
+    entrant = make_entrant(label)
+    return team_result(entrant, groups, values, folder=None, models={"aux": "m"}), values
+
+
+def test_a_metric_is_the_mean_over_tasks() -> None:
+    result, _ = result_of("a", [(1.0, 3.0), (0.0, 0.0), (4.0, 4.0)])
+    found = result.metrics["return"]
+    assert found.mean == pytest.approx(2.0)
+    assert 0 <= found.low < 2.0 < found.high <= 4.0
+    assert found.tasks == 3
+    assert (result.planned, result.episodes, result.maximum) == (12, 6, 4.0)
+
+
+def test_differences_are_paired_by_task() -> None:
+    first, base = result_of("a", [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0), (3.0, 3.0)])
+    other, values = result_of("b", [(0.5, 0.5), (1.5, 1.5), (2.4, 2.6), (3.5, 3.5), (0.0, 0.0)])
+    found = difference(first, base, other, values)
+    assert (found.baseline, found.team) == ("a", "b")
+    change = found.metrics["return"]
+    assert change.mean == pytest.approx(0.5)
+    assert change.tasks == 4
+
+
+def test_pairing_takes_what_tasks_have_in_common_out_of_the_interval() -> None:
+    first, base = result_of("a", [(n % 4,) for n in range(6)])
+    other, values = result_of("b", [(n % 4 + (0.4, 0.5, 0.6)[n % 3] * 0.5,) for n in range(6)])
+    change = difference(first, base, other, values).metrics["return"]
+    own = other.metrics["return"]
+    assert change.low > 0
+    assert change.high - change.low < (own.high - own.low) / 3
+
+
+def test_speed_is_by_the_time_in_which_an_episode_was_under_way() -> None:
+    together = [
+        make_episode("a", 0, make_score(), started="2026-01-01T00:00:00.000+00:00", seconds=4.0),
+        make_episode("a", 1, make_score(), started="2026-01-01T00:00:01.000+00:00", seconds=5.0),
+    ]
+    later = make_episode(
+        "b", 0, make_score(), make_score(), started="2026-01-01T09:00:00.000+00:00", seconds=2.0
+    )
+    speed = speed_of([later, *together])
+    assert speed is not None
+    assert speed.seconds == pytest.approx(8.0)
+    assert speed.tokens_per_second == pytest.approx(4 * 20 / 8)
+    assert speed.seconds_per_response == pytest.approx(8 / 4)
+
+
+def test_without_episodes_there_is_no_speed() -> None:
+    assert speed_of([]) is None
+
+
+def test_schemes_are_shares_of_the_programs_that_have_one() -> None:
+    def scored(*names: str) -> Score:
+        found = tuple(Scheme(name=name, lines=(1,), why="") for name in names)
+        return make_score().model_copy(update={"schemes": found})
+
+    episodes = [
+        make_episode("t", n, scored(*names))
+        for n, names in enumerate([("wrapper",), ("unused", "wrapper"), ("unused",), ()])
+    ]
+    result = team_result(make_entrant("a"), {"t": episodes}, {}, folder=None, models={})
+    assert result.schemes == {"unused": pytest.approx(2 / 3), "wrapper": pytest.approx(1 / 3)}
+
+
+def test_failures_are_counted_and_the_first_is_told() -> None:
+    groups = {"t": [make_episode("t", 0, make_score()), make_episode("t", 1, failed=True)]}
+    result = team_result(make_entrant("a"), groups, {}, folder=None, models={})
+    assert (result.failed, result.failures) == (1, {"ModelTimeout": 1})
+    assert result.failure is not None
+    assert result.failure.message == "no answer"
+    assert result.agents["aux"]["new_tokens"] == 10

@@ -1,0 +1,99 @@
+"""`collab.evaluate`: untrained and trained teams on one model in memory; the default model."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+
+import collab
+from collab.errors import RecipeError
+from collab.evaluation.results import Results
+from collab.models import weights
+from collab.runtime.folder import dump_recipe
+from collab.trainers.loop import Training
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of models whose weights are loaded."""
+    names: list[str] = []
+    load = weights.load_weights
+
+    def counted(folder: Path, name: str, *rest: Any) -> Any:
+        names.append(name)
+        return load(folder, name, *rest)
+
+    monkeypatch.setattr(weights, "load_weights", counted)
+    return names
+
+
+def test_untrained_and_trained_team_share_one_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loads: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    game = make_game(save_tiny(tmp_path / "tiny", WORDS), tmp_path, steps=2, learning_rate=0.05)
+    asyncio.run(Training(game, tmp_path / "runs" / "trained", emit=lambda event: None).run())
+    untrained = game.model_copy(update={"trainer": None})
+    (tmp_path / "untrained.yaml").write_text(dump_recipe(untrained))
+    loads.clear()
+
+    teams = ("untrained.yaml", "runs/trained")
+    found = collab.evaluate(*teams, split="test", samples=6, out="evals/first")
+
+    assert len(loads) == 1
+    assert [team.label for team in found.teams] == ["untrained", "trained"]
+    before, after = found.teams
+    assert before.identity != after.identity
+    assert before.metrics["return"] != after.metrics["return"]
+    assert [team.episodes for team in found.teams] == [24, 24]
+    assert found.differences[0].metrics["return"].mean == pytest.approx(
+        after.metrics["return"].mean - before.metrics["return"].mean
+    )
+    assert all(team.speed and team.speed.tokens_per_second > 0 for team in found.teams)
+
+    loads.clear()
+    again = collab.evaluate(*teams, split="test", samples=6, out="evals/first")
+    assert loads == []
+    assert metrics(again) == metrics(found)
+
+
+def metrics(results: Results) -> list[Any]:
+    return [team.metrics for team in results.teams]
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = collab.evaluate("coding-single", "coding", task="humaneval/0", model="echo")
+    assert found.status == "done"
+    assert [team.folder for team in found.teams] == [None, None]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_k_that_the_samples_cannot_tell_is_refused() -> None:
+    with pytest.raises(RecipeError, match="give --samples 5, or leave 5 out of --k"):
+        collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
+
+
+def test_the_default_model_on_humaneval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = collab.evaluate(
+        "coding-single",
+        "coding",
+        task="humaneval/133-134",
+        samples=2,
+        k=[1, 2],
+        settings=["team.sampling.max_new_tokens=24"],
+    )
+    single, pair = found.teams
+    assert single.models == {"main": "smollm2-135m"}
+    assert set(pair.agents) == {"aux", "main"}
+    assert {"pass@1", "pass@2", "accuracy@2", "level.tests", "return"} <= set(single.metrics)
+    assert "coop@1" in pair.metrics
+    assert "coop@1" not in single.metrics
+    assert (single.maximum, pair.maximum) == (2.1, 4.0)
+    assert 0 < pair.agents["aux"]["new_tokens"] <= 4 * 24

@@ -1,0 +1,107 @@
+"""The folder of an evaluation: gone on with, never mixed up, readable when cut off."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.episodes import make_episode, make_score
+
+from collab.errors import RecordError
+from collab.evaluation.folder import Entry, EvaluationFolder, chosen, read_results
+from collab.recipe import Recipe
+from collab.records import Episode, read_episodes
+
+RECIPE = Recipe.model_validate({"team": {"agents": {"a": {"prompt": "say"}}}})
+
+
+def record(path: Path, *episodes: Episode, identity: str = "one") -> Entry:
+    """What an earlier call has left, as the next one finds it, and more."""
+    entry = Entry(path)
+    entry.begin(RECIPE, {"identity": identity})
+    for episode in episodes:
+        entry.append(episode)
+    entry.close("done", {})
+    return entry
+
+
+def test_a_team_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    record(tmp_path / "team", make_episode("t", 0, make_score()))
+    again = Entry(tmp_path / "team")
+    assert set(again.episodes) == {("t", 0)}
+    assert again.about["identity"] == "one"
+
+
+def test_a_line_that_was_cut_off_is_taken_out_before_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "team"
+    record(path, make_episode("t", 0, make_score()))
+    with (path / "episodes.jsonl").open("a") as stream:
+        stream.write('{"id": "t#1", "ta')
+    record(path, make_episode("t", 2, make_score()))
+    assert [episode.sample for episode in read_episodes(path)] == [0, 2]
+
+
+def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
+    path = tmp_path / "team"
+    record(path, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
+    assert set(Entry(path).episodes) == {("t", 0)}
+    assert [episode.sample for episode in read_episodes(path)] == [0]
+
+
+def test_another_team_of_the_same_name_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+    folder = EvaluationFolder(tmp_path / "out")
+    place = folder.place_of("coding", "one")
+    record(place)
+    (tmp_path / "out" / "eval.json").touch()
+    folder.close()
+    again = EvaluationFolder(tmp_path / "out")
+    assert again.place_of("coding", "two").name == "coding-2"
+    assert again.place_of("coding", "one") == place
+    again.close()
+
+
+def test_episodes_without_an_identity_are_left_alone(tmp_path: Path) -> None:
+    folder = EvaluationFolder(tmp_path / "out")
+    place = folder.place_of("coding", "one")
+    record(place, make_episode("t", 0, make_score()))
+    (place / "run.json").unlink()
+    (tmp_path / "out" / "eval.json").touch()
+    folder.close()
+    again = EvaluationFolder(tmp_path / "out")
+    assert again.place_of("coding", "one").name == "coding-2"
+    again.close()
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    folder = EvaluationFolder(tmp_path / "out")
+    with pytest.raises(RecordError, match="being written by another evaluation"):
+        EvaluationFolder(tmp_path / "out")
+    folder.close()
+
+
+def test_nothing_stays_of_an_evaluation_that_did_not_begin(tmp_path: Path) -> None:
+    EvaluationFolder(tmp_path / "out").close()
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "episodes.jsonl").write_text("")
+    with pytest.raises(RecordError, match="holds something else; give another folder with --out"):
+        EvaluationFolder(tmp_path)
+
+
+def test_only_the_tasks_and_samples_asked_for_count() -> None:
+    found = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
+    del found["b", 0]
+    groups = chosen(found, ["b", "a"], 2)
+    assert {task: [e.sample for e in group] for task, group in groups.items()} == {
+        "b": [1],
+        "a": [0, 1],
+    }
+
+
+def test_what_is_no_evaluation_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="is not an evaluation's folder"):
+        read_results(tmp_path)
+    (tmp_path / "eval.json").write_text(json.dumps({"evaluation": "x"}))
+    with pytest.raises(RecordError, match="not an evaluation: Field required"):
+        read_results(tmp_path)

@@ -1,0 +1,86 @@
+"""What makes an episode another one, and what does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.evaluation.identity import identity_of
+from collab.recipe import Recipe
+
+ROWS = [{"text": "a"}, {"text": "b"}]
+
+
+def make(**changes: Any) -> Recipe:
+    data: dict[str, Any] = {
+        "model": {"engine": "echo"},
+        "team": {"name": "pair", "agents": {"a": {"prompt": "say"}}},
+        "task": {"source": {"path": "x.jsonl"}, "reward": {"parts": {"p": {"use": "length"}}}},
+    }
+    return Recipe.model_validate({**data, **changes})
+
+
+AGENT = {"prompt": "say"}
+SOURCE = {"path": "elsewhere.jsonl"}
+REWARD = {"parts": {"p": {"use": "length"}}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"samples": 7},
+        {"name": "other", "description": "words"},
+        {"team": {"name": "other", "agents": {"a": AGENT}}},
+        {"task": {"source": SOURCE, "splits": {"test": "0-1"}, "reward": REWARD}},
+        {"trainer": {"algorithm": "magrpo"}},
+    ],
+)
+def test_what_changes_no_episode_keeps_the_identity(changes: dict[str, Any]) -> None:
+    assert identity_of(make(**changes), ROWS) == identity_of(make(), ROWS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"model": {"engine": "echo", "name": "other"}},
+        {"sampling": {"temperature": 0.5}},
+        {"concurrency": 1},
+        {"team": {"agents": {"a": {"prompt": "shout"}}}},
+        {"task": {"source": SOURCE, "reward": {"parts": {"p": {"use": "length", "weight": 2}}}}},
+    ],
+)
+def test_what_changes_an_episode_changes_the_identity(changes: dict[str, Any]) -> None:
+    assert identity_of(make(**changes), ROWS) != identity_of(make(), ROWS)
+
+
+def test_the_rows_of_the_suite_belong_to_it() -> None:
+    assert identity_of(make(), ROWS) != identity_of(make(), [*ROWS, {"text": "c"}])
+
+
+def test_files_count_by_what_is_in_them_and_not_by_their_place(tmp_path: Path) -> None:
+    def with_adapter(place: str, weights: bytes) -> str:
+        folder = tmp_path / place
+        folder.mkdir(exist_ok=True)
+        (folder / "adapter_config.json").write_text("{}")
+        (folder / "adapter_model.safetensors").write_bytes(weights)
+        agents = {"a": {**AGENT, "adapter": str(folder)}}
+        return identity_of(make(team={"agents": agents}), ROWS)
+
+    before = with_adapter("one", b"first")
+    assert with_adapter("two", b"first") == before
+    assert with_adapter("one", b"second") != before
+
+
+def test_a_rewards_function_counts_by_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "parts.py"
+
+    def with_function(body: str, name: str = "right") -> str:
+        path.write_text(body)
+        parts = {"p": {"use": f"{path}:{name}"}}
+        return identity_of(make(task={"source": SOURCE, "reward": {"parts": parts}}), ROWS)
+
+    before = with_function("def right(context): return 1")
+    assert with_function("def right(context): return 0") != before
+    assert with_function("def right(context): return 1", "wrong") != before
+    assert with_function("def right(context): return 1") == before

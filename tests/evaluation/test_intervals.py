@@ -1,0 +1,128 @@
+"""Intervals cover the truth as often as they say, at the numbers of tasks that are in use."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from collab.evaluation.intervals import (
+    CONFIDENCE,
+    difference_interval,
+    difference_limits,
+    mean_interval,
+    mean_limits,
+)
+from collab.evaluation.metrics import pass_at_k
+
+CASES = 1000
+Simulated = Callable[[int, int, np.random.Generator], NDArray[np.float64]]
+"""From numbers of cases and tasks to a value for each."""
+
+
+def passes(a: float, b: float, samples: int, k: int) -> Simulated:
+    """pass@k of tasks whose chances are Beta(a, b) distributed."""
+    table = np.array([pass_at_k(samples, c, k) for c in range(samples + 1)])
+
+    def simulate(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.float64]:
+        return table[random.binomial(samples, random.beta(a, b, (cases, tasks)))]
+
+    return simulate
+
+
+def returns(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Shares as the published reward for code gives them: levels that gate each other."""
+    main = random.random((cases, tasks)) < 0.95
+    parsed = main & (random.random((cases, tasks)) < 0.9)
+    tests = parsed * random.beta(0.6, 0.8, (cases, tasks))
+    cooperation = parsed & (random.random((cases, tasks)) < 0.4)
+    bonus = 0.375 * cooperation * random.random((cases, tasks))
+    return 0.1 + 0.15 * main + 0.125 * parsed + 0.25 * tests + bonus
+
+
+def gains(a: float, b: float, samples: int, most: float) -> Simulated:
+    """Differences in pass@1 to a team that is better by up to `most` on every task."""
+
+    def simulate(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.float64]:
+        chance = random.beta(a, b, (cases, tasks))
+        better = np.clip(chance + most * random.random((cases, tasks)), 0, 1)
+        return (random.binomial(samples, better) - random.binomial(samples, chance)) / samples
+
+    return simulate
+
+
+MEANS: dict[str, Simulated] = {
+    "pass@1, 5 % of 10": passes(0.15, 2.85, 10, 1),
+    "pass@1, 10 % of 10": passes(0.2, 1.8, 10, 1),
+    "pass@1, 30 % of 10": passes(0.5, 1.2, 10, 1),
+    "pass@1, 60 % of 10": passes(0.9, 0.6, 10, 1),
+    "pass@5, 26 %": passes(0.2, 1.8, 10, 5),
+    "one sample, 10 %": passes(1e9, 9e9, 1, 1),
+    "one sample, 20 %": passes(1e9, 4e9, 1, 1),
+    "one sample, 50 %": passes(1e9, 1e9, 1, 1),
+    "return": returns,
+}
+DIFFERENCES: dict[str, Simulated] = {
+    "none, 5 % of 10": gains(0.15, 2.85, 10, 0.0),
+    "5 points, 10 % of 10": gains(0.2, 1.8, 10, 0.1),
+    "15 points, 30 % of 10": gains(0.5, 1.2, 10, 0.3),
+    "8 points, one sample": gains(0.9, 0.6, 1, 0.2),
+    "returns": lambda c, t, random: returns(c, t, random) - 0.8 * returns(c, t, random),
+}
+
+
+@pytest.mark.parametrize("tasks", [31, 100])
+@pytest.mark.parametrize("name", MEANS)
+def test_intervals_of_means_cover_the_truth(name: str, tasks: int) -> None:
+    low, high = mean_limits(simulated(MEANS[name], tasks), 0, 1)
+    assert 0.93 <= covered(low, high, truth(MEANS[name])) <= 0.97
+
+
+@pytest.mark.parametrize("tasks", [31, 100])
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_intervals_of_paired_differences_cover_the_truth(name: str, tasks: int) -> None:
+    low, high = difference_limits(simulated(DIFFERENCES[name], tasks), 1)
+    assert 0.93 <= covered(low, high, truth(DIFFERENCES[name])) <= 0.97
+
+
+def simulated(simulate: Simulated, tasks: int) -> NDArray[np.float64]:
+    return simulate(CASES, tasks, np.random.default_rng(7))
+
+
+def truth(simulate: Simulated) -> float:
+    return float(simulate(1, 500_000, np.random.default_rng(99)).mean())
+
+
+def covered(low: NDArray[np.float64], high: NDArray[np.float64], truth: float) -> float:
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_tasks_that_are_all_alike_have_the_exact_interval_of_a_proportion(value: float) -> None:
+    low, high = mean_interval([value] * 31, 0, 1)
+    assert low <= value <= high
+    # Jeffreys' limit of 0 passes in 31, when only the unseen half counts: Beta(1/2, 31).
+    assert high - low == pytest.approx(0.078, abs=0.003)
+
+
+def test_a_constant_difference_leaves_room_on_both_sides() -> None:
+    low, high = difference_interval([0.0] * 31, 1.0)
+    assert -0.1 < low < 0 < high < 0.1
+
+
+def test_more_tasks_give_narrower_intervals_around_the_mean() -> None:
+    widths = []
+    for tasks in (31, 124):
+        low, high = mean_interval([0.2, 0.4, 0.9, *[0.5] * 28] * (tasks // 31), 0, 1)
+        assert low < 0.5 < high
+        widths.append(high - low)
+    assert widths[0] > 1.5 * widths[1]
+
+
+def test_the_same_values_give_the_same_interval() -> None:
+    values = [0.1, 0.7, 0.4]
+    assert mean_interval(values, 0, 1) == mean_interval(values, 0, 1)
+
+
+def test_confidence_is_that_of_the_coverage_tests() -> None:
+    assert CONFIDENCE == 0.95

@@ -1,0 +1,61 @@
+"""pass@k and its siblings, against the closed form and against all subsets."""
+
+from itertools import combinations
+from math import prod
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collab.evaluation.metrics import best_of_k, pass_at_k
+
+SHARES = st.floats(0, 1).map(lambda value: round(value, 3))
+
+
+@st.composite
+def counts(draw, largest: int = 9) -> tuple[int, int, int]:
+    n = draw(st.integers(1, largest))
+    return n, draw(st.integers(0, n)), draw(st.integers(1, n))
+
+
+@given(counts())
+def test_pass_at_k_is_the_share_of_subsets_with_a_pass(nck) -> None:
+    n, c, k = nck
+    passed = [True] * c + [False] * (n - c)
+    assert pass_at_k(n, c, k) == pytest.approx(fmean(map(any, combinations(passed, k))), abs=1e-12)
+
+
+@given(counts(largest=200))
+def test_pass_at_k_is_the_closed_form(nck) -> None:
+    n, c, k = nck
+    closed = 1.0 if n - c < k else 1 - prod(1 - k / i for i in range(n - c + 1, n + 1))
+    assert pass_at_k(n, c, k) == pytest.approx(closed, abs=1e-12)
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8), st.data())
+def test_best_of_k_is_the_mean_of_the_subsets_best(values, data) -> None:
+    k = data.draw(st.integers(1, len(values)))
+    expected = fmean(map(max, combinations(values, k)))
+    assert best_of_k(values, k) == pytest.approx(expected, abs=1e-12)
+
+
+@given(counts(largest=60))
+def test_best_of_k_of_verdicts_is_pass_at_k(nck) -> None:
+    n, c, k = nck
+    verdicts = [1.0] * c + [0.0] * (n - c)
+    assert best_of_k(verdicts, k) == pytest.approx(pass_at_k(n, c, k), abs=1e-12)
+
+
+def test_numbers_of_samples_beyond_floating_point() -> None:
+    assert pass_at_k(10_000, 1, 5_000) == 0.5
+    assert best_of_k([1.0, *[0.0] * 1999], 1000) == 0.5
+    assert pass_at_k(10**6, 1, 1) == 1e-6
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_more_tries_than_samples_are_refused(k: int) -> None:
+    with pytest.raises(ValueError, match=f"{k} tries cannot be estimated from 3 samples"):
+        pass_at_k(3, 1, k)
+    with pytest.raises(ValueError, match="from 3 samples"):
+        best_of_k([0.0, 0.5, 1.0], k)

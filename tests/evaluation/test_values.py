@@ -1,0 +1,75 @@
+"""From episodes to a value for each metric and task."""
+
+import pytest
+from support.episodes import make_episode, make_part, make_score
+
+from collab.evaluation.values import task_values
+
+
+def group(task: str, *scores) -> list:
+    return [make_episode(task, sample, score) for sample, score in enumerate(scores)]
+
+
+def test_passes_and_best_test_fractions() -> None:
+    passed = [make_score(passed=p, tests=t) for p, t in [(True, (4, 4)), (False, (2, 4))]]
+    values = task_values(
+        {"t": group("t", *passed, *[make_score(passed=False, tests=(0, 4))] * 2)}, [1, 2]
+    )
+    assert values["solved"]["t"] == 0.25
+    assert values["pass@1"]["t"] == 0.25
+    assert values["pass@2"]["t"] == pytest.approx(0.5)
+    assert values["accuracy@1"]["t"] == pytest.approx(1.5 / 4)
+    # Of 6 pairs 3 hold the best, 2 the second best.
+    assert values["accuracy@2"]["t"] == pytest.approx((3 * 1 + 2 * 0.5 + 1 * 0) / 6)
+
+
+def test_levels_count_penalties_and_leave_out_what_does_not_apply() -> None:
+    parts = (
+        make_part("structure", 1.0, 0.6, name="main_defined"),
+        make_part("structure", 0.0, 0.4, name="aux_defined", applies=False),
+        make_part("cooperation", 1.0, 0.5, name="calls"),
+        make_part("cooperation", 0.0, 1.0, name="not_wrapper"),
+        make_part("cooperation", 1.0, -0.5, name="ignores"),
+        make_part("advice", 1.0, 1.0, applies=False),
+    )
+    values = task_values({"t": group("t", make_score(0.6, parts=parts))}, [1])
+    assert values["level.structure"]["t"] == 1.0
+    assert values["level.cooperation"]["t"] == 0.0
+    assert values["part.calls"]["t"] == 1.0
+    assert "part.aux_defined" not in values
+    assert "level.advice" not in values
+
+
+def test_coop_at_k_is_the_best_share_of_the_cooperation_level() -> None:
+    scores = [make_score(parts=(make_part("cooperation", v, 1.5),)) for v in (0.0, 1.0, 0.5)]
+    values = task_values({"t": group("t", *scores)}, [1, 2])
+    assert values["coop@1"]["t"] == pytest.approx(0.5)
+    assert values["coop@2"]["t"] == pytest.approx((1.0 + 1.0 + 0.5) / 3)
+
+
+def test_the_return_sums_the_turns_that_were_played() -> None:
+    two = make_episode("t", 0, make_score(1.0), make_score(3.0))
+    one = make_episode("t", 1, make_score(4.0))
+    values = task_values({"t": [two, one]}, [1])
+    assert values["return"]["t"] == 4.0
+    assert values["return.share"]["t"] == pytest.approx((4 / 8 + 4 / 4) / 2)
+    assert values["final.share"]["t"] == pytest.approx((3 / 4 + 4 / 4) / 2)
+
+
+def test_without_tests_there_is_no_pass() -> None:
+    values = task_values({"t": group("t", make_score(2.0))}, [1])
+    assert set(values) == {"return", "return.share", "final.share"}
+
+
+def test_failed_episodes_have_no_value_and_k_counts_what_is_left() -> None:
+    whole = group("t", make_score(passed=True), make_score(passed=False))
+    values = task_values(
+        {"t": [*whole, make_episode("t", 2, make_score(0.0), failed=True)], "u": []}, [1, 2, 3]
+    )
+    assert values["pass@1"] == {"t": 0.5}
+    assert values["pass@2"] == {"t": 1.0}
+    assert "pass@3" not in values
+
+
+def test_an_episode_with_a_turn_that_was_not_scored_has_no_value() -> None:
+    assert task_values({"t": [make_episode("t", 0, make_score(), None)]}, [1]) == {}

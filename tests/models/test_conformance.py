@@ -1,0 +1,177 @@
+"""The conformance suite on every engine of ours, and on one that breaks every rule."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import claude_server, openai_server
+from support.claude_server import ClaudeServer
+from support.openai_server import OpenAIServer
+
+from collab.models import Model, Progress, Promises, Request
+from collab.models.anthropic_engine import AnthropicEngine
+from collab.models.conformance import Verdict, conform
+from collab.models.conformance.suite import CHECKS
+from collab.models.echo import EchoModel
+from collab.models.openai_engine import OpenAIEngine
+from collab.models.replay import ReplayModel
+from collab.models.scripted import ScriptedModel
+from collab.models.transformers_engine import TransformersEngine
+from collab.recipe.hosted import AnthropicModel, OpenAIModel
+from collab.recipe.model import TransformersModel
+from collab.records import Action, Decision, Episode, Turn, Usage
+
+ADAPTERS = {"adapters", "missing adapter"}
+GENERATION = {"lengths", "stop", "context", "missing adapter"}
+
+
+def verdicts_of(model: Model, *adapters: Path) -> dict[str, Verdict]:
+    async def go() -> list[Verdict]:
+        return [v async for v in conform(model, [str(adapter) for adapter in adapters])]
+
+    verdicts = asyncio.run(go())
+    assert [verdict.check for verdict in verdicts] == list(CHECKS)
+    return {verdict.check: verdict for verdict in verdicts}
+
+
+def outcomes(verdicts: dict[str, Verdict], outcome: str) -> set[str]:
+    return {name for name, verdict in verdicts.items() if verdict.outcome == outcome}
+
+
+def assert_conforms(verdicts: dict[str, Verdict], *, not_applicable: set[str]) -> None:
+    assert not outcomes(verdicts, "failed"), [v for v in verdicts.values() if v.outcome == "failed"]
+    assert outcomes(verdicts, "not applicable") == not_applicable
+
+
+def test_transformers(tiny_engine: TransformersEngine, adapters: dict[str, Path]) -> None:
+    verdicts = verdicts_of(tiny_engine, adapters["aux"], adapters["main"])
+    assert_conforms(verdicts, not_applicable=set())
+
+
+@pytest.mark.slow
+def test_transformers_with_the_real_small_model(smollm2_adapters: list[Path]) -> None:
+    engine = TransformersEngine(TransformersModel(name="smollm2-135m", device="cpu"))
+    assert_conforms(verdicts_of(engine, *smollm2_adapters), not_applicable=set())
+
+
+def test_a_server_of_chat_completions() -> None:
+    with OpenAIServer(openai_server.talk()) as server:
+        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url))
+        assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
+
+
+def test_a_server_that_tells_tokens() -> None:
+    with OpenAIServer(openai_server.talk()) as server:
+        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, tokens=True))
+        assert_conforms(verdicts_of(engine), not_applicable={"seeds", "adapters"})
+
+
+def test_claude(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    with ClaudeServer(claude_server.talk()) as server:
+        engine = AnthropicEngine(AnthropicModel(name="claude-test", base_url=server.url))
+        assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
+
+
+def test_prepared_answers(tmp_path: Path) -> None:
+    prepared = GENERATION | {"seeds", "adapters"}
+    assert_conforms(verdicts_of(EchoModel()), not_applicable=prepared)
+    assert_conforms(verdicts_of(ScriptedModel(["1, 2"] * 100)), not_applicable=prepared)
+    episodes = "".join(recorded(number).model_dump_json() + "\n" for number in range(8))
+    (tmp_path / "episodes.jsonl").write_text(episodes)
+    assert_conforms(verdicts_of(ReplayModel(tmp_path)), not_applicable=prepared)
+
+
+def recorded(sample: int) -> Episode:
+    usage = Usage(prompt_tokens=2, new_tokens=3)
+    action = Action(text="1, 2", token_ids=(1, 2, 3), usage=usage)
+    turn = Turn(index=0, decisions=(Decision(agent="agent", observation=(), action=action),))
+    return Episode(id=f"e{sample}", task="conformance/0", team="t", sample=sample, turns=(turn,))
+
+
+def test_a_script_that_is_too_short_does_not_pass() -> None:
+    verdicts = verdicts_of(ScriptedModel(["1, 2"] * 4))
+    assert "batching" in outcomes(verdicts, "failed")
+    assert "has run out" in verdicts["batching"].why
+
+
+class Broken:
+    """A third party's engine that promises everything and keeps nothing."""
+
+    name = "broken"
+    batching = "continuous"
+    promises = Promises(tokens=True, seeds=True, adapters=True)
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.open = True
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        for count in (3, 2):
+            if progress:
+                progress(requests[0], count, "no")
+        if any(request.sampling.max_new_tokens == 100 for request in requests):
+            await self._sit_out()
+        return [self._answer(request) for request in reversed(requests)]
+
+    async def _sit_out(self) -> None:
+        """Whoever cancels is not heard."""
+        until = time.monotonic() + 2.2
+        while time.monotonic() < until:
+            try:
+                await asyncio.sleep(until - time.monotonic())
+            except asyncio.CancelledError:
+                continue
+
+    def _answer(self, request: Request) -> Action:
+        self.answered += 1
+        text = f"answer {self.answered} of many, many words"
+        prompt = len(request.messages[0].content)
+        usage = Usage(prompt_tokens=prompt)
+        return Action(text=text, token_ids=(self.answered,), logprobs=(0.5,), usage=usage)
+
+    async def aclose(self) -> None:
+        if not self.open:
+            raise RuntimeError("closed already")
+        self.open = False
+
+
+def test_a_broken_engine_fails_every_check() -> None:
+    verdicts = verdicts_of(Broken(), Path("a"), Path("b"))
+    assert outcomes(verdicts, "failed") == set(CHECKS) - {"answering"}
+    for check, words in {
+        "batching": "counted as [89,",
+        "streaming": "backwards: [3, 2]",
+        "lengths": "'stop', not length",
+        "stop": "goes on past the stop string",
+        "usage": "new_tokens is 0",
+        "tokens": "prompt_ids are promised and missing",
+        "seeds": "gave other answers",
+        "adapters": "a was asked, None answered",
+        "missing adapter": "is not there, and",
+        "context": "was answered",
+        "cancellation": "had not returned after 2 s",
+        "closing": "closed already",
+    }.items():
+        assert words in verdicts[check].why, verdicts[check]
+
+
+def test_an_engine_that_hangs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(EchoModel):
+        async def generate(self, *_: Any, **__: Any) -> list[Action]:
+            await asyncio.Event().wait()
+            return []
+
+    monkeypatch.setattr("collab.models.conformance.suite.LIMIT", 0.05)
+    verdicts = verdicts_of(Hanging())
+    assert verdicts["answering"].why == "it did not end within 0.05 s"
+    assert outcomes(verdicts, "failed") == {"answering"}
+    assert outcomes(verdicts, "ok") == {"closing"}
+    assert verdicts["batching"].why == "it does not answer"

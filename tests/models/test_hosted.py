@@ -1,0 +1,238 @@
+"""What all models behind a service share, against real local servers of each protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from support import claude_server, openai_server
+from support.claude_server import ClaudeServer
+from support.openai_server import OpenAIServer, usage_of
+from support.service import Behaviour, Service, cut, malformed, slow, status
+
+from collab.models import Call, Request
+from collab.models.anthropic_engine import AnthropicEngine
+from collab.models.hosted import HostedEngine
+from collab.models.openai_engine import OpenAIEngine
+from collab.recipe.hosted import AnthropicModel, OpenAIModel
+from collab.records import Action, Message, Sampling
+
+KEY = "sk-secret-0123456789"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One protocol: its server, an engine for a server, and an answer of some new tokens."""
+
+    serve: Callable[..., Service]
+    engine: Callable[..., HostedEngine]
+    answer: Callable[..., Behaviour]
+    variable: str
+
+
+def claude(server: Service, **options: Any) -> HostedEngine:
+    return AnthropicEngine(AnthropicModel(name="claude-test", base_url=server.url, **options))
+
+
+def openai(server: Service, **options: Any) -> HostedEngine:
+    if "cost_limit" in options:
+        options |= {"input_price": 3.0, "output_price": 15.0}
+    return OpenAIEngine(OpenAIModel(name="qwen", base_url=f"{server.url}/v1", **options))
+
+
+def claude_answer(text: str, new_tokens: int = 5, **more: Any) -> Behaviour:
+    return claude_server.answer(text, new_tokens=new_tokens, **more)
+
+
+def openai_answer(text: str, new_tokens: int = 5, **more: Any) -> Behaviour:
+    return openai_server.answer(text, usage=usage_of(12, new_tokens), **more)
+
+
+PROTOCOLS = {
+    "anthropic": Protocol(ClaudeServer, claude, claude_answer, "ANTHROPIC_API_KEY"),
+    "openai": Protocol(OpenAIServer, openai, openai_answer, "OPENAI_API_KEY"),
+}
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Protocol:
+    protocol = PROTOCOLS[request.param]
+    monkeypatch.setenv(protocol.variable, KEY)
+    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+    return protocol
+
+
+def request_of(**sampling: Any) -> Request:
+    return Request(
+        call=Call(task="t/0", sample=0, turn=0, round=0, agent="main"),
+        messages=(Message(role="user", content="Add two numbers."),),
+        sampling=Sampling(**sampling),
+    )
+
+
+def ask(engine: HostedEngine, *requests: Request) -> list[Action]:
+    """All requests in one call, which must end soon and never tell the key."""
+
+    async def go() -> list[Action]:
+        try:
+            return await engine.generate(requests or [request_of()])
+        finally:
+            await engine.aclose()
+
+    started = time.monotonic()
+    actions = asyncio.run(go())
+    assert time.monotonic() - started < 20
+    assert all(KEY not in action.model_dump_json() for action in actions)
+    return actions
+
+
+def failure_of_one(protocol: Protocol, trouble: Behaviour, **options: Any) -> tuple[str, str, int]:
+    """The failure's type and message, and the number of requests that reached the server."""
+    with protocol.serve(trouble) as server:
+        engine = protocol.engine(server, **options)
+        [action] = ask(engine)
+    assert action.finish_reason == "failed"
+    assert action.failure is not None
+    return action.failure.type, action.failure.message, len(server.bodies)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        status(429, "rate_limit_error", retry_after="0.05"),
+        status(529, "overloaded_error"),
+        status(500),
+        cut(),
+        cut("half of an"),
+        malformed(),
+        malformed("[1, 2]"),
+    ],
+)
+def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behaviour) -> None:
+    with protocol.serve(trouble, protocol.answer("fine")) as server:
+        [action] = ask(protocol.engine(server))
+    assert action.text == "fine"
+    assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "words"),
+    [
+        (status(429, "rate_limit_error", "too fast"), "ModelRefused", "429 rate_limit_error"),
+        (status(529, "overloaded_error", "busy"), "ModelUnavailable", "529 overloaded_error"),
+        (status(503), "ModelUnavailable", "503"),
+        (cut(), "ModelUnavailable", "onnection"),
+        (cut("half"), "ModelUnavailable", "at 127.0.0.1:"),
+    ],
+)
+def test_trouble_that_stays_is_bounded(
+    protocol: Protocol, trouble: Behaviour, kind: str, words: str
+) -> None:
+    found, message, attempts = failure_of_one(protocol, trouble, retries=2)
+    assert (found, attempts) == (kind, 3)
+    assert words in message
+    assert "gave up after 3 attempts" in message
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "words"),
+    [
+        (status(400, "invalid_request_error", "no such field"), "ModelRefused", "no such field"),
+        (status(413, "request_too_large", "32 MB"), "ContextOverflow", "shorten the prompt"),
+        (status(401, "authentication_error", f"bad key {KEY}"), "ModelUnavailable", "[key]; check"),
+        (status(403, "permission_error", "not yours"), "ModelUnavailable", "check"),
+        (status(404, "not_found_error", "no such model"), "ModelUnavailable", "no such model"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(
+    protocol: Protocol, trouble: Behaviour, kind: str, words: str
+) -> None:
+    found, message, attempts = failure_of_one(protocol, trouble)
+    assert (found, attempts) == (kind, 1)
+    assert words in message
+    assert "at 127.0.0.1:" in message
+    if "check" in words:
+        assert f"check {protocol.variable}" in message
+
+
+@pytest.mark.parametrize("trouble", [slow(), slow(after="half of an")])
+def test_a_slow_answer_ends_at_the_limit(protocol: Protocol, trouble: Behaviour) -> None:
+    found, message, attempts = failure_of_one(protocol, trouble, seconds=0.4)
+    assert (found, attempts) == ("ModelTimeout", 1)
+    assert "at 127.0.0.1:" in message
+    assert "0.4 s" in message
+
+
+def test_a_long_retry_after_is_not_waited_for(protocol: Protocol) -> None:
+    found, message, attempts = failure_of_one(
+        protocol, status(429, "rate_limit_error", retry_after="3600"), seconds=2.0
+    )
+    assert (found, attempts) == ("ModelRefused", 1)
+    assert "3600 s" in message
+
+
+def test_nobody_listens(protocol: Protocol) -> None:
+    server = protocol.serve(protocol.answer("never"))
+    server.shut()
+    [action] = ask(protocol.engine(server, retries=1))
+    assert action.failure is not None
+    assert action.failure.type == "ModelUnavailable"
+    assert server.url.removeprefix("http://") in action.failure.message
+
+
+def test_the_budget_is_kept_before_a_request_is_sent(protocol: Protocol) -> None:
+    requests = [request_of(max_new_tokens=1000)] * 3
+    with protocol.serve(protocol.answer("x", new_tokens=1000)) as server:
+        actions = ask(protocol.engine(server, cost_limit=0.035, concurrency=1), *requests)
+    assert len(server.bodies) == 2
+    assert [a.failure is None for a in actions] == [True, True, False]
+    assert actions[0].usage.cost == pytest.approx(12 * 3e-6 + 1000 * 15e-6)
+    failure = actions[2].failure
+    assert failure is not None
+    assert failure.type == "BudgetExceeded"
+    assert "$0.035" in failure.message
+
+
+def test_one_failure_leaves_the_others_alone(protocol: Protocol) -> None:
+    adapted = request_of().model_copy(update={"adapter": "aux"})
+    tokens = request_of().model_copy(update={"messages": (), "prompt_ids": (1, 2)})
+    with protocol.serve(protocol.answer("fine")) as server:
+        requests = (request_of(), request_of(temperature=2.5), adapted, tokens)
+        good, *bad = ask(protocol.engine(server), *requests)
+    assert good.text == "fine"
+    failures = [action.failure for action in bad]
+    words = ("not 2.5", "cannot use adapter aux", "reads messages")
+    for failure, said in zip(failures, words, strict=True):
+        assert failure is not None
+        assert said in failure.message
+
+
+def test_requests_in_flight_are_limited(protocol: Protocol) -> None:
+    with protocol.serve(protocol.answer("x", seconds=0.05)) as server:
+        ask(protocol.engine(server, concurrency=3), *[request_of()] * 9)
+    assert server.most_at_once == 3
+
+
+def test_cancellation_is_quick_and_the_engine_goes_on(protocol: Protocol) -> None:
+    async def go(engine: HostedEngine) -> tuple[float, str]:
+        begun = asyncio.Event()
+        task = asyncio.create_task(engine.generate([request_of()], lambda *_: begun.set()))
+        await begun.wait()
+        started = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        seconds = time.monotonic() - started
+        [action] = await engine.generate([request_of()])
+        await engine.aclose()
+        await engine.aclose()
+        return seconds, action.text
+
+    with protocol.serve(slow(after="half"), protocol.answer("whole")) as server:
+        seconds, text = asyncio.run(go(protocol.engine(server)))
+    assert seconds < 2
+    assert text == "whole"

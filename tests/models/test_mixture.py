@@ -1,0 +1,73 @@
+"""A mixture of adapters is, row by row, what PEFT makes of each adapter alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from collab.models.mixture import BASE, Mixture, can_mix, single
+from collab.models.transformers_engine import TransformersEngine
+from collab.models.weights import quiet_transformers
+
+ROWS = ["adapter0", BASE, "adapter1", "adapter0"]
+IDS = torch.tensor([[5, 6, 7, 8]] * len(ROWS))
+
+
+@pytest.fixture
+def engine(tiny_engine: TransformersEngine, adapters: dict[str, Path]) -> TransformersEngine:
+    for name in ("aux", "main"):
+        tiny_engine.load_adapter(str(adapters[name]))
+    return tiny_engine
+
+
+def alone(engine: TransformersEngine, row: int) -> torch.Tensor:
+    module, name = engine.module, ROWS[row]
+    if name == BASE:
+        with module.disable_adapter():
+            logits: torch.Tensor = module(IDS[row : row + 1]).logits
+        return logits
+    module.set_adapter(name)
+    return module(IDS[row : row + 1]).logits
+
+
+@torch.no_grad()
+def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
+    base = engine.module.get_base_model()
+    expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
+    mixture = Mixture(ROWS)
+    with mixture.applied(base):
+        assert torch.allclose(base(IDS).logits, expected, atol=1e-5)
+        mixture.select([1, 2])
+        assert torch.allclose(base(IDS[1:3]).logits, expected[1:3], atol=1e-5)
+    assert torch.allclose(alone(engine, 0), expected[:1], atol=1e-6)
+
+
+@pytest.mark.parametrize("names", [[BASE] * 2, ["adapter1"] * 2])
+@torch.no_grad()
+def test_rows_that_are_all_alike(engine: TransformersEngine, names: list[str]) -> None:
+    base = engine.module.get_base_model()
+    expected = alone(engine, ROWS.index(names[0]))
+    with Mixture(names).applied(base):
+        assert torch.allclose(base(IDS[:2]).logits[:1], expected, atol=1e-5)
+
+
+def test_one_adapter_has_pefts_gradients(engine: TransformersEngine) -> None:
+    module, base = engine.module, engine.module.get_base_model()
+    module.set_adapter("adapter0")
+    own = [p for name, p in module.named_parameters() if "adapter0" in name]
+    expected = torch.autograd.grad(module(IDS).logits.square().sum(), own)
+    with single(base, "adapter0"):
+        found = torch.autograd.grad(base(IDS).logits.square().sum(), own)
+    for ours, pefts in zip(found, expected, strict=True):
+        assert torch.allclose(ours, pefts, rtol=1e-3, atol=1e-4 * float(pefts.abs().max()))
+
+
+def test_other_kinds_of_adapter_are_left_to_peft(engine: TransformersEngine) -> None:
+    from peft import LoraConfig
+
+    assert can_mix(engine.module)
+    with quiet_transformers():
+        engine.module.add_adapter("dora", LoraConfig(r=2, use_dora=True, target_modules=["q_proj"]))
+    assert not can_mix(engine.module)

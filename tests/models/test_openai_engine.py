@@ -1,0 +1,276 @@
+"""Servers of chat completions as engines, against a real local server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from support.openai_server import (
+    OpenAIServer,
+    answer,
+    refuse,
+    talk,
+    usage_of,
+    whole,
+)
+from support.service import Behaviour, malformed, status
+
+from collab.errors import ModelUnavailable, RecipeError
+from collab.models import Call, Request
+from collab.models.open import open_model
+from collab.models.openai_engine import OpenAIEngine
+from collab.recipe.hosted import OpenAIModel
+from collab.recipe.model import ModelSpec
+from collab.records import Action, Message, Sampling
+
+KEY = "sk-secret-0123456789"
+SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+
+
+def request_of(**sampling: Any) -> Request:
+    return Request(
+        call=Call(task="t/0", sample=0, turn=0, round=0, agent="main"),
+        messages=(
+            Message(role="system", content="You write code."),
+            Message(role="user", content="Add two numbers."),
+        ),
+        sampling=Sampling(**sampling),
+        seed=2**40 + 7,
+    )
+
+
+def ask(
+    server: OpenAIServer, *requests: Request, progress: Any = None, **options: Any
+) -> list[Action]:
+    async def go() -> list[Action]:
+        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, **options))
+        try:
+            return await engine.generate(requests or [request_of()], progress)
+        finally:
+            await engine.aclose()
+
+    return asyncio.run(go())
+
+
+def failure_of_one(*behaviours: Behaviour, **options: Any) -> tuple[str, str, int]:
+    """The failure's type and message, and the number of requests that reached the server."""
+    with OpenAIServer(*behaviours) as server:
+        [action] = ask(server, **options)
+    assert action.failure is not None
+    return action.failure.type, action.failure.message, len(server.bodies)
+
+
+def test_an_answer_is_streamed_and_counted() -> None:
+    news: list[str] = []
+    usage = usage_of(prompt=112, new=5, cached=100)
+    with OpenAIServer(answer("one\ntwo", usage=usage)) as server:
+        [action] = ask(server, progress=lambda _request, _count, text: news.append(text))
+    assert action.text == "one\ntwo\n"
+    assert news == ["one\n", "two\n"]
+    assert action.model == "openai:qwen-1"
+    assert action.finish_reason == "stop"
+    assert (action.usage.prompt_tokens, action.usage.cached_tokens) == (112, 100)
+    assert action.usage.new_tokens == 5
+    assert action.usage.cost is None
+    assert (action.token_ids, action.logprobs) == ((), ())
+    assert server.keys == [None]
+
+
+def test_what_is_sent() -> None:
+    plain, settled = request_of(), request_of(temperature=0.5, top_p=0.9, top_k=40, stop=("END",))
+    with OpenAIServer(answer("x", reason="length")) as server:
+        actions = ask(server, plain, settled, concurrency=1)
+    assert {action.finish_reason for action in actions} == {"length"}
+    assert server.bodies[0] == {
+        "model": "qwen",
+        "messages": [
+            {"role": "system", "content": "You write code."},
+            {"role": "user", "content": "Add two numbers."},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "seed": 7,
+        "max_tokens": 256,
+    }
+    told = {name: server.bodies[1][name] for name in ("temperature", "top_p", "top_k", "stop")}
+    assert told == {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END"]}
+
+
+def test_tokens_are_recorded_when_they_are_asked_for() -> None:
+    counts: list[int] = []
+    with OpenAIServer(talk()) as server:
+        [action] = ask(
+            server,
+            request_of(max_new_tokens=4),
+            progress=lambda _request, count, _text: counts.append(count),
+            tokens=True,
+        )
+    assert action.token_ids == (0, 1, 2, 3)
+    assert action.logprobs == (-0.25,) * 4
+    assert len(action.prompt_ids) == action.usage.prompt_tokens
+    assert counts == [1, 2, 3, 4]
+    assert server.bodies[0]["top_k"] == -1
+    assert server.bodies[0]["return_token_ids"] is True
+
+
+def test_llama_cpp_tells_ids_with_its_log_probabilities() -> None:
+    entries = [{"id": 11, "logprob": -0.5}, {"id": 12, "logprob": -0.1}]
+    choice = {
+        "message": {"content": "hi"},
+        "finish_reason": "stop",
+        "logprobs": {"content": entries},
+    }
+    with OpenAIServer(whole({"model": "m", "choices": [choice]})) as server:
+        [action] = ask(server, tokens=True)
+    assert (action.token_ids, action.logprobs) == ((11, 12), (-0.5, -0.1))
+
+
+def test_tokens_that_do_not_come_are_an_error() -> None:
+    kind, message, attempts = failure_of_one(answer("x"), tokens=True)
+    assert (kind, attempts) == ("ModelError", 1)
+    assert "0 token ids and 0 log-probabilities; set tokens: false" in message
+
+
+def test_a_server_that_counts_nothing_is_not_guessed_for() -> None:
+    prices = {"input_price": 1.0, "output_price": 1.0}
+    with OpenAIServer(answer("fine")) as server:
+        [action] = ask(server, **prices)
+    assert action.text == "fine"
+    assert (action.usage.prompt_tokens, action.usage.new_tokens) == (0, 0)
+    assert action.usage.cost is None
+
+
+def test_a_server_that_does_not_stream() -> None:
+    choice = {"message": {"content": "all at once"}, "finish_reason": "stop"}
+    with OpenAIServer(whole({"choices": [choice], "usage": usage_of(3, 4)})) as server:
+        [action] = ask(server)
+    assert (action.text, action.usage.new_tokens) == ("all at once", 4)
+
+
+def test_line_separators_may_stand_in_an_answer() -> None:
+    text = "a\u2028b\x85c\x0bd"
+    with OpenAIServer(answer(text)) as server:
+        [action] = ask(server)
+    assert action.text == text
+
+
+def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
+    strict = refuse("max_tokens", "seed", "stream_options", "top_p", otherwise=answer("fine"))
+    with OpenAIServer(strict) as server:
+        first, second = ask(server, request_of(), request_of(), concurrency=1)
+    assert (first.text, second.text) == ("fine", "fine")
+    assert len(server.bodies) == 6, "what was learnt holds for later requests"
+    assert server.bodies[-1]["max_completion_tokens"] == 256
+    assert server.bodies[-1]["temperature"] == 1.0
+
+
+def test_a_setting_that_matters_is_never_left_out() -> None:
+    with OpenAIServer(refuse("top_p", otherwise=answer("fine"))) as server:
+        [action] = ask(server, request_of(top_p=0.5))
+    assert action.failure is not None
+    assert action.failure.type == "ModelRefused"
+    assert "'top_p' is not supported" in action.failure.message
+    assert len(server.bodies) == 1
+
+
+ODD = '{"choices": [{"delta": 7}]}'
+DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "stop"}]}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "words"),
+    [
+        (malformed(), "ModelError", "sent no chat completion"),
+        (malformed(ODD), "ModelError", "unknown shape"),
+        (malformed('{"error": {"message": "busy", "code": 503}}'), "ModelUnavailable", "503: busy"),
+        (malformed('{"error": "broken"}'), "ModelUnavailable", "500: broken"),
+    ],
+)
+def test_nonsense_is_tried_again_and_then_told(trouble: Behaviour, kind: str, words: str) -> None:
+    found, message, attempts = failure_of_one(trouble, retries=1)
+    assert (found, attempts) == (kind, 2)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "words"),
+    [
+        (
+            status(400, "BadRequestError", "This model's maximum context length is 8 tokens."),
+            "ContextOverflow",
+            "shorten the prompt",
+        ),
+        (status(429, "insufficient_quota", "pay"), "ModelUnavailable", "429 insufficient_quota"),
+        (status(404, "NotFoundError", "no qwen"), "ModelUnavailable", "serves qwen, qwen-coder"),
+        (answer("", reason="content_filter"), "ModelRefused", "declined"),
+        (whole(DECLINED), "ModelRefused", "I cannot."),
+        (answer("", reason="tool_calls"), "ModelError", "tool_calls"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(trouble: Behaviour, kind: str, words: str) -> None:
+    found, message, attempts = failure_of_one(trouble)
+    assert (found, attempts) == (kind, 1)
+    assert words in message
+
+
+def test_a_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    monkeypatch.setenv("MY_KEY", KEY)
+    with OpenAIServer(status(401, "invalid_api_key", f"Incorrect API key: {KEY}")) as server:
+        [action] = ask(server, key="MY_KEY")
+    assert server.keys == [KEY]
+    assert action.failure is not None
+    assert "[key]; check MY_KEY" in action.failure.message
+
+
+def test_openai_itself_needs_a_key() -> None:
+    with pytest.raises(ModelUnavailable, match="set OPENAI_API_KEY"):
+        OpenAIEngine(OpenAIModel(name="gpt-test"))
+
+
+def test_the_usual_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
+    assert OpenAIEngine(OpenAIModel(name="m")).peer == "openai:m at localhost:8000"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:pass@localhost/v1")
+    with pytest.raises(RecipeError, match="OPENAI_BASE_URL at localhost holds more than host"):
+        OpenAIEngine(OpenAIModel(name="m"))
+
+
+def test_the_short_form_names_address_and_model() -> None:
+    spec = SPEC.validate_python("openai:http://localhost:8000/v1/#Qwen/Qwen3-8B")
+    assert isinstance(spec, OpenAIModel)
+    assert (spec.base_url, spec.name) == ("http://localhost:8000/v1", "Qwen/Qwen3-8B")
+    engine = open_model(spec)
+    assert engine.name == "openai:Qwen/Qwen3-8B"
+    assert SPEC.validate_python(json.loads(spec.model_dump_json())) == spec
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("openai", "name: Field required|Field required"),
+        ("openai:http://localhost:8000/v1", "write openai:URL#MODEL"),
+        ("openai:http://me:pass@localhost/v1#m", "its key comes from the environment"),
+        ({"engine": "openai", "name": "m", "base_url": "localhost:8000"}, "http://HOST:PORT/v1"),
+        ({"engine": "openai", "name": "m", "key": "sk-abc"}, "name of an environment variable"),
+        ({"engine": "openai", "name": "m", "cost_limit": 1.0}, "input_price and output_price"),
+    ],
+)
+def test_specs_that_mean_nothing(value: object, words: str) -> None:
+    with pytest.raises(ValidationError, match=words) as caught:
+        SPEC.validate_python(value)
+    for problem in caught.value.errors():
+        assert "pass@" not in problem["msg"]
+        assert "sk-abc" not in problem["msg"]

@@ -1,0 +1,64 @@
+"""Samples of one prompt are read once, and answered as if each had been read alone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.models import Call, Request
+from collab.models.transformers_engine import TransformersEngine
+from collab.records import Sampling
+
+SHORT, LONG = (5, 6, 7), (9, 8, 7, 6, 5, 4)
+
+
+def requests_of(prompts: list[tuple[int, ...]], adapters: list[str | None]) -> list[Request]:
+    return [
+        Request(
+            call=Call(task="t", sample=n, turn=0, round=0, agent="a"),
+            prompt_ids=prompt,
+            sampling=Sampling(max_new_tokens=6),
+            adapter=adapters[n % len(adapters)],
+            seed=n,
+        )
+        for n, prompt in enumerate(prompts)
+    ]
+
+
+def prompt_tokens_read(engine: TransformersEngine, requests: list[Request]) -> tuple[int, Any]:
+    """Tokens of all prompts that went through the model, padding included, and the actions."""
+    sizes: list[tuple[int, int]] = []
+    embeddings = engine.module.get_input_embeddings()
+    hook = embeddings.register_forward_pre_hook(lambda _, ids: sizes.append(tuple(ids[0].shape)))
+    actions = asyncio.run(engine.generate(requests))
+    hook.remove()
+    return sum(rows * time for rows, time in sizes if time > 1), actions
+
+
+@pytest.mark.parametrize("with_adapters", [False, True])
+def test_a_prompt_is_read_once(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path], with_adapters: bool
+) -> None:
+    named = [str(adapters["aux"]), None, str(adapters["main"])] if with_adapters else [None]
+    requests = requests_of([SHORT, LONG, LONG] * 4, named)
+    tokens, together = prompt_tokens_read(tiny_engine, requests)
+    # Each different prompt, padded to the longest.
+    assert tokens == (3 if with_adapters else 2) * len(LONG)
+    for request, action in zip(requests, together, strict=True):
+        (alone,) = asyncio.run(tiny_engine.generate([request]))
+        assert action.token_ids == alone.token_ids
+        assert action.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("prompts", [[SHORT, LONG], [(5,), (5,), LONG]])
+def test_prompts_that_have_nothing_to_share(
+    tiny_engine: TransformersEngine, prompts: list[tuple[int, ...]]
+) -> None:
+    requests = requests_of(prompts, [None])
+    tokens, together = prompt_tokens_read(tiny_engine, requests)
+    assert tokens == len(set(prompts)) * len(LONG)
+    alone = [asyncio.run(tiny_engine.generate([request]))[0] for request in requests]
+    assert [a.token_ids for a in together] == [a.token_ids for a in alone]

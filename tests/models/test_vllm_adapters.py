@@ -1,0 +1,145 @@
+"""Adapters on their way to vLLM: what it can serve, and versions that never change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.vllm_server import save_adapter, save_header
+
+from collab.errors import ModelError, RecipeError
+from collab.models.adapter_files import check_servable, served_rank
+from collab.models.adapter_store import PREFIX, AdapterStore
+
+
+def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
+    store = AdapterStore(tmp_path)
+    versions = [
+        store.add("aux", lambda folder, n=n: save_adapter(folder, str(n))) for n in range(3)
+    ]
+    assert len({version.name for version in versions}) == 3
+    assert [version.number for version in versions] == [1, 2, 3]
+    assert [(version.folder / "name").read_text() for version in versions] == ["0", "1", "2"]
+    assert versions[2].name.startswith("aux@3-")
+    store.remove(versions[0])
+    assert sorted(p.name for p in versions[1].folder.parent.iterdir()) == [
+        version.name for version in versions[1:]
+    ]
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_version_appears_in_one_step(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def write(folder: Path) -> None:
+        save_adapter(folder, "aux")
+        seen.extend(p.name for p in folder.parent.iterdir() if not p.name.startswith("."))
+
+    store = AdapterStore(tmp_path)
+    version = store.add("aux", write)
+    assert seen == []
+    assert version.folder.is_dir()
+
+
+def test_names_differ_between_processes(tmp_path: Path) -> None:
+    names = {AdapterStore(tmp_path).add("aux", lambda f: save_adapter(f, "a")).name for _ in "ab"}
+    assert len(names) == 2
+
+
+def test_a_copy_outlives_its_folder(tmp_path: Path) -> None:
+    save_adapter(tmp_path / "mine", "mine")
+    store = AdapterStore(tmp_path / "kept")
+    version = store.adopt(tmp_path / "mine")
+    for path in (tmp_path / "mine").iterdir():
+        path.unlink()
+    assert (version.folder / "name").read_text() == "mine"
+    assert version.rank == 4
+    with pytest.raises(ModelError, match="no folder with an adapter_config"):
+        store.adopt(tmp_path / "mine")
+
+
+def test_a_disk_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = AdapterStore(tmp_path / "file")
+    with pytest.raises(ModelError, match="set the model's adapter_folder"):
+        store.add("aux", lambda folder: save_adapter(folder, "a"))
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys; from collab.models.adapter_store import AdapterStore;"
+        "s = AdapterStore(pathlib.Path(sys.argv[1])); s._open(); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    [left] = tmp_path.glob(f"{PREFIX}*")
+    mine = AdapterStore(tmp_path)
+    kept = mine.add("aux", lambda folder: save_adapter(folder, "a"))
+    assert not left.exists()
+    AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
+    assert kept.folder.is_dir(), "a living process's folders stay"
+    assert f"-{os.getpid()}-" in kept.folder.parent.name
+
+
+@pytest.mark.parametrize(
+    ("rank", "room"), [(1, 1), (2, 8), (8, 8), (16, 16), (100, 128), (300, 320), (512, 512)]
+)
+def test_room_for_a_rank(rank: int, room: int) -> None:
+    assert served_rank(rank) == room
+
+
+def test_the_largest_rank() -> None:
+    with pytest.raises(RecipeError, match="up to rank 512, not 513; lower"):
+        served_rank(513)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"use_dora": True}, "it is a DoRA"),
+        ({"modules_to_save": ["lm_head"]}, "it holds whole modules"),
+        ({"bias": "all"}, "it has biases (bias all)"),
+        ({"lora_bias": True}, "it has biases"),
+        ({"peft_type": "IA3"}, "its type is IA3"),
+        ({"rank_pattern": {"q_proj": 8}}, "its rank differs from layer to layer"),
+        ({"trainable_token_indices": [3]}, "it changes embeddings"),
+        ({"init_lora_weights": "pissa"}, "it changes the base model"),
+        ({"rank": 1024}, "up to rank 512, not 1024"),
+    ],
+)
+def test_adapters_that_vllm_cannot_serve(
+    tmp_path: Path, config: dict[str, Any], words: str
+) -> None:
+    save_adapter(tmp_path, "odd", **config)
+    with pytest.raises(RecipeError) as told:
+        check_servable(tmp_path)
+    assert words in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        ("base_model.model.lm_head.lora_A.weight", "the embeddings or the head"),
+        ("base_model.model.model.embed_tokens.lora_embedding_A", "it holds base_model"),
+        ("base_model.model.lm_head.base_layer.weight", "it holds base_model"),
+        ("base_model.model.model.layers.0.q_proj.lora_magnitude_vector", "it holds base_model"),
+    ],
+)
+def test_tensors_that_vllm_cannot_serve(tmp_path: Path, tensor: str, words: str) -> None:
+    save_adapter(tmp_path, "odd")
+    save_header(tmp_path, [tensor])
+    with pytest.raises(RecipeError) as told:
+        check_servable(tmp_path)
+    assert words in str(told.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x02" + b"\0" * 7 + b"{]"])
+def test_files_that_are_no_adapter(tmp_path: Path, content: bytes) -> None:
+    save_adapter(tmp_path, "broken")
+    (tmp_path / "adapter_model.safetensors").write_bytes(content)
+    with pytest.raises(ModelError, match="cannot be read"):
+        check_servable(tmp_path)

@@ -1,0 +1,123 @@
+"""A local server that speaks OpenAI's chat completions, with vLLM's token ids when asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from support.local_server import Handler
+from support.service import Behaviour, Service, count_aloud, status
+
+CONTEXT = 10_000
+"""Characters of a prompt that `talk` reads."""
+
+
+class OpenAIServer(Service):
+    """A model called `qwen`, as far as its behaviours go."""
+
+    models = ("qwen", "qwen-coder")
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/v1"
+
+    def get(self, handler: Handler) -> None:
+        listed = {"object": "list", "data": [{"id": name} for name in self.models]}
+        content = json.dumps(listed).encode()
+        handler.send(200 if handler.path == "/v1/models" else 404, content)
+
+    def start(self, handler: Handler, **more: Any) -> None:
+        handler.begin_stream()
+        self.chunk(handler, {"role": "assistant", "content": ""}, **more)
+
+    def say(self, handler: Handler, text: str) -> None:
+        self.chunk(handler, {"content": text})
+
+    def chunk(
+        self,
+        handler: Handler,
+        delta: dict[str, Any],
+        choice: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        choices = [{"index": 0, "delta": delta, "finish_reason": None, **(choice or {})}]
+        handler.event({"id": "c", "model": "qwen-1", "choices": choices, **more})
+
+    def end(self, handler: Handler, reason: str, usage: dict[str, Any] | None) -> None:
+        self.chunk(handler, {}, {"finish_reason": reason})
+        if usage:
+            handler.event({"id": "c", "model": "qwen-1", "choices": [], "usage": usage})
+        handler.event("[DONE]")
+
+    def error(self, kind: str, message: str) -> dict[str, Any]:
+        return {"error": {"type": kind, "code": kind, "message": message, "param": None}}
+
+
+def usage_of(prompt: int, new: int, cached: int = 0) -> dict[str, Any]:
+    details = {"cached_tokens": cached}
+    return {"prompt_tokens": prompt, "completion_tokens": new, "prompt_tokens_details": details}
+
+
+def answer(
+    text: str,
+    *,
+    reason: str = "stop",
+    usage: dict[str, Any] | None = None,
+    seconds: float = 0.0,
+) -> Behaviour:
+    """Stream `text` line by line."""
+
+    def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
+        server.closing.wait(seconds)
+        server.start(handler)
+        for line in text.split("\n"):
+            server.say(handler, f"{line}\n" if "\n" in text else line)
+        server.end(handler, reason, usage)
+
+    return behave
+
+
+def whole(content: dict[str, Any]) -> Behaviour:
+    """One JSON body, from a server that does not stream."""
+
+    def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
+        handler.send(200, json.dumps(content).encode(), content_type="application/json")
+
+    return behave
+
+
+def refuse(*fields: str, otherwise: Behaviour) -> Behaviour:
+    """Refuse requests with one of `fields`, as strict servers do."""
+
+    def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
+        found = next((field for field in fields if field in body), None)
+        if found is None:
+            otherwise(handler, server, body)
+            return
+        message = f"Unsupported parameter: '{found}' is not supported with this model."
+        if found == "max_tokens":
+            message += " Use 'max_completion_tokens' instead."
+        status(400, "unsupported_parameter", message)(handler, server, body)
+
+    return behave
+
+
+def talk() -> Behaviour:
+    """Answer as the request asks, as a model would; a token is a piece of text."""
+
+    def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
+        prompt = "".join(message["content"] for message in body["messages"])
+        if len(prompt) > CONTEXT:
+            message = f"This model's maximum context length is {CONTEXT} tokens."
+            status(400, "BadRequestError", message)(handler, server, body)
+            return
+        told = bool(body.get("return_token_ids"))
+        server.start(handler, **({"prompt_token_ids": [ord(c) for c in prompt]} if told else {}))
+        pieces, reason = count_aloud(body["max_tokens"], body.get("stop", []))
+        for number, piece in enumerate(pieces):
+            logprobs = {"content": [{"token": piece, "logprob": -0.25}]}
+            tokens = {"token_ids": [number], "logprobs": logprobs} if told else {}
+            server.chunk(handler, {"content": piece}, tokens)
+        server.end(handler, reason, usage_of(len(prompt), len(pieces)))
+
+    return behave

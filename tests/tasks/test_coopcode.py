@@ -1,0 +1,157 @@
+"""The suite `coopcode`: its problems are sound, and they are worth splitting."""
+
+import ast
+import asyncio
+import doctest
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from collab.agents import join_for
+from collab.analysis import classify
+from collab.judge import Judge
+from collab.recipe import load_recipe, load_task
+from collab.records import Problem, Score
+from collab.rewards import Scorer
+from collab.runtime import Session
+from collab.tasks import Suite, open_suite
+
+COOPERATING = {"filter", "coordinator", "decorator"}
+CANONICAL = ("solution", "aux", "main")
+N_TESTS = 6
+
+Artefacts = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def suite() -> Suite:
+    return open_suite(load_task("coopcode"))
+
+
+@pytest.fixture(scope="module")
+def problems(suite: Suite) -> list[Problem]:
+    return suite.select("")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    judge = Judge()
+    yield judge
+    judge.close()
+
+
+def pair(problem: Problem) -> Artefacts:
+    return {name: problem.hidden[f"canonical_{name}"] for name in ("aux", "main")}
+
+
+def score(judge: Judge, problems: Sequence[Problem], works: Sequence[Artefacts]) -> list[Score]:
+    """The joint rewards of all works, as `collab score` gives them."""
+    scorer = Scorer(load_task("coopcode").reward, judge, join_for("python"))
+
+    async def score_all() -> list[Score]:
+        pairs = zip(problems, works, strict=True)
+        return await asyncio.gather(*(scorer.score(p, work, ["aux", "main"]) for p, work in pairs))
+
+    return asyncio.run(score_all())
+
+
+@pytest.fixture(scope="module")
+def canonical(judge: Judge, problems: list[Problem]) -> dict[str, Score]:
+    """By address: the score of the canonical pair."""
+    scores = score(judge, problems, [pair(problem) for problem in problems])
+    return {problem.address: found for problem, found in zip(problems, scores, strict=True)}
+
+
+def test_sizes_and_splits(suite: Suite) -> None:
+    assert len(suite) >= 40
+    train, test = suite.select("train"), suite.select("test")
+    assert [p.address for p in (train[0], train[-1])] == ["coopcode/0", "coopcode/27"]
+    assert [p.address for p in train + test] == [p.address for p in suite.select("")]
+    names = [p.public["entry_point"] for p in suite.select("")]
+    assert len(set(names)) == len(names)
+
+
+def test_every_canonical_pair_has_full_marks(canonical: dict[str, Score]) -> None:
+    short = {
+        address: (found.reward, found.failures)
+        for address, found in canonical.items()
+        if not found.passed or found.reward != found.maximum
+    }
+    assert short == {}
+
+
+def test_every_canonical_pair_cooperates(canonical: dict[str, Score]) -> None:
+    schemes = {address: found.scheme for address, found in canonical.items()}
+    assert set(schemes.values()) == COOPERATING, schemes
+
+
+def test_the_whole_solution_is_the_pair(judge: Judge, problems: list[Problem]) -> None:
+    whole = [
+        {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
+        for problem in problems
+    ]
+    assert all(found.passed for found in score(judge, problems, whole))
+
+
+def test_main_alone_fails(judge: Judge, problems: list[Problem]) -> None:
+    """Without the helper only what an answer without a call can be right about holds."""
+    alone = [{"aux": "", "main": pair(problem)["main"]} for problem in problems]
+    for problem, found in zip(problems, score(judge, problems, alone), strict=True):
+        assert found.tests is not None
+        assert found.tests.fraction < 0.5, problem.address
+        assert "NameError" in str(found.failures), problem.address
+
+
+def test_empty_programs_pass_no_test(judge: Judge, problems: list[Problem]) -> None:
+    empty = [{"aux": "", "main": ""}] * len(problems)
+    assert {found.reward for found in score(judge, problems, empty)} == {0.0}
+    bare = [
+        {"aux": "", "main": f"def {problem.public['entry_point']}(*_):\n    return None\n"}
+        for problem in problems
+    ]
+    passed = [found.tests.passed for found in score(judge, problems, bare) if found.tests]
+    assert passed == [0] * len(problems)
+
+
+def test_tests_are_many_and_agree_with_the_prompt(problems: list[Problem]) -> None:
+    for problem in problems:
+        name, prompt = problem.public["entry_point"], problem.public["prompt"]
+        tests = [
+            n for n in ast.walk(ast.parse(problem.hidden["test"])) if isinstance(n, ast.Assert)
+        ]
+        assert len({ast.dump(test) for test in tests}) >= N_TESTS, problem.address
+        text = ast.get_docstring(ast.parse(prompt).body[0])
+        examples = doctest.DocTestParser().get_examples(text or "")
+        assert len(examples) >= 2, problem.address
+        called = {ast.unparse(test).replace("candidate(", f"{name}(", 1) for test in tests}
+        for example in examples:
+            call, value = ast.unparse(ast.parse(example.source)), example.want.strip()
+            assert called & {f"assert {call} == {value}", f"assert {call} is {value}"}
+
+
+def test_main_calls_a_helper_that_does_part_of_the_work(problems: list[Problem]) -> None:
+    for problem in problems:
+        parts, name = pair(problem), problem.public["entry_point"]
+        assert f"def {name}(" not in parts["aux"]
+        assert "def aux(" not in parts["main"]
+        joint = parts["aux"] + "\n\n" + parts["main"]
+        assert classify(joint, name).scheme in COOPERATING, problem.address
+
+
+def test_agents_see_nothing_that_is_hidden(problems: list[Problem]) -> None:
+    recipe = load_recipe("coding", task="coopcode", model="echo", settings=["team.turns=2"])
+
+    async def play() -> str:
+        async with Session(recipe) as session:
+            episodes = await session.rollout(problems[:4])
+        assert not any(episode.failure for episode in episodes)
+        decisions = [d for e in episodes for turn in e.turns for d in turn.decisions]
+        return "\n".join(m.content for decision in decisions for m in decision.observation)
+
+    seen = asyncio.run(play())
+    for problem in problems[:4]:
+        assert problem.public["entry_point"] in seen
+        assert set(problem.hidden) == {"test", *(f"canonical_{name}" for name in CANONICAL)}
+        hidden = "".join(map(str, problem.hidden.values())).splitlines()
+        secrets = {line.strip() for line in hidden if "candidate(" in line or "aux" in line}
+        assert not [secret for secret in secrets if secret and secret in seen]

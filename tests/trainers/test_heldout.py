@@ -1,0 +1,80 @@
+"""Held-out play: every episode of every evaluation is recorded, beside what was found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.evaluation.report.runs import read_run
+from collab.records import read_episodes
+from collab.runtime.recorded import open_run, read_whole_lines
+from collab.trainers import Training
+from collab.trainers.events import HeldOut
+
+
+@pytest.fixture(scope="module")
+def run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four tasks held out, two samples each and a greedy one, every second of four steps."""
+    folder = tmp_path_factory.mktemp("heldout")
+    recipe = make_game(tiny_words, folder, evaluation={"samples": 2, "every": 2})
+    asyncio.run(Training(recipe, folder / "run").run())
+    return folder / "run"
+
+
+def held_out_of(run: Path) -> list[HeldOut]:
+    held_out, complaints = read_whole_lines(run / "evaluation.jsonl", HeldOut)
+    assert complaints == []
+    return held_out
+
+
+def test_every_episode_is_recorded(run: Path) -> None:
+    counted = Counter((played.step, played.mode) for played in held_out_of(run))
+    assert counted == {
+        (step, m): n for step in (0, 2, 4) for m, n in (("sampled", 8), ("greedy", 4))
+    }
+    assert {p.episode.task for p in held_out_of(run)} == {f"game/{n}" for n in range(8, 12)}
+
+
+def test_what_was_found_is_of_the_recorded_episodes(run: Path) -> None:
+    for evaluation in read_run(run).evaluations:
+        for mode in ("sampled", "greedy"):
+            returns: dict[str, list[float]] = {}
+            for played in held_out_of(run):
+                if (played.step, played.mode) == (evaluation.step, mode):
+                    assert played.episode.joint_return is not None
+                    returns.setdefault(played.episode.task, []).append(played.episode.joint_return)
+            found: dict[str, Any] = getattr(evaluation, mode)
+            assert {task: sum(values) / len(values) for task, values in returns.items()} == {
+                task: pytest.approx(result.joint_return) for task, result in found.items()
+            }
+
+
+def test_an_evaluation_plays_the_same_each_time(run: Path) -> None:
+    seeds = {
+        step: {(p.mode, p.episode.id): p.episode.seed for p in held_out_of(run) if p.step == step}
+        for step in (0, 2, 4)
+    }
+    assert seeds[0] == seeds[2] == seeds[4]
+
+
+def test_tokens_and_log_probabilities_are_kept(run: Path) -> None:
+    decisions = [d for p in held_out_of(run) for t in p.episode.turns for d in t.decisions]
+    assert all(d.action.prompt_ids and d.action.token_ids for d in decisions)
+    assert all(len(d.action.logprobs) == len(d.action.token_ids) for d in decisions)
+
+
+def test_the_episodes_of_training_stay_apart(run: Path) -> None:
+    trained = {episode.task for episode in read_episodes(run)}
+    assert trained.isdisjoint({f"game/{n}" for n in range(8, 12)})
+    assert len(open_run(run).episodes) == len(list(read_episodes(run)))
+
+
+def test_without_an_evaluation_nothing_is_held_out(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=1, evaluation=None)
+    asyncio.run(Training(recipe, tmp_path / "run").run())
+    assert held_out_of(tmp_path / "run") == []

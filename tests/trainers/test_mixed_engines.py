@@ -1,0 +1,97 @@
+"""One team, three engines at once: a local model that is trained, a server's model, and Claude."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import claude_server, openai_server
+from support.claude_server import ClaudeServer
+from support.openai_server import OpenAIServer, usage_of
+from support.service import status
+from support.trainer_recipes import make_game
+
+from collab.recipe import Recipe
+from collab.records import read_episodes
+from collab.runtime import Session
+from collab.runtime.events import AgentProgress, EpisodeFinished, Event
+from collab.tasks import open_suite
+from collab.trainers import Training
+
+STEPS, KEY = 2, "sk-secret-0123456789"
+SAYS = {"b": "a word", "claude": "left again"}
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenAIServer, ClaudeServer]]:
+    """A server and Claude, each with trouble at the first request."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+    busy = status(503, message=f"busy {KEY}")
+    server = OpenAIServer(busy, openai_server.answer(SAYS["b"], usage=usage_of(9, 2)))
+    claude = ClaudeServer(busy, claude_server.answer(SAYS["claude"]))
+    with server, claude:
+        yield server, claude
+
+
+@pytest.fixture
+def team(hosts: tuple[OpenAIServer, ClaudeServer], tiny_words: Path, tmp_path: Path) -> Recipe:
+    """Agent `a` is local and learns; `b` is a server's, `claude` Claude; each sees the others."""
+    server, claude = hosts
+    options = {"steps": STEPS, "checkpoint_every": 1, "keep_checkpoints": 9}
+    data: dict[str, Any] = make_game(tiny_words, tmp_path, **options).model_dump()
+    data["team"]["protocol"] = "discussion"
+    data["team"]["agents"]["b"] |= {
+        "trainable": False,
+        "model": f"openai:{server.base_url}#qwen",
+    }
+    data["team"]["agents"]["claude"] = {
+        "trainable": False,
+        "model": {"engine": "anthropic", "name": "claude-test", "base_url": claude.url},
+        "prompt": "{{ task.text }}",
+    }
+    return Recipe.model_validate(data)
+
+
+def test_three_engines_answer_side_by_side(team: Recipe) -> None:
+    async def go() -> list[Event]:
+        assert team.task is not None
+        problems = open_suite(team.task).select("0-1")
+        async with Session(team) as session:
+            return [e async for e in session.stream(problems, samples=2, seed=1, progress=True)]
+
+    events = asyncio.run(go())
+    assert {e.agent for e in events if isinstance(e, AgentProgress)} == {"a", "b", "claude"}
+    episodes = [event.episode for event in events if isinstance(event, EpisodeFinished)]
+    assert [episode.failure for episode in episodes] == [None] * 4
+    for episode in episodes:
+        for agent, text in SAYS.items():
+            assert {decision.action.text.strip() for decision in episode.decisions(agent)} == {text}
+        assert all(decision.action.logprobs for decision in episode.decisions("a"))
+        costs = [decision.action.usage.cost for decision in episode.decisions("claude")]
+        assert all(cost is not None and cost > 0 for cost in costs)
+        seen = episode.decisions("claude")[1].observation[-1].content
+        assert SAYS["b"] in seen, "the second round shows the others' first answers"
+
+
+def test_the_one_that_can_be_trained_is_trained(
+    team: Recipe, tmp_path: Path, hosts: tuple[OpenAIServer, ClaudeServer]
+) -> None:
+    run = tmp_path / "run"
+    asyncio.run(Training(team, run).run())
+    checkpoints = run / "checkpoints"
+    first, last = (
+        {path.parent.name: path.read_bytes() for path in folder.glob("policies/*/*.safetensors")}
+        for folder in (checkpoints / "step-000000", checkpoints / f"step-{STEPS:06}")
+    )
+    assert set(first) == {"a"}
+    assert first["a"] != last["a"]
+    episodes = list(read_episodes(run))
+    assert episodes
+    assert all(episode.failure is None for episode in episodes)
+    assert all(len(server.bodies) > len(episodes) for server in hosts)
+    for path in run.rglob("*"):
+        assert path.is_dir() or KEY.encode() not in path.read_bytes(), path

@@ -1,0 +1,189 @@
+"""Training with samplers beside the trainer, on servers that answer as vLLM's do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.local_server import Handler
+from support.trainer_recipes import make_game
+from support.vllm_twin import VLLMTwin
+from torch import Tensor
+
+from collab.errors import ModelTimeout, RecipeError, TrainingError
+from collab.recipe import Recipe, load_recipe
+from collab.recipe.model import VLLMModel
+from collab.runtime import Session
+from collab.tasks import open_suite
+from collab.trainers import Training
+from collab.trainers.adapters import WEIGHTS
+from collab.trainers.check import check_recipe
+from collab.trainers.plan import make_plan
+
+NOISE = 1e-4
+"""Nats a token between two float32 models with the same weights."""
+
+
+def on_servers(recipe: Recipe, *servers: VLLMTwin, **trainer: Any) -> Recipe:
+    assert recipe.trainer is not None
+    urls = tuple(server.url for server in servers)
+    model = VLLMModel(name=recipe.model.name, servers=urls, dtype="float32", ready_seconds=5.0)
+    spec = recipe.trainer.model_copy(update=trainer)
+    return recipe.model_copy(update={"model": model, "trainer": spec})
+
+
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool = False,
+    after_step: Callable[[int], None] | None = None,
+) -> list[dict[str, float]]:
+    """The metrics of every step that was taken."""
+    metrics: list[dict[str, float]] = []
+
+    def watch(event: Any) -> None:
+        if event.type == "step.finished":
+            metrics.append(event.metrics)
+            if after_step:
+                after_step(event.step)
+
+    asyncio.run(Training(recipe, folder, resume=resume, emit=watch).run())
+    return metrics
+
+
+def adapters_of(folder: Path) -> dict[str, dict[str, Tensor]]:
+    from safetensors.torch import load_file
+
+    return {path.parent.name: load_file(path) for path in folder.glob(f"adapters/*/{WEIGHTS}")}
+
+
+def test_adapters_follow_the_trainer_to_every_server(game: Recipe, tmp_path: Path) -> None:
+    model = Path(game.model.name)
+    with VLLMTwin(model) as one, VLLMTwin(model) as two:
+        metrics = train(on_servers(game, one, two), tmp_path / "run")
+    assert len(metrics) == 4
+    assert max(row["mismatch"] for row in metrics) < NOISE
+    assert all("time/publishing" in row for row in metrics)
+    assert one.bodies
+    assert two.bodies
+    versions = {body["model"] for body in one.bodies + two.bodies}
+    assert len(versions) == 2 * 4, "a version of each agent's adapter for each step"
+    assert len(one.loaded) == len(two.loaded) == 2
+    for tensors in adapters_of(tmp_path / "run").values():
+        assert any(t.any() for name, t in tensors.items() if "lora_B" in name)
+
+
+def test_the_same_seeds_train_as_transformers_does(game: Recipe, tmp_path: Path) -> None:
+    with VLLMTwin(Path(game.model.name)) as server:
+        beside = train(on_servers(game, server), tmp_path / "beside")
+    alone = train(game, tmp_path / "alone")
+    assert [row["return/mean"] for row in beside] == [row["return/mean"] for row in alone]
+    for name, tensors in adapters_of(tmp_path / "alone").items():
+        found = adapters_of(tmp_path / "beside")[name]
+        assert all(found[key].allclose(tensor, atol=1e-5) for key, tensor in tensors.items())
+
+
+def test_a_server_is_killed_and_started_again(game: Recipe, tmp_path: Path) -> None:
+    model = Path(game.model.name)
+    with ExitStack() as life:
+        first = life.enter_context(VLLMTwin(model))
+
+        def restart(step: int) -> None:
+            if step == 2:
+                first.__exit__(None, None, None)
+                life.pop_all()
+                life.enter_context(VLLMTwin(model, first.port))
+
+        metrics = train(on_servers(game, first), tmp_path / "run", after_step=restart)
+    assert len(metrics) == 4
+    assert max(row["mismatch"] for row in metrics) < NOISE
+    assert {row["episodes/dropped"] for row in metrics} == {0.0}
+
+
+def test_a_server_that_stays_dead_ends_training_and_resume_goes_on(
+    game: Recipe, tmp_path: Path
+) -> None:
+    model, folder = Path(game.model.name), tmp_path / "run"
+    with ExitStack() as life:
+        server = life.enter_context(VLLMTwin(model))
+        recipe = on_servers(game, server, checkpoint_every=100)
+
+        def kill(step: int) -> None:
+            if step == 2:
+                life.close()
+
+        with pytest.raises(ModelTimeout, match=f"{server.url}: ConnectError"):
+            train(recipe, folder, after_step=kill)
+    with VLLMTwin(model, server.port):
+        rest = train(recipe, folder, resume=True)
+    assert len(rest) == 2, "both steps before it are kept"
+    with VLLMTwin(model, server.port):
+        whole = train(recipe, tmp_path / "whole")
+    assert [row["return/mean"] for row in rest] == [row["return/mean"] for row in whole[2:]]
+    assert max(row["mismatch"] for row in rest) < NOISE
+
+
+def test_agents_may_share_an_adapter(game: Recipe, tmp_path: Path) -> None:
+    with VLLMTwin(Path(game.model.name)) as server:
+        recipe = on_servers(game, server, policies="shared_adapter", steps=2)
+        metrics = train(recipe, tmp_path / "run")
+    assert max(row["mismatch"] for row in metrics) < NOISE
+    assert {body["model"].partition("@")[0] for body in server.bodies} == {"shared"}
+
+
+def test_a_trained_team_runs_on_its_servers(game: Recipe, tmp_path: Path) -> None:
+    async def play(folder: Path) -> set[str]:
+        recipe = load_recipe(str(folder))
+        assert isinstance(recipe.model, VLLMModel)
+        assert recipe.task is not None
+        async with Session(recipe) as session:
+            [episode] = await session.rollout(open_suite(recipe.task).select("8"))
+        assert episode.failure is None
+        return {d.action.adapter or "" for d in episode.turns[0].decisions}
+
+    with VLLMTwin(Path(game.model.name)) as server:
+        train(on_servers(game, server, steps=1), tmp_path / "run")
+        server.bodies.clear()
+        used = asyncio.run(play(tmp_path / "run"))
+    assert used == {str(tmp_path / "run" / "adapters" / name) for name in "ab"}
+    assert {body["model"].partition("@")[0] for body in server.bodies} == {"a", "b"}
+
+
+def test_a_server_that_answers_by_the_base_model_is_noticed(game: Recipe, tmp_path: Path) -> None:
+    class Forgetful(VLLMTwin):
+        def answer(self, handler: Handler, body: dict[str, Any]) -> None:
+            super().answer(handler, body | {"model": "base"})
+
+    with Forgetful(Path(game.model.name)) as server:
+        recipe = on_servers(game, server, mismatch_tolerance=0.01)
+        with pytest.raises(TrainingError, match="the model that sampled is not the one"):
+            train(recipe, tmp_path / "run")
+
+
+def test_the_plan_counts_the_trainers_own_weights(game: Recipe) -> None:
+    model = VLLMModel(name=game.model.name, dtype="float32", trainer_device="cpu")
+    beside, alone = make_plan(game.model_copy(update={"model": model})), make_plan(game)
+    assert beside.memory["weights"] == alone.memory["weights"]
+    assert beside.trainable == alone.trainable
+
+
+@pytest.mark.parametrize(
+    ("trainer", "words"),
+    [
+        ({"policies": "full"}, "set trainer.policies to 'adapters', or model.engine"),
+        ({"lora": {"rank": 600}}, "up to rank 512, not 600"),
+    ],
+)
+def test_what_vllm_cannot_train(
+    tiny_words: Path, tmp_path: Path, trainer: dict[str, Any], words: str
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, **trainer)
+    recipe = recipe.model_copy(update={"model": VLLMModel(name=str(tiny_words))})
+    with pytest.raises(RecipeError) as told:
+        check_recipe(recipe)
+    assert words in str(told.value)

@@ -1,0 +1,92 @@
+"""Real vLLM with the default model: adapters, an engine in process, servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS
+from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
+
+from collab.models import store
+from collab.models.transformers_engine import TransformersEngine
+from collab.models.vllm_engine import VLLMEngine
+from collab.recipe.model import TransformersModel, VLLMModel
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("vllm")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Short prompts gain little from a second one, and lose much on a busy machine."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder() -> Path:
+    return store.resolve(MODEL)
+
+
+@pytest.fixture(scope="session")
+def reference() -> Iterator[TransformersEngine]:
+    """The same model as a trainer holds it."""
+    engine = TransformersEngine(TransformersModel(name=MODEL, dtype="float32", device="cpu"))
+    yield engine
+    asyncio.run(engine.aclose())
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[VLLMEngine]:
+    """vLLM in processes of its own."""
+    engine = VLLMEngine(VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, memory_share=0.1))
+    yield engine
+    asyncio.run(engine.aclose())
+
+
+@pytest.fixture(scope="session")
+def servers(
+    smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[VLLMServerProcess]]:
+    """Two servers with the default model; still starting."""
+    folder = tmp_path_factory.mktemp("servers")
+    with (
+        VLLMServerProcess(smollm2_folder, folder) as one,
+        VLLMServerProcess(smollm2_folder, folder) as two,
+    ):
+        yield [one, two]
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of the smallest shape that vLLM runs on a CPU; it knows a dozen words."""
+    return save_tiny(tmp_path_factory.mktemp("words"), WORDS, hidden=128, spread=0.1)
+
+
+@pytest.fixture(scope="session")
+def adapters(smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of two LoRA adapters for the default model that change what it says."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    from collab.models.weights import quiet_transformers
+
+    root = tmp_path_factory.mktemp("adapters")
+    config = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    with quiet_transformers():
+        base = AutoModelForCausalLM.from_pretrained(smollm2_folder, dtype=torch.float32)
+        model = get_peft_model(base, config)
+    for seed, name in enumerate(("aux", "main")):
+        torch.manual_seed(seed)
+        for key, parameter in model.named_parameters():
+            if "lora_B" in key:
+                torch.nn.init.normal_(parameter, std=0.02)
+        model.save_pretrained(root / name)
+    return {path.name: path for path in root.iterdir()}

@@ -1,0 +1,183 @@
+"""vLLM in processes of its own, against the trainer's weights."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from support.vllm_questions import ask, request
+
+from collab.errors import ModelUnavailable
+from collab.models.conformance import conform
+from collab.models.transformers_engine import TransformersEngine
+from collab.models.vllm_engine import VLLMEngine
+from collab.recipe import LoraSpec
+from collab.records import Action
+from collab.trainers.adapters import add_adapter, save_adapter
+
+NOISE = 2e-3
+"""Nats between two float32 implementations of one model."""
+
+CACHE_BLOCK = 128
+"""Tokens that vLLM caches together on a CPU."""
+
+
+def logprobs_of(reference: TransformersEngine, action: Action, temperature: float) -> torch.Tensor:
+    """The trainer's log-probabilities of what was sampled, [tokens]."""
+    name = reference.load_adapter(action.adapter) if action.adapter else None
+    ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
+    module = reference.module
+    if name:
+        module.set_adapter(name)
+    off = module.disable_adapter() if hasattr(module, "disable_adapter") else nullcontext()
+    with torch.no_grad(), nullcontext() if name else off:
+        logits = module(ids).logits[0, len(action.prompt_ids) - 1 : -1]
+    scaled = torch.log_softmax(logits / temperature, dim=-1)
+    return scaled.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0]
+
+
+def test_two_adapters_and_the_base_in_one_batch(
+    engine: VLLMEngine, reference: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    kinds = [None, str(adapters["aux"]), str(adapters["main"])]
+    requests = [
+        request("Name a colour.", n, adapter=kind, temperature=temperature)
+        for n, (kind, temperature) in enumerate((k, t) for k in kinds for t in (1.0, 0.7))
+    ]
+    for asked, action in zip(requests, ask(engine, requests), strict=True):
+        temperature = asked.sampling.temperature
+        found = torch.tensor(action.logprobs)
+        expected = logprobs_of(reference, action, temperature)
+        assert (found - expected).abs().max() < NOISE
+        for other in set(kinds) - {asked.adapter}:
+            astray = logprobs_of(
+                reference, action.model_copy(update={"adapter": other}), temperature
+            )
+            assert (found - astray).abs().max() > 10 * NOISE
+
+
+def test_greedy_answers_and_stop_strings_are_those_of_transformers(
+    engine: VLLMEngine, reference: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    requests = [
+        request(text, adapter=adapter, temperature=0.0, stop=stop)
+        for text in ("Count to five.", "Write a Python function that adds two numbers.")
+        for adapter in (None, str(adapters["aux"]))
+        for stop in ((), ("e", "def"))
+    ]
+    for mine, theirs in zip(ask(engine, requests), ask(reference, requests), strict=True):
+        assert mine.token_ids == theirs.token_ids
+        assert (mine.text, mine.finish_reason) == (theirs.text, theirs.finish_reason)
+        assert mine.prompt_ids == theirs.prompt_ids
+        assert torch.tensor(mine.logprobs).sub(torch.tensor(theirs.logprobs)).abs().max() < NOISE
+
+
+def test_an_adapter_changes_ten_times(engine: VLLMEngine, reference: TransformersEngine) -> None:
+    """The same prompt under the same name: nothing that is cached may answer for an old version."""
+    parameters = add_adapter(reference, "moving", LoraSpec(rank=4), seed=0, start=None)
+    asked = request("What of the sea? " * 25, adapter="moving", temperature=0.0, max_new_tokens=4)
+
+    def write(folder: Path) -> None:
+        save_adapter(reference.module, "moving", folder)
+
+    seen: set[tuple[float, ...]] = set()
+    for version in range(10):
+        torch.manual_seed(version)
+        with torch.no_grad():
+            for parameter in parameters.values():
+                parameter.normal_(std=0.03)
+        asyncio.run(engine.publish({"moving": write}))
+        [mine], [theirs] = ask(engine, [asked]), ask(reference, [asked])
+        assert mine.token_ids == theirs.token_ids
+        assert torch.tensor(mine.logprobs).sub(torch.tensor(theirs.logprobs)).abs().max() < NOISE
+        assert mine.usage.cached_tokens == 0
+        seen.add(tuple(round(p, 3) for p in mine.logprobs))
+    assert len(seen) == 10
+    [again] = ask(engine, [asked])
+    assert again.usage.cached_tokens >= CACHE_BLOCK, "the prompt is long enough to be cached"
+
+
+def test_a_missing_adapter_is_not_answered_by_the_base(engine: VLLMEngine) -> None:
+    [base, missing] = asyncio.run(
+        engine.generate([request("Hello"), request("Hello", adapter="nowhere")])
+    )
+    assert base.failure is None
+    assert missing.failure is not None
+    assert "no adapter that was given to the engine" in missing.failure.message
+
+
+def test_sleep_is_refused_without_a_gpu(engine: VLLMEngine) -> None:
+    spec = engine.spec.model_copy(update={"sleep": True})
+
+    async def start() -> None:
+        sleeper = VLLMEngine(spec)
+        try:
+            await sleeper.generate([request("Hello")])
+        finally:
+            await sleeper.aclose()
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU, which can sleep")
+    with pytest.raises(ModelUnavailable, match="CUDA devices only"):
+        asyncio.run(start())
+    asyncio.run(engine.rest())
+    assert ask(engine, [request("Hello")]), "left to itself, rest has nothing to do"
+
+
+def test_an_engine_that_was_killed_is_started_anew(
+    engine: VLLMEngine, adapters: dict[str, Path]
+) -> None:
+    asked = request("Name a colour.", adapter=str(adapters["aux"]), max_new_tokens=64)
+    [before] = ask(engine, [asked])
+
+    async def kill_under_way() -> Action:
+        begun = asyncio.Event()
+        call = asyncio.create_task(engine.generate([asked], lambda *_: begun.set()))
+        await begun.wait()
+        for child in psutil.Process().children(recursive=True):
+            if "VLLM" in child.name():
+                child.kill()
+        [action] = await call
+        return action
+
+    after = asyncio.run(kill_under_way())
+    assert after.failure is None
+    assert after.token_ids == before.token_ids
+
+
+def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
+    code = (
+        "import asyncio, sys, time\n"
+        "from collab.models.vllm_engine import VLLMEngine\n"
+        "from collab.recipe.model import VLLMModel\n"
+        "engine = VLLMEngine(VLLMModel(name=sys.argv[1], memory_share=0.1))\n"
+        "asyncio.run(engine.publish({}))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", code, str(words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    assert [child for child in children if "VLLM" in child.name()]
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+
+
+def test_it_conforms(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
+    """The last, since it closes the engine."""
+    verdicts = asyncio.run(_judge(engine, adapters))
+    assert {v.check: v.why for v in verdicts if v.outcome != "ok"} == {}
+
+
+async def _judge(engine: VLLMEngine, adapters: dict[str, Path]) -> list[Any]:
+    return [verdict async for verdict in conform(engine, [str(p) for p in adapters.values()])]

@@ -1,0 +1,59 @@
+"""Real vLLM servers, two at once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+from support.vllm_processes import MODEL, VLLMServerProcess
+from support.vllm_questions import ask, request
+
+from collab.models.conformance import conform
+from collab.models.vllm_engine import VLLMEngine
+from collab.recipe.model import VLLMModel
+from collab.trainers.adapters import CONFIG, WEIGHTS
+
+
+def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
+    return VLLMEngine(VLLMModel(name=MODEL, servers=tuple(server.url for server in servers)))
+
+
+def copy(source: Path, target: Path) -> None:
+    target.mkdir()
+    for name in (CONFIG, WEIGHTS):
+        (target / name).write_bytes((source / name).read_bytes())
+
+
+def loaded(server: VLLMServerProcess) -> list[str]:
+    cards = httpx.get(f"{server.url}/v1/models").json()["data"]
+    return [card["id"] for card in cards if card["parent"]]
+
+
+def test_two_servers_share_the_load_and_every_version(
+    servers: list[VLLMServerProcess], adapters: dict[str, Path]
+) -> None:
+    engine = engine_at(servers)
+    try:
+        answers = []
+        for folder in [*adapters.values()]:
+            asyncio.run(engine.publish({"one": lambda target, source=folder: copy(source, target)}))
+            held = [loaded(server) for server in servers]
+            assert held[0] == held[1], "every server holds the same version"
+            assert len(held[0]) == 1, "and no older one"
+            batch = [request("Name a colour.", adapter="one", temperature=0.0)] * 4
+            texts = {action.text for action in ask(engine, batch)}
+            assert len(texts) == 1, "both servers answer alike"
+            answers += texts
+        assert answers[0] != answers[1]
+    finally:
+        asyncio.run(engine.aclose())
+
+
+def test_they_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:
+    async def judge() -> list[Any]:
+        folders = [str(folder) for folder in adapters.values()]
+        return [verdict async for verdict in conform(engine_at(servers), folders)]
+
+    assert {v.check: v.why for v in asyncio.run(judge()) if v.outcome != "ok"} == {}

@@ -1,0 +1,152 @@
+"""Training with vLLM as the sampler, in process and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from support.trainer_recipes import make_game
+from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
+
+from collab.recipe import Recipe
+from collab.runtime.folder import dump_recipe
+from collab.trainers import Training
+from collab.trainers.adapters import WEIGHTS
+
+NOISE = 1e-3
+"""Nats a token between two float32 implementations of one model."""
+
+HERE = {"engine": "vllm", "dtype": "float32", "memory_share": 0.1, "context": CONTEXT}
+LARGE_GROUPS = {"steps": 6, "group_size": 16}
+
+
+def with_model(recipe: Recipe, **model: Any) -> Recipe:
+    return Recipe.model_validate(recipe.model_dump() | {"model": model})
+
+
+def train(
+    recipe: Recipe, folder: Path, after_step: Callable[[int], None] | None = None
+) -> list[dict[str, float]]:
+    """The metrics of every step."""
+    metrics: list[dict[str, float]] = []
+
+    def watch(event: Any) -> None:
+        if event.type == "step.finished":
+            metrics.append(event.metrics)
+            if after_step:
+                after_step(event.step)
+
+    asyncio.run(Training(recipe, folder, emit=watch).run())
+    return metrics
+
+
+def check_run(folder: Path, metrics: list[dict[str, float]]) -> None:
+    assert max(row["mismatch"] for row in metrics) < NOISE
+    assert {row["episodes/dropped"] for row in metrics} == {0.0}
+    paths = sorted(folder.glob(f"adapters/*/{WEIGHTS}"))
+    assert [path.parent.name for path in paths] == ["a", "b"]
+    for path in paths:
+        assert any(t.any() for key, t in load_file(path).items() if "lora_B" in key)
+
+
+def check_same_returns(
+    mine: list[dict[str, float]], theirs: list[dict[str, float]], episodes: int
+) -> None:
+    """Means over the run differ by less than four of their standard errors."""
+    means = [sum(row["return/mean"] for row in rows) / len(rows) for rows in (mine, theirs)]
+    variance = sum(row["return/std"] ** 2 for rows in (mine, theirs) for row in rows)
+    error = sqrt(variance / len(mine) ** 2 / episodes)
+    assert abs(means[0] - means[1]) < 4 * error, (means, error)
+
+
+@pytest.fixture(scope="module")
+def game(words: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    return make_game(words, tmp_path_factory.mktemp("game"), **LARGE_GROUPS)
+
+
+@pytest.fixture(scope="module")
+def game_by_transformers(
+    game: Recipe, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, float]]:
+    return train(game, tmp_path_factory.mktemp("alone") / "run")
+
+
+@pytest.fixture(scope="module")
+def smollm2_game(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """The default model, paid for certain words."""
+    recipe = make_game(Path(MODEL), tmp_path_factory.mktemp("smollm2"), steps=3, group_size=8)
+    data = recipe.model_dump()
+    data["sampling"] |= {"max_new_tokens": 8}
+    data["trainer"] |= {"tasks_per_step": 1, "learning_rate": 1e-3}
+    for part in data["task"]["reward"]["parts"].values():
+        part["options"]["phrases"] = ["the", "a word", "I", "is"]
+    return Recipe.model_validate(data)
+
+
+@pytest.fixture(scope="module")
+def smollm2_by_transformers(
+    smollm2_game: Recipe, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, float]]:
+    return train(smollm2_game, tmp_path_factory.mktemp("alone") / "run")
+
+
+def test_the_game_in_process(
+    game: Recipe, game_by_transformers: list[dict[str, float]], tmp_path: Path
+) -> None:
+    metrics = train(with_model(game, name=game.model.name, **HERE), tmp_path / "run")
+    check_run(tmp_path / "run", metrics)
+    check_same_returns(metrics, game_by_transformers, 32)
+
+
+def test_a_server_is_killed_and_started_again_while_the_game_trains(
+    game: Recipe, game_by_transformers: list[dict[str, float]], tmp_path: Path
+) -> None:
+    with VLLMServerProcess(Path(game.model.name), tmp_path) as server:
+
+        def restart(step: int) -> None:
+            if step == 3:
+                server.kill()
+                server.start()
+
+        model = {"engine": "vllm", "servers": [server.url], "dtype": "float32"}
+        recipe = with_model(game, name=game.model.name, **model)
+        metrics = train(recipe, tmp_path / "run", restart)
+    assert len(metrics) == LARGE_GROUPS["steps"]
+    check_run(tmp_path / "run", metrics)
+    check_same_returns(metrics, game_by_transformers, 32)
+
+
+def test_the_default_model_in_process_by_the_command(
+    smollm2_game: Recipe, smollm2_by_transformers: list[dict[str, float]], tmp_path: Path
+) -> None:
+    recipe = with_model(smollm2_game, name=MODEL, **HERE)
+    (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
+    command = [sys.executable, "-m", "collab", "train", "recipe.yaml", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    metrics = [row for row in map(json.loads, lines) if row["type"] == "step.finished"]
+    check_run(tmp_path / "run", metrics)
+    check_same_returns(metrics, smollm2_by_transformers, 8)
+
+
+def test_the_default_model_on_two_servers(
+    smollm2_game: Recipe,
+    smollm2_by_transformers: list[dict[str, float]],
+    servers: list[VLLMServerProcess],
+    tmp_path: Path,
+) -> None:
+    urls = [server.url for server in servers]
+    recipe = with_model(smollm2_game, engine="vllm", name=MODEL, servers=urls, dtype="float32")
+    metrics = train(recipe, tmp_path / "run")
+    assert len(metrics) == 3
+    check_run(tmp_path / "run", metrics)
+    check_same_returns(metrics, smollm2_by_transformers, 8)
