@@ -5,8 +5,8 @@
 A random Llama of 8.4 M parameters (hidden 256, 4 layers, vocabulary 8192), G = 4, 64 new tokens,
 one turn, one prompt a step, the same reward. Every case runs in a process of its own that is held
 to as many cores as it has threads; the cases alternate, and a ratio is the median of those of each
-round. Cases of the peer need `pip install comlrl==1.4.3` and are left out where it is not
-installed.
+round. `processor_seconds` is what a step took of the processor, which says more on a busy machine.
+Cases of the peer need `pip install comlrl==1.4.3` and are left out where it is not installed.
 
 peer      float32, every agent a whole model
 full      the same precision and parameters by this library
@@ -88,8 +88,13 @@ def even_part(context: Any) -> float:
     return sum(even(text) for text in context.artefacts.values()) / len(context.artefacts)
 
 
-def run_ours(kind: str, agents: int, count: int, folder: Path) -> list[float]:
-    """Seconds of each step."""
+def now() -> tuple[float, float]:
+    """On the clock, and of the processor."""
+    return time.perf_counter(), time.process_time()
+
+
+def run_ours(kind: str, agents: int, count: int, folder: Path) -> list[tuple[float, float]]:
+    """The ends of steps."""
     from collab.recipe import Recipe
     from collab.trainers import Training
 
@@ -114,27 +119,27 @@ def run_ours(kind: str, agents: int, count: int, folder: Path) -> list[float]:
             "trainer": {**trainer, "policies": "full" if kind == "full" else "adapters"},
         }
     )
-    seconds: list[float] = []
+    ends: list[tuple[float, float]] = []
 
     def watch(event: Any) -> None:
         if event.type == "step.finished":
-            seconds.append(event.metrics["seconds"])
+            ends.append(now())
 
     asyncio.run(Training(recipe, folder / "run", emit=watch).run())
-    return seconds
+    return ends
 
 
-def run_peer(agents: int, count: int, folder: Path) -> list[float]:
-    """Seconds between the ends of prompts, told by its calls of the reward."""
+def run_peer(agents: int, count: int, folder: Path) -> list[tuple[float, float]]:
+    """The same place in each step, told by its calls of the reward."""
     from comlrl.trainers.reinforce import MAGRPOConfig, MAGRPOTrainer
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     models = [AutoModelForCausalLM.from_pretrained(folder / "model") for _ in range(agents)]
-    calls: list[float] = []
+    calls: list[tuple[float, float]] = []
 
     def reward(*completions: list[str]) -> list[float]:
-        calls.append(time.perf_counter())
+        calls.append(now())
         return [sum(map(even, said)) / len(said) for said in zip(*completions, strict=True)]
 
     trainer = MAGRPOTrainer(
@@ -158,8 +163,7 @@ def run_peer(agents: int, count: int, folder: Path) -> list[float]:
         ),
     )
     trainer.train()
-    ends = [*calls[::GROUP], time.perf_counter()]
-    return [after - before for before, after in itertools.pairwise(ends)]
+    return [*calls[::GROUP], now()]
 
 
 def run_case(kind: str, agents: int, count: int) -> None:
@@ -167,14 +171,17 @@ def run_case(kind: str, agents: int, count: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_model(folder / "model")
-        seconds = (
+        ends = (
             run_peer(agents, count, folder)
             if kind == "peer"
             else run_ours(kind, agents, count, folder)
         )
-    kept = seconds[WARM_UP:]
+    steps = list(itertools.pairwise(ends[WARM_UP:]))
+    seconds, processor = (
+        statistics.median(after[n] - before[n] for before, after in steps) for n in (0, 1)
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(json.dumps({"seconds": statistics.median(kept), "gigabytes": peak}))
+    print(json.dumps({"seconds": seconds, "processor_seconds": processor, "gigabytes": peak}))
 
 
 def measure(kind: str, agents: int, threads: int, count: int) -> dict[str, float]:
@@ -201,6 +208,8 @@ def compare(kinds: list[str], agents: int, threads: int, count: int, rounds: int
         seconds = statistics.median(row["seconds"] for row in found)
         row = {"case": kind, "agents": agents, "threads": threads, "seconds": round(seconds, 3)}
         row["episodes_per_s"] = round(GROUP / seconds, 2)
+        processor = statistics.median(row["processor_seconds"] for row in found)
+        row["processor_seconds"] = round(processor, 3)
         row["gigabytes"] = round(max(row["gigabytes"] for row in found), 2)
         if kind in TARGETS and "peer" in results:
             pairs = zip(results["peer"], found, strict=True)

@@ -95,3 +95,14 @@ def _tensor_names(path: Path) -> list[str]:
 
     with safe_open(path, framework="np") as file:
         return list(file.keys())
+
+
+def write_blank(source: Path, target: Path) -> None:
+    """An adapter of the shape of `source` that changes nothing."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    target.mkdir()
+    (target / CONFIG).write_text((source / CONFIG).read_text())
+    tensors = load_file(source / WEIGHTS)
+    save_file({name: torch.zeros_like(t) for name, t in tensors.items()}, target / WEIGHTS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from collab.models.adapter_files import check_servable, is_adapter
+from collab.models.adapter_files import check_servable, is_adapter, write_blank
 from collab.models.adapter_store import AdapterStore, Version
 from collab.models.base import Write
 from collab.models.vllm_backend import Room
@@ -45,6 +46,8 @@ class ServedAdapters:
         self._published: dict[str, Held] = {}
         self._adopted: dict[Path, Held] = {}
         self._expected: dict[Path, int] = {}
+        self._blank: Held | None = None
+        self._writing = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
         """Plan for an adapter that will be asked for; raises RecipeError for an unservable one."""
@@ -68,15 +71,30 @@ class ServedAdapters:
         if adapter in self._published:
             return self._published[adapter]
         folder = _folder(adapter)
-        if folder not in self._adopted:
-            version = await asyncio.to_thread(self._store.adopt, folder)
-            self._adopted.setdefault(folder, Held(version))
+        async with self._writing:  # the requests of one batch come at the same time
+            if folder not in self._adopted:
+                version = await asyncio.to_thread(self._store.adopt, folder)
+                self._adopted[folder] = Held(version)
         return self._adopted[folder]
+
+    async def blank(self) -> Held | None:
+        """An adapter that changes nothing; None where no adapter is held or expected."""
+        async with self._writing:
+            folders = [
+                *(held.version.folder for held in self._published.values()),
+                *(held.version.folder for held in self._adopted.values()),
+                *self._expected,
+            ]
+            if self._blank is None and folders:
+                work = asyncio.to_thread(self._store.add, "none", partial(write_blank, folders[0]))
+                self._blank = Held(await work)
+            return self._blank
 
     async def publish(self, name: str, write: Write) -> tuple[Held, Held | None]:
         """A new version of `name`, and the one before."""
         before = self._published.get(name)
-        version = await asyncio.to_thread(self._store.add, name, write)
+        async with self._writing:
+            version = await asyncio.to_thread(self._store.add, name, write)
         held = self._published[name] = Held(version)
         return held, before
 

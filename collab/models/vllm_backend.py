@@ -58,6 +58,13 @@ class Backend(Protocol):
     context: int
     """Most tokens of prompt and response; known once it is open."""
 
+    @property
+    def wants_blank(self) -> bool:
+        """Whether requests without an adapter need one of zeros, where there are adapters.
+
+        For such a request vLLM's kernels on a CPU take the adapter in the last place.
+        """
+
     async def open(self, folder: Path, room: Room) -> None:
         """Be ready for the model in `folder`: started or found, awake, with `room`."""
 

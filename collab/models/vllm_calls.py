@@ -13,8 +13,8 @@ from collab.models.adapter_files import served_rank
 from collab.models.vllm_backend import FINISHED, Completion, Prompt, Room
 from collab.recipe.model import VLLMModel
 
-OVERLAP = 1
-"""Adapters beyond the team's: a new version comes before the old one goes."""
+SPARE = 2
+"""Adapters beyond the team's: a new version before the old one goes, and one of zeros."""
 
 
 def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) ->
     if room.rank:
         options |= {
             "enable_lora": True,
-            "max_loras": room.adapters + OVERLAP,
+            "max_loras": room.adapters + SPARE,
             "max_lora_rank": served_rank(room.rank),
         }
     return options

@@ -17,7 +17,7 @@ from collab.errors import CollabError, RecipeError
 from collab.models import store
 from collab.models.base import Batching, Progress, Promises, Request, Write
 from collab.models.loop_thread import LoopThread
-from collab.models.vllm_adapters import ServedAdapters
+from collab.models.vllm_adapters import Held, ServedAdapters
 from collab.models.vllm_backend import Backend, Completion, Prompt, Tell
 from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling, Usage, failure_of
@@ -111,7 +111,7 @@ class VLLMEngine:
             self.check(request.sampling, None)
             prompt_ids = language.prompt_ids(request, self.name)
             language.check_context(prompt_ids, request, self._backend.context, self.name)
-            held = await self._adapters.find(request.adapter) if request.adapter else None
+            held = await self._held(request.adapter)
             with held.used() if held else nullcontext() as version:
                 await self._open()  # the adapter may want more room
                 prompt = Prompt(
@@ -171,6 +171,11 @@ class VLLMEngine:
         folder = store.resolve(self.spec.name, self.spec.revision, self._progress)
         self._progress("load", 0, 0)
         return load_language(folder, self.spec.name)
+
+    async def _held(self, adapter: str | None) -> Held | None:
+        if adapter is not None:
+            return await self._adapters.find(adapter)
+        return await self._adapters.blank() if self._backend.wants_blank else None
 
     async def _publish(self, adapters: Mapping[str, Write]) -> None:
         changes = [await self._adapters.publish(name, write) for name, write in adapters.items()]

@@ -59,6 +59,12 @@ class Process:
         self._idle.set()
         self._numbers = count()
 
+    @property
+    def wants_blank(self) -> bool:
+        import torch
+
+        return not torch.cuda.is_available()
+
     async def open(self, folder: Path, room: Room) -> None:
         async with self._changing:
             if self._llm is not None and (self._llm.errored or not self._fits(room)):

@@ -26,6 +26,8 @@ class Servers:
     """All that a recipe names. Each request goes to the one with the fewest under way."""
 
     context: int
+    wants_blank = True
+    """Servers do not say what they run on."""
 
     def __init__(self, spec: VLLMModel) -> None:
         self._spec = spec

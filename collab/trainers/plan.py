@@ -17,14 +17,14 @@ from collab.trainers.sizes import Sizes, sizes_of
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
 
-WORKSPACE_BYTES = 300_000_000
-"""What the C library's allocator holds on to between the layers, on a CPU; measured."""
+HELD = 0.6
+"""What a CPU's allocator holds beyond the activations, as a share of them; measured."""
 
 CHARACTERS_A_TOKEN = 3.5
 """Of prompts, where the tokenizer is not at hand."""
 
-LOGIT_COPIES = 14
-"""Arrays of [chunk, vocabulary] in float32 for log-probabilities and their gradient; measured."""
+LOGIT_COPIES = 8
+"""Arrays of [chunk, vocabulary] in float32 for log-probabilities and their gradient."""
 
 DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
@@ -134,9 +134,7 @@ def _count_memory(
     of_agent = {name: sizes_of(_local(recipe, name), spec) for name in trained}
     policies = _policies(recipe, spec, trained)
     plan.update_tokens_per_step = sum(
-        lengths[name].responses * lengths[name].new
-        + _rows(sizes.shares, spec, lengths[name]) * lengths[name].prompt
-        for name, sizes in of_agent.items()
+        _learned_tokens(sizes.shares, spec, lengths[name]) for name, sizes in of_agent.items()
     )
     copies = 2 if spec.policies == "full" and spec.kl_coef else 1
     plan.parameters = sum(s.parameters for s in sizes.values()) + sum(
@@ -147,17 +145,19 @@ def _count_memory(
         for _, s in policies
     ]
     plan.trainable = sum(count for count, _ in counts)
-    learning = max(_activations(s, spec, lengths[a]) for a, s in of_agent.items())
-    sampling = max(_sampling(recipe, a, s, plan, lengths[a]) for a, s in of_agent.items())
     on_cpu = any(pick_device(model.device).type == "cpu" for model in models.values())
+    learning = max(_activations(s, spec, lengths[a]) for a, s in of_agent.items())
+    workspace = int(HELD * learning) if on_cpu else 0
+    learning += max(_logits(s, spec, lengths[a]) for a, s in of_agent.items())
+    sampling = max(_sampling(recipe, a, s, plan, lengths[a]) for a, s in of_agent.items())
     plan.memory = {
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
-        "workspace": WORKSPACE_BYTES if on_cpu else 0,
         "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
         "adapters": 0 if spec.policies == "full" else sum(n * size for n, size in counts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in counts),
         "gradients": max(n * size for n, size in counts),
         "activations": learning if learning >= sampling else 0,
+        "workspace": workspace if learning >= sampling else 0,
         "sampling": sampling if sampling > learning else 0,
     }
 
@@ -179,35 +179,36 @@ def _local(recipe: Recipe, name: str) -> TransformersModel:
     return model
 
 
-def _together(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
-    """Responses of one row."""
-    fitting = (spec.micro_batch_tokens - lengths.prompt) // lengths.new
-    return min(max(fitting, 1), spec.group_size) if shares else 1
-
-
-def _rows(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
-    """Rows that a step's responses take."""
-    return ceil(lengths.responses / _together(shares, spec, lengths))
-
-
 def _learned_tokens(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
+    """Of a step's responses to learn from, those of a group behind one prompt where they fit."""
+    fitting = max((spec.micro_batch_tokens - lengths.prompt) // lengths.new, 1)
+    together = min(fitting, spec.group_size) if shares else 1
+    rows = ceil(lengths.responses / together)
+    return rows * lengths.prompt + lengths.responses * lengths.new
+
+
+def _micro_batch(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
     """Tokens of the largest micro-batch."""
-    row = lengths.prompt + _together(shares, spec, lengths) * lengths.new
-    return row * min(max(spec.micro_batch_tokens // row, 1), _rows(shares, spec, lengths))
+    most = max(spec.micro_batch_tokens, lengths.prompt + lengths.new)
+    return min(_learned_tokens(sizes.shares, spec, lengths), most)
 
 
 def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
-    """Of one micro-batch: what each layer keeps for the backward pass, and a chunk of logits."""
+    """Of one micro-batch: what each layer keeps for the backward pass."""
+    tokens = _micro_batch(sizes, spec, lengths)
+    # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
+    hidden = sizes.hidden * (7 * sizes.bytes + 2 * 4)
+    layer = tokens * (hidden + 4 * sizes.intermediate * sizes.bytes)
+    kept = tokens * sizes.hidden * sizes.bytes if spec.gradient_checkpointing else layer
+    return kept * sizes.layers + layer
+
+
+def _logits(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
+    """Of one chunk of a micro-batch."""
     from collab.trainers.logprobs import CHUNK_ELEMENTS
 
-    tokens = _learned_tokens(sizes.shares, spec, lengths)
-    # Four vectors at the norms and the attention's output, two more at the norms in float32.
-    hidden = sizes.hidden * (4 * sizes.bytes + 2 * 4)
-    wide = (4 * sizes.intermediate + sizes.key_values) * sizes.bytes
-    layer = tokens * (hidden + wide)
-    kept = tokens * sizes.hidden * sizes.bytes if spec.gradient_checkpointing else layer
-    logits = LOGIT_COPIES * 4 * min(CHUNK_ELEMENTS, tokens * sizes.vocabulary)
-    return kept * sizes.layers + layer + logits
+    tokens = _micro_batch(sizes, spec, lengths)
+    return LOGIT_COPIES * 4 * min(CHUNK_ELEMENTS, tokens * sizes.vocabulary)
 
 
 def _sampling(recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Lengths) -> int:

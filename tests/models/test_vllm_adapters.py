@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from support.vllm_server import save_adapter, save_header
 from collab.errors import ModelError, RecipeError
 from collab.models.adapter_files import check_servable, served_rank
 from collab.models.adapter_store import PREFIX, AdapterStore
+from collab.models.vllm_adapters import Held, ServedAdapters
 
 
 def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
@@ -61,6 +63,21 @@ def test_a_copy_outlives_its_folder(tmp_path: Path) -> None:
     assert version.rank == 4
     with pytest.raises(ModelError, match="no folder with an adapter_config"):
         store.adopt(tmp_path / "mine")
+
+
+def test_requests_at_the_same_time_share_one_copy(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("aux", "main")]
+    for folder in folders:
+        save_adapter(folder, folder.name)
+    served = ServedAdapters(str(tmp_path / "kept"))
+
+    async def ask() -> list[Held]:
+        return await asyncio.gather(*(served.find(str(folder)) for folder in folders * 8))
+
+    held = asyncio.run(ask())
+    assert held == held[:2] * 8
+    assert [h.version.number for h in held[:2]] == [1, 2]
+    served.close()
 
 
 def test_a_disk_that_is_not_there(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 from support.vllm_server import (
     END,
     LOGPROB,
@@ -146,6 +147,26 @@ def test_the_folder_of_a_trained_team_answers(tiny: Path, tmp_path: Path) -> Non
                 save_adapter(Path(folder), "overwritten")
                 [again] = await engine.generate([request(adapter=folder)])
                 assert again.text == "trained:0", "a folder is read once"
+
+    asyncio.run(ask())
+
+
+def test_the_base_has_an_adapter_of_zeros_beside_others(tiny: Path) -> None:
+    """vLLM on a CPU answers rows without an adapter by the one in the last place."""
+
+    async def ask() -> None:
+        with VLLMServer() as server:
+            async with engine_at(tiny, server) as engine:
+                [alone] = await engine.generate([request()])
+                await engine.publish(publish("aux"))
+                [base, aux] = await engine.generate([request(1), request(2, adapter="a")])
+                [blank] = [f for name, f in server.loaded.items() if name.startswith("none@")]
+                tensors = load_file(blank / "adapter_model.safetensors")
+        assert (alone.text, base.text, aux.text) == ("base:0", "base:1", "aux:2")
+        asked = {body["seed"]: body["model"].partition("@")[0] for body in server.bodies}
+        assert asked == {0: "base", 1: "none", 2: "a"}
+        assert all(not tensor.any() for tensor in tensors.values())
+        assert base.adapter is None
 
     asyncio.run(ask())
 

@@ -15,7 +15,7 @@ MODEL = "smollm2-135m"
 CONTEXT = 256
 
 FLAGS = (
-    "--enforce-eager --enable-lora --max-loras 3 --max-lora-rank 16 --dtype float32"
+    "--enforce-eager --enable-lora --max-loras 4 --max-lora-rank 16 --dtype float32"
     " --logprobs-mode processed_logprobs"
 )
 ENVIRONMENT = {

@@ -100,7 +100,8 @@ class VLLMServer(LocalServer):
         return send(handler, 200, {"choices": [choice], "usage": {"prompt_tokens": 1}})
 
     def _name_of(self, model: str) -> str:
-        return (self.loaded[model] / "name").read_text() if model in self.loaded else model
+        path = self.loaded.get(model, Path()) / "name"
+        return path.read_text() if path.is_file() else "base"
 
 
 def encode(text: str) -> list[int]:
@@ -112,7 +113,8 @@ def save_adapter(folder: Path, name: str, *, rank: int = 4, **config: Any) -> No
     folder.mkdir(parents=True, exist_ok=True)
     said = {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "bias": "none", **config}
     (folder / "adapter_config.json").write_text(json.dumps(said))
-    save_header(folder, ["base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"])
+    module = "base_model.model.model.layers.0.mlp.up_proj"
+    save_header(folder, [f"{module}.lora_A.weight", f"{module}.lora_B.weight"])
     (folder / "name").write_text(name)
 
 

@@ -104,6 +104,19 @@ def test_an_adapter_changes_ten_times(engine: VLLMEngine, reference: Transformer
     assert again.usage.cached_tokens >= CACHE_BLOCK, "the prompt is long enough to be cached"
 
 
+def test_the_base_stays_itself_beside_adapters_that_come_and_go(
+    engine: VLLMEngine, reference: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    asked = request("Name a colour.", temperature=0.0)
+    [expected] = ask(reference, [asked])
+    beside = [asked.model_copy(update={"adapter": str(path)}) for path in adapters.values()]
+    for _ in range(4):
+        [base, *_] = ask(engine, [asked, *beside])
+        assert base.token_ids == expected.token_ids
+        gaps = torch.tensor(base.logprobs).sub(torch.tensor(expected.logprobs)).abs()
+        assert gaps.max() < NOISE
+
+
 def test_a_missing_adapter_is_not_answered_by_the_base(engine: VLLMEngine) -> None:
     [base, missing] = asyncio.run(
         engine.generate([request("Hello"), request("Hello", adapter="nowhere")])
