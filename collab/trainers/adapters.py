@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from collab.errors import RecipeError, RecordError
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe import LoraSpec
 
 WEIGHTS = "adapter_model.safetensors"
@@ -80,29 +83,36 @@ def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
     return {own.sub(r"\1\2", key): p for key, p in module.named_parameters() if own.search(key)}
 
 
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """A new folder to write to; its files then take the place of those of `folder`, each whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".partial-{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        for path in partial.iterdir():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
 def save_adapter(module: Any, name: str, folder: Path) -> None:
     """Write an adapter in PEFT's format; each file is replaced as a whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    config = module.peft_config[name]
-    kept, config.inference_mode = config.inference_mode, True
-    try:
-        config.save_pretrained(folder)
-    finally:
-        config.inference_mode = kept
+    config = copy.copy(module.peft_config[name])
+    config.inference_mode = True
     tensors = {key: p.detach().contiguous() for key, p in parameters_of(module, name).items()}
-    save_tensors(tensors, folder / WEIGHTS)
+    with replacing(folder) as partial:
+        config.save_pretrained(partial)
+        save_tensors(tensors, partial / WEIGHTS)
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write safetensors beside the old file, then put them in its place."""
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        save_file({key: tensor.cpu() for key, tensor in tensors.items()}, temporary)
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write tensors of any device as safetensors."""
+    save_file({key: tensor.cpu() for key, tensor in tensors.items()}, path)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from math import ceil
 from pathlib import Path
 
 from collab.errors import RecipeError, UnknownName
-from collab.models.adapter_files import check_servable, is_adapter, served_rank
+from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel, local_weights
 from collab.records import Problem

@@ -54,8 +54,7 @@ class Checkpoints:
             torch.save({"optimisers": moments, "random": random_states()}, partial / "state.pt")
             (partial / "state.json").write_text(json.dumps({**state, "step": step}))
             _sync(partial)
-            if path.exists():
-                shutil.rmtree(path)
+            self._remove(path)
             partial.rename(path)
             _sync_folder(self.folder)
         except (OSError, RuntimeError) as error:
@@ -81,9 +80,12 @@ class Checkpoints:
         newest = sorted(self.folder.glob("step-*"))[-self._keep :]
         for path in self.folder.glob("step-*"):
             if path not in newest and path.name != (name_of(best) if best is not None else ""):
-                # Renamed first: what is called step-* is whole at every moment.
-                doomed = path.rename(self.folder / f"{PARTIAL}old-{path.name}")
-                shutil.rmtree(doomed)
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Renamed first: what is called step-* is whole at every moment."""
+        if path.exists():
+            shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 
 
 def load_checkpoint(

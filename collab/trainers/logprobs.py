@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from collab.models.sampling import nucleus
+from collab.models.local.sampling import nucleus
 from collab.trainers.rows import Row, Tree, inputs_of
 
 CHUNK_ELEMENTS = 1 << 23

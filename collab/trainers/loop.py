@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,21 @@ from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.team import versions
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.checkpoints import Checkpoints, load_checkpoint, seed_random_states
+from collab.trainers.evaluations import Evaluations
 from collab.trainers.events import (
     CheckpointSaved,
-    Evaluation,
-    Gain,
-    HeldOut,
     StepFinished,
     TrainingEvent,
     TrainingProgress,
 )
 from collab.trainers.folder import TrainingFolder, read_about
-from collab.trainers.heldout import compare, evaluate, mean_return
+from collab.trainers.heldout import mean_return
 from collab.trainers.metrics import step_metrics
 from collab.trainers.policy import Policies, open_policies
 from collab.trainers.rollouts import Played
 from collab.trainers.signs import Signs
 from collab.trainers.sinks import Tracker, open_trackers
-from collab.trainers.step import Stepper, seed_of
+from collab.trainers.step import Stepper
 from collab.trainers.update import Learner, OutOfMemory
 
 Emit = Callable[[TrainingEvent], None]
@@ -69,9 +67,11 @@ class Training:
         """Steps that are done."""
         self._emit = emit or _ignore
         self._loading = loading
-        self._evaluations: dict[int, Evaluation] = {}
-        self._best: tuple[float, int] | None = None
+        self.evaluations = Evaluations(
+            recipe, self.spec.evaluation, self.tasks.held_out, self.total_steps
+        )
         self._saved_step = -1
+        self._trackers: list[Tracker] = []
         self._signs = Signs()
 
     async def run(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Training:
 
     async def _train(self, about: dict[str, Any]) -> None:
         self._emit(self._opening())
-        trackers = open_trackers(
+        self._trackers = open_trackers(
             self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
         )
         policies = await asyncio.to_thread(
@@ -125,13 +125,11 @@ class Training:
         self._checkpoints = Checkpoints(self.out / "checkpoints", self.spec.keep_checkpoints)
         try:
             self._begin(policies, learner)
-            if self._evaluation_is_due():
-                await self._evaluate(policies, trackers)
-                if self.step > 0:
-                    self._save_when_due(policies, learner)
+            if await self._evaluate_when_due(policies) and self.step > 0:
+                self._save_when_due(policies, learner)
             try:
                 while self.step < self.total_steps:
-                    await self._take_step(stepper, policies, trackers)
+                    await self._take_step(stepper, policies)
                     self._save_when_due(policies, learner)
             finally:
                 if not stepper.torn and self._saved_step < self.step:
@@ -139,7 +137,7 @@ class Training:
         finally:
             await stepper.aclose()
             await policies.aclose()
-            for tracker in trackers:
+            for tracker in self._trackers:
                 tracker.close()
 
     def _begin(self, policies: Policies, learner: Learner) -> None:
@@ -152,18 +150,15 @@ class Training:
             return
         state = load_checkpoint(newest, policies, learner.optimisers)
         self._folder.cut(state["sizes"])
+        self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
         self.step = self._saved_step = int(state["step"])
-        if state["best_step"] is not None:
-            self._best = (state["best"], state["best_step"])
-        for row in self._folder.rows():
-            if row["type"] == "evaluation.finished":
-                self._evaluations[row["step"]] = Evaluation.model_validate(row)
-            else:
+        rows = self._folder.rows()
+        self.evaluations.restore(state, rows)
+        for row in rows:
+            if row["type"] == "step.finished":
                 self._signs.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
-    async def _take_step(
-        self, stepper: Stepper, policies: Policies, trackers: list[Tracker]
-    ) -> None:
+    async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         began = time.perf_counter()
         played, times = await stepper.play(self.step, self._report)
         self._log_episodes(played)
@@ -173,13 +168,11 @@ class Training:
         metrics = step_metrics(data, policies)
         warnings = self._signs.read(metrics)
         self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
-        for tracker in trackers:
-            tracker.log(metrics, self.step)
+        self._track(metrics)
         self._emit(
             StepFinished(step=self.step, steps=self.total_steps, metrics=metrics, warnings=warnings)
         )
-        if self._evaluation_is_due():
-            await self._evaluate(policies, trackers)
+        await self._evaluate_when_due(policies)
 
     def _log_episodes(self, played: list[Played]) -> None:
         for number, group in enumerate(played):
@@ -187,59 +180,26 @@ class Training:
                 place = self.step * self.spec.tasks_per_step + number
                 self._folder.append_episode(episode.model_copy(update={"group": place}))
 
-    def _evaluation_is_due(self) -> bool:
-        """Before training, after it, and in between; after an interruption, what was left out."""
-        spec = self.spec.evaluation
-        if spec is None or self.step in self._evaluations:
+    async def _evaluate_when_due(self, policies: Policies) -> bool:
+        if not self.evaluations.due(self.step):
             return False
-        in_between = spec.every is not None and self.step % spec.every == 0
-        return not self._evaluations or in_between or self.step == self.total_steps
-
-    async def _evaluate(self, policies: Policies, trackers: list[Tracker]) -> None:
-        spec = self.spec.evaluation
-        assert spec is not None, "an evaluation is due"
-        done, total = 0, len(self.tasks.held_out) * (spec.samples + spec.greedy)
-
-        def keep(played: HeldOut) -> None:
-            nonlocal done
-            done += 1
-            self._folder.append_held_out(played)
-            self._report("evaluation", done, total)
-
-        self._report("evaluation", 0, total)
-        await policies.publish()
-        sizes = self._folder.sizes()
-        try:
-            found = await evaluate(
-                policies.acting(self.recipe),
-                policies.models,
-                self.tasks.held_out,
-                spec,
-                step=self.step,
-                seed=seed_of(self.recipe.seed, "evaluation"),
-                keep=keep,
-            )
-        except BaseException:
-            # A part of an evaluation tells nothing: it is played again as a whole.
-            self._folder.cut(sizes)
-            raise
-        self._evaluations[self.step] = found
-        self._folder.append_metrics(found.model_dump(mode="json"))
-        for tracker in trackers:
-            tracker.log({"held_out/return": mean_return(found.sampled)}, self.step)
-        if found.sampled and (self._best is None or mean_return(found.sampled) > self._best[0]):
-            self._best = (mean_return(found.sampled), self.step)
+        found = await self.evaluations.play(self.step, policies, self._folder, self._report)
+        self._track({"held_out/return": mean_return(found.sampled)})
         self._emit(found)
+        return True
+
+    def _track(self, metrics: Mapping[str, float]) -> None:
+        for tracker in self._trackers:
+            tracker.log(metrics, self.step)
 
     def _save_when_due(self, policies: Policies, learner: Learner) -> None:
-        best_now = self._best is not None and self._best[1] == self.step
+        best_now = self.evaluations.best_step == self.step
         last = self.step == self.total_steps
         if last or best_now or self.step % self.spec.checkpoint_every == 0:
             self._save(policies, learner)
 
     def _save(self, policies: Policies, learner: Learner) -> None:
-        best, best_step = self._best or (None, None)
-        state = {"best": best, "best_step": best_step, "sizes": self._folder.sizes()}
+        state = {**self.evaluations.state(), "sizes": self._folder.sizes()}
         path = self._checkpoints.save(self.step, policies, learner.optimisers, state)
         self._folder.save_team(self.recipe, policies)
         self._saved_step = self.step
@@ -268,21 +228,9 @@ class Training:
             "steps": self.step,
             "of": self.total_steps,
             "seconds": round(time.perf_counter() - self._began, 3),
-            "best_step": self._best[1] if self._best else None,
-            "gains": {name: gain.model_dump() for name, gain in self.gains().items()},
+            "best_step": self.evaluations.best_step,
+            "gains": {name: gain.model_dump() for name, gain in self.evaluations.gains().items()},
         }
-
-    def gains(self) -> dict[str, Gain]:
-        """What training has changed on held-out tasks so far: `sampled`, and `greedy`."""
-        if len(self._evaluations) < 2:
-            return {}
-        steps = sorted(self._evaluations)
-        first, last = self._evaluations[steps[0]], self._evaluations[steps[-1]]
-        found = {
-            "sampled": compare(first.sampled, last.sampled),
-            "greedy": compare(first.greedy, last.greedy),
-        }
-        return {name: gain for name, gain in found.items() if gain is not None}
 
     def _plan(self) -> str:
         from collab.trainers.plan import make_plan

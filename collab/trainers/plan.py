@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from collab.errors import RecipeError
-from collab.models.batches import pack
+from collab.models.local.batches import pack
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.records import Problem

@@ -15,10 +15,10 @@ from torch import nn
 
 from collab.errors import RecipeError
 from collab.models import Model, Samples
-from collab.models.mixture import bare, can_mix, single
+from collab.models.local.engine import TransformersEngine
+from collab.models.local.mixture import bare, can_mix, single
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
-from collab.models.transformers_engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.trainers.adapters import (
@@ -26,6 +26,7 @@ from collab.trainers.adapters import (
     add_adapter,
     load_tensors,
     parameters_of,
+    replacing,
     save_adapter,
     save_tensors,
 )
@@ -95,17 +96,17 @@ class Policy:
         if self.is_adapter:
             save_adapter(self.engine.module, self.name, folder)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.engine.module.save_pretrained(folder)
-            self.engine.tokenizer.save_pretrained(folder)
+            with replacing(folder) as partial:
+                self.engine.module.save_pretrained(partial)
+                self.engine.tokenizer.save_pretrained(partial)
 
     def save_parameters(self, folder: Path) -> None:
         """Write the parameters alone, for a checkpoint."""
         if self.is_adapter:
             save_adapter(self.engine.module, self.name, folder)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-            save_tensors({k: p.detach() for k, p in self.parameters.items()}, folder / WEIGHTS)
+            with replacing(folder) as partial:
+                save_tensors({k: p.detach() for k, p in self.parameters.items()}, partial / WEIGHTS)
 
     def load_parameters(self, folder: Path) -> None:
         """Take the parameters of a checkpoint; raises RecordError where they do not fit."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from collab.errors import TrainingError
-from collab.models.batches import pack
-from collab.models.memory import trim
+from collab.models.local.batches import pack
+from collab.models.local.memory import trim
 from collab.recipe import TrainerSpec
 from collab.trainers.logprobs import response_logprobs
 from collab.trainers.loss import TokenLoss, token_loss

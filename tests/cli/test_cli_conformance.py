@@ -9,7 +9,7 @@ from support.openai_server import OpenAIServer, talk
 from support.service import status
 
 SILENT = """\
-from collab.models.echo import EchoModel
+from collab.models.fakes.echo import EchoModel
 
 
 class Silent(EchoModel):
@@ -76,7 +76,7 @@ def test_models_as_json(collab) -> None:
 STUBBORN = '''\
 import asyncio
 
-from collab.models.echo import EchoModel
+from collab.models.fakes.echo import EchoModel
 
 
 class Stubborn(EchoModel):

@@ -32,8 +32,8 @@ from collab.errors import (
 from collab.feedback import Outcome, gather, open_sources
 from collab.feedback.bare import bare
 from collab.feedback.expert import Expert, expert_prompt, read_advice
+from collab.models.fakes.scripted import ScriptedModel
 from collab.models.open import ModelPool
-from collab.models.scripted import ScriptedModel
 from collab.recipe.feedback import ExpertFeedback
 from collab.recipe.hosted import AnthropicModel
 from collab.records import Failure, Feedback, Problem
@@ -162,7 +162,7 @@ def test_code_is_stripped_of_words(source: str, expected: str) -> None:
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
 
 
 Told = tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]

@@ -68,11 +68,23 @@ def test_a_judge_serves_several_event_loops_and_opens_again() -> None:
     asyncio.run(judge.aclose())
 
 
-def test_a_worker_that_is_not_ready_in_time_is_our_trouble() -> None:
+def test_what_a_worker_takes_to_start_is_none_of_the_programs_time() -> None:
     async def main() -> None:
-        async with Judge(JudgeSpec(workers=1, seconds=1e-6)) as judge:
-            with pytest.raises(JudgeError, match="not ready"):
-                await judge.check(trial(HONEST))
+        async with Judge(JudgeSpec(workers=1, seconds=0.5)) as judge:
+            before = descendants(os.getpid())
+            await judge.check(trial(HONEST))
+            wardens = descendants(os.getpid()) - before - {court.pid for court in judge._idle}
+            assert wardens
+            for pid in wardens:
+                os.kill(pid, signal.SIGSTOP)
+            waiting = asyncio.create_task(judge.check(trial(HONEST)))
+            await asyncio.sleep(1.0)
+            assert not waiting.done()
+            for pid in wardens:
+                os.kill(pid, signal.SIGCONT)
+            verdict = await waiting
+            assert verdict.passed, verdict
+            assert verdict.seconds < 0.5
 
     asyncio.run(main())
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collab.models import store
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe.model import TransformersModel
 
 CHAT = (

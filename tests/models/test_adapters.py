@@ -12,7 +12,7 @@ from peft import LoraConfig, get_peft_model
 
 from collab.errors import ModelError
 from collab.models import Call, Request
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.models.weights import quiet_transformers
 from collab.records import Action, Message, Sampling
 

@@ -17,7 +17,7 @@ from support.claude_server import (
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import Call, Request
-from collab.models.anthropic_engine import AnthropicEngine
+from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.recipe.hosted import AnthropicModel
 from collab.records import Action, Message, Sampling
 
@@ -28,7 +28,7 @@ SYSTEM = Message(role="system", content="You write code.")
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
 
 
 def request_of(*messages: Message, adapter: str | None = None, **sampling: Any) -> Request:

@@ -14,14 +14,14 @@ from support.claude_server import ClaudeServer
 from support.openai_server import OpenAIServer
 
 from collab.models import Model, Progress, Promises, Request
-from collab.models.anthropic_engine import AnthropicEngine
 from collab.models.conformance import Verdict, conform
 from collab.models.conformance.suite import CHECKS
-from collab.models.echo import EchoModel
-from collab.models.openai_engine import OpenAIEngine
-from collab.models.replay import ReplayModel
-from collab.models.scripted import ScriptedModel
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.fakes.echo import EchoModel
+from collab.models.fakes.replay import ReplayModel
+from collab.models.fakes.scripted import ScriptedModel
+from collab.models.hosted.anthropic_engine import AnthropicEngine
+from collab.models.hosted.openai_engine import OpenAIEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Decision, Episode, Turn, Usage

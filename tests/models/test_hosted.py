@@ -15,9 +15,9 @@ from support.openai_server import OpenAIServer, usage_of
 from support.service import Behaviour, Service, cut, malformed, slow, status
 
 from collab.models import Call, Request
-from collab.models.anthropic_engine import AnthropicEngine
-from collab.models.hosted import HostedEngine
-from collab.models.openai_engine import OpenAIEngine
+from collab.models.hosted.anthropic_engine import AnthropicEngine
+from collab.models.hosted.engine import HostedEngine
+from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
 from collab.records import Action, Message, Sampling
 
@@ -62,7 +62,7 @@ PROTOCOLS = {
 def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Protocol:
     protocol = PROTOCOLS[request.param]
     monkeypatch.setenv(protocol.variable, KEY)
-    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
     return protocol
 
 

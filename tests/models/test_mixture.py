@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from collab.models.mixture import BASE, Mixture, can_mix, single
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
+from collab.models.local.mixture import BASE, Mixture, can_mix, single
 from collab.models.weights import quiet_transformers
 
 ROWS = ["adapter0", BASE, "adapter1", "adapter0"]

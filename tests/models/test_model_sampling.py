@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collab.models.batches import pack
-from collab.models.sampling import NUCLEUS_WIDTH, draw, settings_of
+from collab.models.local.batches import pack
+from collab.models.local.sampling import NUCLEUS_WIDTH, draw, settings_of
 from collab.records import Sampling
 
 CPU = torch.device("cpu")

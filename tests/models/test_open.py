@@ -12,17 +12,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
 from collab.models import Call, Checks, Model, Request, Verifies
-from collab.models.echo import EchoModel
+from collab.models.fakes.echo import EchoModel
+from collab.models.fakes.scripted import ScriptedModel
+from collab.models.local.engine import TransformersEngine
 from collab.models.open import ModelPool, open_model
-from collab.models.scripted import ScriptedModel
-from collab.models.transformers_engine import TransformersEngine
 from collab.recipe.model import ModelSpec
 from collab.records import Message
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
 PLUGIN = """
-from collab.models.echo import EchoModel
+from collab.models.fakes.echo import EchoModel
 
 def loud(spec):
     return EchoModel(f"loud:{spec.name}:{spec.options['volume']}")

@@ -20,8 +20,8 @@ from support.service import Behaviour, malformed, status
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import Call, Request
+from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.open import open_model
-from collab.models.openai_engine import OpenAIEngine
 from collab.recipe.hosted import OpenAIModel
 from collab.recipe.model import ModelSpec
 from collab.records import Action, Message, Sampling
@@ -34,7 +34,7 @@ SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr("collab.models.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
 
 
 def request_of(**sampling: Any) -> Request:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collab.models import Call, Request
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.records import Sampling
 
 SHORT, LONG = (5, 6, 7), (9, 8, 7, 6, 5, 4)

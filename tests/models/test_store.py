@@ -18,8 +18,9 @@ from support.hub_server import HubServer
 from support.tiny_wheel import make_wheel
 
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
-from collab.models import store, wheels
-from collab.models.subprocesses import run_watched
+from collab.models import store
+from collab.models.store import wheels
+from collab.models.store.subprocesses import run_watched
 from collab.models.weights import load_weights
 
 
@@ -44,7 +45,8 @@ KILLED = """
 import os, pathlib, signal
 from support.tiny_wheel import make_wheel
 from test_store import from_file
-from collab.models import store, wheels
+from collab.models import store
+from collab.models.store import wheels
 
 def progress(stage, done, total):
     if stage == "convert" and wheels._bytes_in(store.cache_root() / "models") > {size}:

@@ -11,7 +11,7 @@ import torch
 
 from collab.errors import ModelUnavailable, UnknownName
 from collab.models import Call, Request
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling
 

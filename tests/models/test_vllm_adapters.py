@@ -13,9 +13,9 @@ import pytest
 from support.vllm_server import save_adapter, save_header
 
 from collab.errors import ModelError, RecipeError
-from collab.models.adapter_files import check_servable, served_rank
-from collab.models.adapter_store import PREFIX, AdapterStore
-from collab.models.vllm_adapters import Held, ServedAdapters
+from collab.models.vllm.adapter_files import check_servable, served_rank
+from collab.models.vllm.adapter_store import PREFIX, AdapterStore
+from collab.models.vllm.adapters import Held, ServedAdapters
 
 
 def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_disk_that_is_not_there(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
     code = (
-        "import os, pathlib, sys; from collab.models.adapter_store import AdapterStore;"
+        "import os, pathlib, sys; from collab.models.vllm.adapter_store import AdapterStore;"
         "s = AdapterStore(pathlib.Path(sys.argv[1])); s._open(); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)

@@ -8,8 +8,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import ModelUnavailable
-from collab.models import vllm_process
 from collab.models.open import open_model
+from collab.models.vllm import process
 from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel, local_weights
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
@@ -55,6 +55,6 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], words: str) -> Non
 
 
 def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_process, "find_spec", lambda name: None)
+    monkeypatch.setattr(process, "find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match=r"pip install 'collab\[vllm\]', or give `servers`"):
         open_model(VLLMModel(name="smollm2-135m"))

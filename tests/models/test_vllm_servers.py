@@ -27,7 +27,7 @@ from support.vllm_server import (
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
 from collab.models import Call, Request, Samples
 from collab.models.open import open_model
-from collab.models.vllm_engine import VLLMEngine
+from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling
 

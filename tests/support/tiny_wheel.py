@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from gguf import GGUFWriter
 
-from collab.models.wheels import WheelModel
+from collab.models.store.wheels import WheelModel
 
 HIDDEN, HEADS, LAYERS, INNER, CONTEXT = 32, 4, 2, 64, 96
 MEMBER = "tiny_wheel/tiny.gguf"

@@ -11,7 +11,7 @@ from support.local_server import Handler
 from support.vllm_server import VLLMServer, send
 
 from collab.models import Call, Request
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
 

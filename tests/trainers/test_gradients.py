@@ -13,7 +13,7 @@ import torch
 from support import naive_objective as naive
 from support.trainer_recipes import make_game
 
-from collab.models.transformers_engine import TransformersEngine
+from collab.models.local.engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling
 from collab.trainers.algorithms import algorithm_for

@@ -134,6 +134,19 @@ async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None
     await task
 
 
+def test_a_team_that_is_older_than_its_checkpoint_is_written_again(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    """As a run leaves it that was killed between the two."""
+    run = tmp_path / "run"
+    asyncio.run(Training(recipe, run).run())
+    whole = state_of(run)
+    for path in run.glob("adapters/*/*.safetensors"):
+        path.unlink()
+    asyncio.run(Training(recipe, run, resume=True).run())
+    assert state_of(run) == whole
+
+
 def test_a_run_without_held_out_episodes_goes_on(recipe: Recipe, tmp_path: Path) -> None:
     """As folders are that were written without `evaluation.jsonl`."""
     with pytest.raises(asyncio.CancelledError):

@@ -13,8 +13,8 @@ from support.trainer_recipes import WORDS
 from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.models import store
-from collab.models.transformers_engine import TransformersEngine
-from collab.models.vllm_engine import VLLMEngine
+from collab.models.local.engine import TransformersEngine
+from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import TransformersModel, VLLMModel
 
 

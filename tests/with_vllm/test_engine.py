@@ -16,8 +16,8 @@ from support.vllm_questions import ask, request
 
 from collab.errors import ModelUnavailable
 from collab.models.conformance import conform
-from collab.models.transformers_engine import TransformersEngine
-from collab.models.vllm_engine import VLLMEngine
+from collab.models.local.engine import TransformersEngine
+from collab.models.vllm.engine import VLLMEngine
 from collab.recipe import LoraSpec
 from collab.records import Action
 from collab.trainers.adapters import add_adapter, save_adapter
@@ -168,7 +168,7 @@ def test_an_engine_that_was_killed_is_started_anew(
 def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
     code = (
         "import asyncio, sys, time\n"
-        "from collab.models.vllm_engine import VLLMEngine\n"
+        "from collab.models.vllm.engine import VLLMEngine\n"
         "from collab.recipe.model import VLLMModel\n"
         "engine = VLLMEngine(VLLMModel(name=sys.argv[1], memory_share=0.1))\n"
         "asyncio.run(engine.publish({}))\n"

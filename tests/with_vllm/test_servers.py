@@ -11,7 +11,7 @@ from support.vllm_processes import MODEL, VLLMServerProcess
 from support.vllm_questions import ask, request
 
 from collab.models.conformance import conform
-from collab.models.vllm_engine import VLLMEngine
+from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import VLLMModel
 from collab.trainers.adapters import CONFIG, WEIGHTS
 

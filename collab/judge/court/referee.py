@@ -3,7 +3,7 @@
 It is a process of its own, for what a candidate returned may make one comparison run for ever;
 the court then ends it. It reports every check at once, so that what was seen counts.
 
-Frames to the court: `loaded`, `failed`, `check`, `flag`, `refused`, `trouble`, `done`.
+Frames to the court: `ready`, `loaded`, `failed`, `check`, `flag`, `refused`, `trouble`, `done`.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def _open(line: Line, case: Case, tell: Callable[..., None]) -> None:
         os._exit(0)
     if "sealed" not in first:
         raise Trouble(f"the worker was not ready for the program: {line.ended}")
+    tell({"ready": True})
     line.send({"program": case.program, "entry_point": case.entry_point})
     answer = line.receive()
     if answer == {"loaded": True}:

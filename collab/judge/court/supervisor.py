@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from . import linux, wire
 from .asserts import BadTest, instrument
@@ -23,6 +23,8 @@ from .warden import Warden, WardenLost
 LINUX = sys.platform == "linux"
 TRIAL_BYTES = 1 << 30
 REPORT_BYTES = 1 << 24
+READY_SECONDS = 10.0
+"""For forking and sealing a worker, which is none of the program's time."""
 GRACE_SECONDS = 0.3
 """After the deadline: for the referee to see that the worker is gone, and count the rest."""
 POLL_SECONDS = 1.0
@@ -127,7 +129,6 @@ class Court:
             return {"trouble": f"the judge's warden is lost: {error}", "lost": True}
 
     def _try(self, trial: dict[str, Any]) -> dict[str, Any]:
-        started = time.monotonic()
         limits = Limits(**trial["limits"])
         test, assertions = instrument(trial["test"], trial["entry_point"])
         case = Case(
@@ -136,12 +137,16 @@ class Court:
         tally = Tally(assertions)
         report = self._open(case)
         try:
-            in_time = self._hear(report, tally, started + limits.seconds)
+            self._hear(report, tally, READY_SECONDS, until="ready")
+            started = time.monotonic()
+            if not tally.ready:
+                tally.trouble = tally.trouble or f"no worker was ready within {READY_SECONDS:g} s"
+            in_time = self._hear(report, tally, limits.seconds)
             if not in_time:
                 tally.out_of_time(limits.seconds)
             tally.worker_status(self._warden.dismiss())
             if not in_time:
-                self._hear(report, tally, time.monotonic() + GRACE_SECONDS)
+                self._hear(report, tally, GRACE_SECONDS)
         finally:
             self._end_referee()
             os.close(report)
@@ -177,18 +182,22 @@ class Court:
         finally:
             os._exit(0)
 
-    def _hear(self, report: int, tally: Tally, deadline: float) -> bool:
-        """Write down what the referee reports to its end; False when time is over first."""
-        while (left := deadline - time.monotonic()) > 0:
+    def _hear(
+        self, report: int, tally: Tally, seconds: float, until: Literal["ready", "over"] = "over"
+    ) -> bool:
+        """Write down what the referee reports until so far; False when time is up before."""
+        deadline = time.monotonic() + seconds
+        while not (tally.over or getattr(tally, until)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
             if not self.caller.watch(report, left):
                 continue
             try:
                 tally.note(wire.receive(report, REPORT_BYTES))
             except wire.Closed:
                 tally.referee_ended()
-            if tally.over:
-                return True
-        return False
+        return True
 
     def _end_referee(self) -> None:
         if self._referee:

@@ -22,6 +22,8 @@ class Tally:
         self._total = 0
         self._checks: list[dict[str, Any]] = []
         self._flags: list[str] = []
+        self.ready = False
+        """The worker is sealed and waits for the program."""
         self.loaded = False
         self.done = False
         self.error: str | None = None
@@ -35,6 +37,8 @@ class Tally:
             self._check(frame)
         elif "flag" in frame:
             self._signs(frame["flag"], frame.get("reason"))
+        elif "ready" in frame:
+            self.ready = True
         elif "loaded" in frame:
             self.loaded = True
         elif "failed" in frame:

@@ -7,8 +7,8 @@ from typing import Any
 
 from collab.errors import ModelUnavailable
 from collab.models.base import Progress, Request
-from collab.models.hosted import HostedEngine, Reply
-from collab.models.spending import Spending
+from collab.models.hosted.engine import HostedEngine, Reply
+from collab.models.hosted.spending import Spending
 from collab.recipe.hosted import AnthropicModel
 from collab.records import FinishReason, Message, Sampling
 
@@ -65,7 +65,7 @@ class AnthropicEngine(HostedEngine):
         await self._client.close()
 
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
-        from collab.models.anthropic_stream import errors_named, read
+        from collab.models.hosted.anthropic_stream import errors_named, read
 
         body = body_of(self.spec.name, request)
         with errors_named(self.peer, self._key):

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from collab.models.base import Request
-from collab.models.hosted_errors import Rejection
+from collab.models.hosted.errors import Rejection
 from collab.recipe.hosted import OpenAIModel
 
 LARGEST_SEED = 2**31

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from collab.errors import CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
-from collab.models.retry import retrying
-from collab.models.spending import Spending
+from collab.models.hosted.retry import retrying
+from collab.models.hosted.spending import Spending
 from collab.recipe.hosted import HostedModel
 from collab.records import Action, FinishReason, Sampling, Usage, failure_of
 

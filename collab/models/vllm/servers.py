@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
-from collab.models.adapter_store import Version
-from collab.models.vllm_backend import Completion, Prompt, Room
-from collab.models.vllm_http import Gone
-from collab.models.vllm_server import Server
+from collab.models.vllm.adapter_store import Version
+from collab.models.vllm.backend import Completion, Prompt, Room
+from collab.models.vllm.http import Gone
+from collab.models.vllm.server import Server
 from collab.recipe.model import VLLMModel
 
 KEY = "VLLM_API_KEY"

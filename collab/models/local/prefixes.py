@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.cache_utils import DynamicLayer
 
-from collab.models.mixture import Mixture, can_mix
+from collab.models.local.mixture import Mixture, can_mix
 
 ROOM = 64
 """Tokens that a buffer of keys and values has room for beyond what it holds."""

@@ -13,8 +13,8 @@ from httpx import AsyncClient, Response
 
 from collab.errors import ModelRefused
 from collab.models.base import Progress, Request
-from collab.models.hosted import Reply
-from collab.models.hosted_errors import Rejection, without_key
+from collab.models.hosted.engine import Reply
+from collab.models.hosted.errors import Rejection, without_key
 
 CHARACTERS_PER_TOKEN = 4
 """For progress, where the server tells no tokens."""

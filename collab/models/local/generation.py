@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from collab.errors import ModelError
-from collab.models.adapters import Adapters
 from collab.models.base import Request
-from collab.models.batches import pack
 from collab.models.chat import check_context, prompt_ids
-from collab.models.decoding import Cancelled, Decoder, Report, Row
-from collab.models.memory import trim
-from collab.models.mixture import BASE
-from collab.models.prefixes import Prefixes
-from collab.models.sampling import settings_of
+from collab.models.local.adapters import Adapters
+from collab.models.local.batches import pack
+from collab.models.local.decoding import Cancelled, Decoder, Report, Row
+from collab.models.local.memory import trim
+from collab.models.local.mixture import BASE
+from collab.models.local.prefixes import Prefixes
+from collab.models.local.sampling import settings_of
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from collab.models.adapter_store import Version
+from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
 FINISHED: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
-from collab.models.retry import Transient, seconds_of
+from collab.models.hosted.retry import Transient, seconds_of
 
 LONGEST_REASON = 300
 

@@ -10,9 +10,9 @@ import anthropic
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.base import Progress, Request
-from collab.models.hosted import Reply
-from collab.models.hosted_errors import Rejection, error_of, without_key
-from collab.models.retry import Transient
+from collab.models.hosted.engine import Reply
+from collab.models.hosted.errors import Rejection, error_of, without_key
+from collab.models.hosted.retry import Transient
 
 CHARACTERS_PER_TOKEN = 4
 """For progress: the API counts tokens only at the end."""

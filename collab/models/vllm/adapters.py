@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from collab.models.adapter_files import check_servable, is_adapter, write_blank
-from collab.models.adapter_store import AdapterStore, Version
 from collab.models.base import Write
-from collab.models.vllm_backend import Room
+from collab.models.vllm.adapter_files import check_servable, is_adapter, write_blank
+from collab.models.vllm.adapter_store import AdapterStore, Version
+from collab.models.vllm.backend import Room
 
 
 class Held:

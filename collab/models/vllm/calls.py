@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from collab.models.adapter_files import served_rank
-from collab.models.vllm_backend import FINISHED, Completion, Prompt, Room
+from collab.models.vllm.adapter_files import served_rank
+from collab.models.vllm.backend import FINISHED, Completion, Prompt, Room
 from collab.recipe.model import VLLMModel
 
 SPARE = 2
@@ -34,7 +34,7 @@ def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) ->
         "generation_config": "vllm",
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
-        "worker_extension_cls": "collab.models.vllm_worker.Follower",
+        "worker_extension_cls": "collab.models.vllm.worker.Follower",
     }
     if room.rank:
         options |= {

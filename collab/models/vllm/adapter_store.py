@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from collab.errors import ModelError
-from collab.models.adapter_files import check_servable, is_adapter
 from collab.models.base import Write
+from collab.models.vllm.adapter_files import check_servable, is_adapter
 
 MEMORY = Path("/dev/shm")
 PREFIX = "collab-adapters-"

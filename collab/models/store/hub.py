@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import CollabError, ModelUnavailable
 
 if TYPE_CHECKING:
-    from collab.models.cache import StoreProgress
+    from collab.models.store.cache import StoreProgress
 
 WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
 UNWANTED = ["*/*", "consolidated*"]

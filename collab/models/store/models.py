@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collab.errors import ModelUnavailable, RecipeError, UnknownName
-from collab.models.cache import StoreProgress, cache_root, quiet
-from collab.models.wheels import WheelModel, install
+from collab.models.store.cache import StoreProgress, cache_root, quiet
+from collab.models.store.wheels import WheelModel, install
 
 HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 
@@ -80,7 +80,7 @@ def resolve(name: str, revision: str | None = None, progress: StoreProgress = qu
         return install(ALIASES[name], progress)
     if _local(name):
         return Path(name).expanduser()
-    from collab.models.hub import fetch
+    from collab.models.store.hub import fetch
 
     return fetch(name, revision, progress)
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import CollabError, RecipeError
 from collab.models import store
 from collab.models.base import Batching, Progress, Promises, Request, Write
-from collab.models.loop_thread import LoopThread
-from collab.models.vllm_adapters import Held, ServedAdapters
-from collab.models.vllm_backend import Backend, Completion, Prompt, Tell
+from collab.models.vllm.adapters import Held, ServedAdapters
+from collab.models.vllm.backend import Backend, Completion, Prompt, Tell
+from collab.models.vllm.loop_thread import LoopThread
 from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling, Usage, failure_of
 
 if TYPE_CHECKING:
-    from collab.models.language import Language
+    from collab.models.vllm.language import Language
 
 COLDEST, HOTTEST = 0.01, 2.0
 """vLLM raises temperatures between 0 and the first to it, and refuses those above the second."""
@@ -166,7 +166,7 @@ class VLLMEngine:
             return self._language
 
     def _load_language(self) -> Language:
-        from collab.models.language import load_language
+        from collab.models.vllm.language import load_language
 
         folder = store.resolve(self.spec.name, self.spec.revision, self._progress)
         self._progress("load", 0, 0)
@@ -190,10 +190,10 @@ class VLLMEngine:
 
 def _backend_of(spec: VLLMModel) -> Backend:
     if spec.servers:
-        from collab.models.vllm_servers import Servers
+        from collab.models.vllm.servers import Servers
 
         return Servers(spec)
-    from collab.models.vllm_process import Process
+    from collab.models.vllm.process import Process
 
     return Process(spec)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from collab.errors import ModelError, ModelUnavailable, RecipeError
 from collab.models.base import Progress, Promises, Request
-from collab.models.hosted import HostedEngine, Reply
-from collab.models.hosted_errors import error_of, without_key
-from collab.models.openai_body import Dialect
-from collab.models.retry import Transient
-from collab.models.spending import Spending
+from collab.models.hosted.engine import HostedEngine, Reply
+from collab.models.hosted.errors import error_of, without_key
+from collab.models.hosted.openai_body import Dialect
+from collab.models.hosted.retry import Transient
+from collab.models.hosted.spending import Spending
 from collab.recipe.hosted import OpenAIModel, address
 from collab.records import FinishReason
 
@@ -75,7 +75,7 @@ class OpenAIEngine(HostedEngine):
 
     async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Ask until the server has understood every field."""
-        from collab.models.openai_stream import Rejected, read
+        from collab.models.hosted.openai_stream import Rejected, read
 
         while True:
             body = self._dialect.body(request)
@@ -103,7 +103,7 @@ class OpenAIEngine(HostedEngine):
 
     async def _served(self) -> str:
         """What the server offers instead, as far as it tells."""
-        from collab.models.openai_stream import list_models
+        from collab.models.hosted.openai_stream import list_models
 
         try:
             async with asyncio.timeout(LISTING_SECONDS):

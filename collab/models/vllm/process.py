@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
-from collab.models.adapter_store import Version
-from collab.models.vllm_backend import Completion, Prompt, Room
-from collab.models.vllm_calls import engine_options, sampling_params, take, without_warnings
+from collab.models.vllm.adapter_store import Version
+from collab.models.vllm.backend import Completion, Prompt, Room
+from collab.models.vllm.calls import engine_options, sampling_params, take, without_warnings
 from collab.recipe.model import VLLMModel
 
 ENVIRONMENT = {

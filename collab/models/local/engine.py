@@ -23,8 +23,8 @@ from collab.recipe.model import TransformersModel
 from collab.records import Action
 
 if TYPE_CHECKING:
-    from collab.models.adapters import Adapters
-    from collab.models.decoding import Report
+    from collab.models.local.adapters import Adapters
+    from collab.models.local.decoding import Report
     from collab.models.weights import Weights
 
 
@@ -90,7 +90,7 @@ class TransformersEngine:
         return self._loaded(self._progress)[1].name_of(adapter)
 
     def _loaded(self, progress: store.StoreProgress) -> tuple[Weights, Adapters]:
-        from collab.models.adapters import Adapters
+        from collab.models.local.adapters import Adapters
         from collab.models.weights import load_weights
 
         spec = self.spec
@@ -130,7 +130,7 @@ class TransformersEngine:
             self._progress(stage, done, total)
 
         weights, adapters = self._loaded(progress)
-        from collab.models.generation import Generation
+        from collab.models.local.generation import Generation
 
         generation = Generation(
             weights,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
-from collab.models.adapter_store import Version
-from collab.models.vllm_backend import FINISHED, Completion, Prompt
-from collab.models.vllm_http import START, Connection, Gone
+from collab.models.vllm.adapter_store import Version
+from collab.models.vllm.backend import FINISHED, Completion, Prompt
+from collab.models.vllm.http import START, Connection, Gone
 
 if TYPE_CHECKING:
     from httpx import AsyncClient

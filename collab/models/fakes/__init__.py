@@ -1,0 +1,1 @@
+"""Engines without a model: for tests, examples and demonstrations."""

@@ -1,0 +1,1 @@
+"""Models in this process, run by transformers."""
