@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from collab.models.local.sampling import nucleus
@@ -103,8 +104,8 @@ def _score(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> tup
     """`settings` are temperature, top_p and top_k: [chunk, 3]."""
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
-    logits = logits / temperatures[:, None]
-    chosen = logits.gather(1, targets[:, None])[:, 0]
+    if bool((temperatures != 1).any()):
+        logits = logits / temperatures[:, None]
     strays = torch.zeros_like(targets, dtype=torch.bool)
     rows = ((top_p < 1) | (top_k < logits.shape[1])).nonzero()[:, 0]
     if len(rows):
@@ -113,7 +114,7 @@ def _score(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> tup
         strays = left_out.gather(1, targets[:, None])[:, 0]
         left_out.scatter_(1, targets[:, None], value=False)
         logits = logits.masked_fill(left_out, -torch.inf)
-    return chosen - logits.logsumexp(dim=-1), strays
+    return -functional.cross_entropy(logits, targets, reduction="none"), strays
 
 
 def _left_out(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:

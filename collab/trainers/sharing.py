@@ -6,15 +6,13 @@ from typing import Any
 
 import torch
 
+from collab.models.local.attention import ROUNDING, attends_to_all
 from collab.trainers.logprobs import states
 from collab.trainers.rows import Row
 from collab.trainers.samples import Sample
 
 PROBES, PROBE_TOKENS = 8, 4
 """Siblings of the probe, and the tokens of each and of their prompt."""
-
-ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
-"""How far states may differ, against their own size; 1e-3 in wider types."""
 
 
 def pair_cost(model: Any, device: torch.device) -> float | None:
@@ -29,14 +27,6 @@ def pair_cost(model: Any, device: torch.device) -> float | None:
         return None
     # A layer has about 12 hidden^2 weights, and two products of hidden numbers for a pair.
     return 1 / (6 * float(config.hidden_size))
-
-
-def attends_to_all(config: Any) -> bool:
-    """Whether every layer is full attention, in an implementation that takes any mask."""
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None)
-    takes_masks = config._attn_implementation in ("sdpa", "eager")
-    return takes_masks and kinds == {"full_attention"} and window is None
 
 
 @torch.no_grad()

@@ -44,9 +44,9 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
+    from collab.models.local.attention import attends_to_all
     from collab.models.weights import pick_device, pick_dtype, quiet_transformers
     from collab.trainers.adapters import lora_config
-    from collab.trainers.sharing import attends_to_all
 
     spec = TrainerSpec.model_validate_json(trainer)
     width = pick_dtype(dtype, pick_device(device)).itemsize

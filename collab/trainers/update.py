@@ -24,8 +24,8 @@ from collab.trainers.rows import Row, rows_of, width
 from collab.trainers.samples import Sample
 from collab.trainers.sharing import pair_cost
 
-KL_PROBES = 2
-"""Responses of a row whose divergence from the reference is told if the loss has no use for it."""
+KL_PROBES = 1
+"""Responses of a step whose divergence from the reference is told if the loss has no use for it."""
 
 
 class OutOfMemory(TrainingError):

@@ -10,11 +10,12 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from collab.models.local.attention import attends_to_all
 from collab.trainers.logprobs import response_logprobs
 from collab.trainers.policy import _enable_checkpointing as enable_checkpointing
 from collab.trainers.rows import Row, Tree, rows_of, width
 from collab.trainers.samples import Sample
-from collab.trainers.sharing import attends_to_all, pair_cost
+from collab.trainers.sharing import pair_cost
 
 CPU = torch.device("cpu")
 CHEAP = 1e-6

@@ -115,10 +115,11 @@ class _Single:
 
     def __call__(self, x: Tensor) -> Tensor:
         dtype = self._base.weight.dtype
-        inner = functional.linear(x, self._down.to(dtype))
-        added = functional.linear(inner, (self._up * self._scaling).to(dtype))
-        y: Tensor = self._base(x) + added
-        return y
+        flat = x.reshape(-1, x.shape[-1])
+        inner = functional.linear(flat, self._down.to(dtype))
+        up = (self._up * self._scaling).to(dtype)
+        y: Tensor = self._base(flat).addmm_(inner, up.T)
+        return y.view(*x.shape[:-1], -1)
 
 
 def _side_by_side(layer: Any, names: Sequence[str]) -> tuple[Tensor, Tensor]:

@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers.cache_utils import DynamicLayer
 
-from collab.models.local.mixture import Mixture, can_mix
-
-ROOM = 64
-"""Tokens that a buffer of keys and values has room for beyond what it holds."""
+from collab.models.local.attention import (
+    ROOM,
+    ROUNDING,
+    Layout,
+    SharedLayer,
+    attends_to_all,
+    sharing,
+)
+from collab.models.local.mixture import BASE, Mixture, can_mix
 
 
 class Prefixes:
     """The tokens of each row so far, as the model holds them: keys and values, and positions."""
 
-    def __init__(self, module: Any, adapters: Sequence[str]) -> None:
-        """`adapters` are those of the rows, by name."""
+    def __init__(self, module: Any, adapters: Sequence[str], *, shared: bool | None = None) -> None:
+        """`adapters` are those of the rows, by name.
+
+        With `shared`, rows that `select` makes of one prompt attend to it together; by default
+        where the model can.
+        """
         base = module.get_base_model() if hasattr(module, "get_base_model") else module
         self.mixture = Mixture(adapters) if can_mix(module) else None
         self._adapters = list(adapters)
         self._module = base if self.mixture else module
+        self._config = base.config.get_text_config()
         self._taken = set(inspect.signature(base.forward).parameters)
+        self._shared = can_share(module) if shared is None else shared
+        self._layout: Layout | None = None
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
         self._next: Tensor | None = None  # [rows, 1], the position of the next token
@@ -37,7 +51,13 @@ class Prefixes:
         self._mask = None if bool(mask.all()) else mask
         self._next = positions[:, -1:] + 1
         logits = self._forward(ids, positions)
-        _make_room(self._cache)
+        layers = self._cache.layers
+        if self._shared:
+            self._layout = layout = Layout(mask)
+            self._cache.layers = [SharedLayer(x.keys, x.values, layout) for x in layers]
+            self._mask = None
+        else:
+            _make_room(layers)
         return logits
 
     def extend(self, tokens: Tensor) -> Tensor:
@@ -45,7 +65,8 @@ class Prefixes:
         assert self._next is not None, "read comes first"
         if self._mask is not None:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
-        logits = self._forward(tokens[:, None], self._next)
+        with sharing(self._config, self._cache.layers) if self._layout else nullcontext():
+            logits = self._forward(tokens[:, None], self._next)
         self._next = self._next + 1
         return logits
 
@@ -53,7 +74,13 @@ class Prefixes:
         """Go on with these rows, in this order; some may be taken more than once."""
         assert self._next is not None, "read comes first"
         keep = torch.tensor(rows, device=self._next.device)
-        self._cache.batch_select_indices(keep)
+        if self._layout:
+            self._layout.go_on([self._layout.owners[row] for row in rows])
+            prompts = torch.tensor(self._layout.kept, device=keep.device)
+            for layer in self._cache.layers:
+                layer.select(keep, prompts)
+        else:
+            self._cache.batch_select_indices(keep)
         self._next = self._next[keep]
         self._adapters = [self._adapters[row] for row in rows]
         if self._mask is not None:
@@ -78,10 +105,51 @@ class Prefixes:
         return logits.float()
 
 
-def _make_room(cache: Any) -> None:
-    for number, layer in enumerate(cache.layers):
+_CAN_SHARE: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def can_share(module: Any) -> bool:
+    """Whether the model's rows can attend to their prompts together.
+
+    What its configuration leaves open, a probe decides, once for each model.
+    """
+    base = module.get_base_model() if hasattr(module, "get_base_model") else module
+    if base not in _CAN_SHARE:
+        config = base.config.get_text_config()
+        # Other implementations may change scores on the way to the softmax.
+        plain = config._attn_implementation == "sdpa"
+        _CAN_SHARE[base] = plain and attends_to_all(config) and _agrees(module)
+    return _CAN_SHARE[base]
+
+
+def _agrees(module: Any) -> bool:
+    """Whether rows are answered as they are without sharing."""
+    try:
+        together, apart = (_probe(module, shared=shared) for shared in (True, False))
+    except (ValueError, TypeError, RuntimeError, IndexError, AttributeError, KeyError):
+        return False
+    error = (together - apart).norm() / apart.norm()
+    return bool(error <= ROUNDING.get(module.dtype, 1e-3))
+
+
+@torch.no_grad()
+def _probe(module: Any, *, shared: bool) -> Tensor:
+    """Logits of three rows of two prompts after tokens of their own, [rows, vocabulary]."""
+    vocabulary = module.config.get_text_config().vocab_size
+    ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=module.device) % vocabulary
+    prefixes = Prefixes(module, [BASE, BASE], shared=shared)
+    with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
+        prefixes.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=module.device))
+        prefixes.select([1, 0, 1])
+        for tokens in ([1, 2, 3], [4, 5, 6]):
+            logits = prefixes.extend(torch.tensor(tokens, device=module.device) % vocabulary)
+    return logits
+
+
+def _make_room(layers: list[Any]) -> None:
+    for number, layer in enumerate(layers):
         if type(layer) is DynamicLayer and layer.is_initialized:
-            cache.layers[number] = _Roomy(layer.keys, layer.values)
+            layers[number] = _Roomy(layer.keys, layer.values)
 
 
 class _Roomy(DynamicLayer):  # type: ignore[misc]

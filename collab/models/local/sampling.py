@@ -20,6 +20,7 @@ class Settings:
     """The sampling settings of the rows of a batch, as tensors on the model's device."""
 
     temperature: Tensor  # [rows], 1 where a row is greedy
+    tempered: bool  # whether some temperature is not 1
     top_p: Tensor  # [rows]
     top_k: Tensor  # [rows], the vocabulary's size where a row keeps all
     uniforms: Tensor  # [rows, steps], in [0, 1)
@@ -32,6 +33,7 @@ class Settings:
         keep = torch.tensor(rows, device=device)
         return Settings(
             temperature=self.temperature[keep],
+            tempered=self.tempered,
             top_p=self.top_p[keep],
             top_k=self.top_k[keep],
             uniforms=self.uniforms[keep],
@@ -50,6 +52,7 @@ def settings_of(
     drawn = [s.temperature > 0 for s in samplings]
     return Settings(
         temperature=torch.tensor([s.temperature or 1.0 for s in samplings], device=device),
+        tempered=any(s.temperature not in (0, 1) for s in samplings),
         top_p=torch.tensor([s.top_p for s in samplings], device=device),
         top_k=torch.tensor([s.top_k or vocabulary for s in samplings], device=device),
         uniforms=torch.from_numpy(uniforms).to(device),
@@ -64,7 +67,9 @@ def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]
     The log-probability is that of the distribution which the token was drawn from: after
     temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1.
     """
-    scaled = torch.log_softmax(logits / settings.temperature[:, None], dim=-1)
+    if settings.tempered:
+        logits = logits / settings.temperature[:, None]
+    scaled = torch.log_softmax(logits, dim=-1)
     uniforms = settings.uniforms[:, step]
     if len(settings.plain) == len(logits):
         tokens = _inverse_cdf(scaled.exp(), uniforms)

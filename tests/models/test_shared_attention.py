@@ -1,0 +1,105 @@
+"""Rows that attend to their prompt together read what they would read alone."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from collab.models.local.mixture import BASE
+from collab.models.local.prefixes import Prefixes, can_share
+
+PROMPTS, NEW = 3, 70
+"""More new tokens than a buffer has room for at first."""
+
+
+def tiny(model_type: str, **options: Any) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        model_type,
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        **{"num_key_value_heads": 2, **options},
+    )
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+@torch.no_grad()
+def logits_of(module: Any, *, shared: bool) -> list[Tensor]:
+    """Of ragged prompts with one, two and three rows, some of which end early."""
+    chance = torch.Generator().manual_seed(1)
+    ids = torch.randint(3, 50, (PROMPTS, 9), generator=chance)
+    mask = torch.ones_like(ids)
+    mask[0, :4] = mask[2, :1] = 0
+    prefixes = Prefixes(module, [BASE] * PROMPTS, shared=shared)
+    found = []
+    with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
+        found.append(prefixes.read(ids, mask))
+        prefixes.select([2, 0, 1, 2, 1, 2])
+        rows = 6
+        for step in range(NEW):
+            tokens = torch.randint(3, 50, (6,), generator=chance)[:rows]
+            found.append(prefixes.extend(tokens))
+            if step == 2:  # nobody goes on with prompt 0
+                prefixes.select([0, 2, 4, 5])
+                rows = 4
+            if step == 68:
+                prefixes.select([3])
+                rows = 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model_type", "options"),
+    [
+        ("llama", {}),
+        ("llama", {"num_key_value_heads": 4}),
+        ("llama", {"head_dim": 6}),
+        ("qwen3", {}),
+        ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
+        ("granite", {"attention_multiplier": 0.3}),
+    ],
+)
+def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[str, Any]) -> None:
+    module = tiny(model_type, **options)
+    assert can_share(module)
+    together, apart = (logits_of(module, shared=shared) for shared in (True, False))
+    for ours, theirs in zip(together, apart, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert module.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "options"),
+    [
+        ("mistral", {"sliding_window": 8}),
+        ("gemma2", {"head_dim": 8}),
+        ("llama", {"attn_implementation": "eager"}),
+        ("mamba", {}),
+        ("bloom", {"n_layer": 2, "n_head": 4}),  # what its configuration does not tell
+    ],
+)
+def test_models_that_attend_otherwise_share_nothing(
+    model_type: str, options: dict[str, Any]
+) -> None:
+    assert not can_share(tiny(model_type, **options))
+
+
+@torch.no_grad()
+def test_a_prompt_without_rows_is_let_go() -> None:
+    prefixes = Prefixes(tiny("llama"), [BASE] * 3, shared=True)
+    prefixes.read(torch.randint(3, 50, (3, 5)), torch.ones(3, 5, dtype=torch.long))
+    prefixes.select([0, 1, 1, 2])
+    prefixes.extend(torch.tensor([5, 6, 7, 8]))
+    prefixes.select([1, 2])
+    layers = prefixes._cache.layers
+    assert [len(layer._keys) for layer in layers] == [1, 1]
+    assert prefixes.extend(torch.tensor([9, 10])).shape == (2, 50)
