@@ -92,7 +92,7 @@ def command(
     """
     from collab.evaluation.entrants import choose_k, find_entrants
 
-    ks = choose_k(_numbers(k), samples)
+    wanted = _numbers(k)
     entrants = find_entrants(
         teams,
         tasks=task or (),
@@ -103,6 +103,7 @@ def command(
         model=model,
         settings=with_isolation(settings, judge),
     )
+    ks = choose_k(wanted, entrants[0].recipe.samples)
     raise typer.Exit(_evaluate(entrants, ks, out, json=json))
 
 

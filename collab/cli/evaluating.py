@@ -22,9 +22,9 @@ from collab.evaluation.events import (
     TeamFinished,
     TeamStarted,
 )
-from collab.evaluation.results import Results
+from collab.evaluation.results import Results, TeamResult
 from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
-from collab.runtime.events import AgentProgress, EpisodeFinished
+from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -93,8 +93,9 @@ class LiveEvaluation:
 
         self._report = EvaluationReport(page)
         self._team = self._stage = ""
-        self._planned = self._finished = self._solved = 0
-        self._tokens: dict[tuple[str, str], int] = {}
+        self._planned = self._finished = self._tested = self._passed = self._tokens = 0
+        self._acting: dict[tuple[str, str], int] = {}
+        """New tokens of the responses under way, by episode and agent."""
         self._since = time.monotonic()
         self._live = Live(
             console=page.console, get_renderable=self._render, refresh_per_second=4, transient=True
@@ -104,15 +105,20 @@ class LiveEvaluation:
     def see(self, event: EvaluationEvent) -> None:
         match event:
             case TeamStarted():
-                self._team, self._planned, self._finished = event.label, event.planned, 0
-                self._finished, self._solved = event.recorded, 0
-                self._tokens, self._since = {}, time.monotonic()
+                self._team, self._planned = event.label, event.planned
+                self._finished, self._tested, self._passed = event.recorded, 0, 0
+                self._tokens, self._since = 0, time.monotonic()
             case AgentProgress():
                 self._stage = ""
-                self._tokens[event.episode, event.agent] = event.new_tokens
+                self._acting[event.episode, event.agent] = event.new_tokens
+            case AgentActed():
+                self._acting.pop((event.episode, event.decision.agent), None)
+                self._tokens += event.decision.action.usage.new_tokens
             case EpisodeFinished():
                 self._finished += 1
-                self._solved += event.episode.solved
+                score = event.episode.score
+                self._tested += bool(score and score.passed is not None)
+                self._passed += event.episode.solved
             case TeamFinished():
                 self._team = ""
             case EvaluationFinished():
@@ -132,8 +138,12 @@ class LiveEvaluation:
             return Text(f"model: {self._stage}", WARN)
         if not self._team:
             return Text("")
-        told = f" {self._finished} of {self._planned} episodes, {self._solved} passed"
-        told += f", {time.monotonic() - self._since:.0f} s"
+        seconds = time.monotonic() - self._since
+        told = f" {self._finished} of {self._planned} episodes"
+        told += f", {self._passed} of {self._tested} passed" if self._tested else ""
+        if seconds >= 1:
+            tokens = self._tokens + sum(self._acting.values())
+            told += f", {tokens / seconds:,.0f} tokens/s, {seconds:.0f} s"
         return Text.assemble((self._team, NAME), (told, DIM))
 
 
@@ -152,9 +162,14 @@ def show_results(page: Page, results: Results) -> None:
     if results.teams:
         lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
         told = f"in brackets {results.confidence:.0%} intervals; new tokens by episode"
+        told += ", cost of all" if any(_is_priced(team) for team in results.teams) else ""
         page.line((f"{told}; speed of {lanes} episodes at the same time", DIM))
     for note in results.notes:
         page.line(("note: ", WARN), note)
+
+
+def _is_priced(team: TeamResult) -> bool:
+    return any(agent["cost"] is not None for agent in team.agents.values())
 
 
 def _columns(labels: list[str]) -> list[Column]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.errors import RecipeError
+from collab.errors import RecipeError, RecordError
 
 if TYPE_CHECKING:
     from collab.cli.page import Block, Page
@@ -41,6 +41,7 @@ def command(
     from collab.cli.runs import select
     from collab.runtime.recorded import open_run
 
+    _check_is_run(run)
     record = open_run(run)
     chosen = record.episodes if episode is None else select(record.episodes, episode)
     chosen = [_narrowed(item, turn, agent) for item in chosen]
@@ -54,6 +55,15 @@ def command(
             _show(open_page(), item)
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
+
+
+def _check_is_run(run: Path) -> None:
+    from collab.evaluation.results import EVAL
+    from collab.records import EPISODES
+
+    if (run / EVAL).is_file():
+        teams = ", ".join(sorted(str(file.parent) for file in run.glob(f"*/{EPISODES}")))
+        raise RecordError(f"{run} is an evaluation; show one of its teams: {teams or 'none yet'}")
 
 
 def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:

@@ -55,7 +55,8 @@ def evaluate(
         model=model,
         settings=settings,
     )
-    evaluation = Evaluation(entrants, choose_k(k, samples), out=Path(out) if out else None)
+    ks = choose_k(k, entrants[0].recipe.samples)
+    evaluation = Evaluation(entrants, ks, out=Path(out) if out else None)
     asyncio.run(_follow(evaluation))
     return evaluation.results()
 

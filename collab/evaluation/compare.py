@@ -47,7 +47,7 @@ def team_result(
         failures=dict(Counter(e.failure.type for e in episodes if e.failure)),
         failure=next((e.failure for e in episodes if e.failure), None),
         maximum=maximum,
-        metrics={name: _estimate(name, [*found.values()], most) for name, found in values.items()},
+        metrics={name: estimate_of(name, [*v.values()], most) for name, v in values.items()},
         speed=speed_of(episodes),
         concurrency=entrant.recipe.concurrency,
         agents=by_agent(episodes),
@@ -107,7 +107,8 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
     return total
 
 
-def _estimate(name: str, values: Sequence[float], most: float) -> Estimate:
+def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
+    """The mean of a metric over tasks; `most` is the largest return that there could be."""
     return _between(values, *mean_interval(values, *_bounds(name, values, most)))
 
 

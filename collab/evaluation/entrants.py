@@ -55,11 +55,8 @@ def find_entrants(
         RecipeError: a name that leads nowhere, teams that cannot be compared, bad settings.
         TaskError: a problem or a split that the suite does not have.
     """
-    if greedy and samples > 1:
-        raise RecipeError(
-            f"greedy responses are all alike, so {samples} samples tell no more than 1; leave out"
-            " --samples or --greedy"
-        )
+    if not names:
+        raise RecipeError("an evaluation takes at least one team, none is given")
     entrants = []
     for label, name in zip(_labels(names), names, strict=True):
         recipe = load_recipe(
@@ -81,15 +78,17 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
     """The k of pass@k: those wanted, or the usual ones that so many samples can tell.
 
     Raises:
-        RecipeError: a k that is larger than the number of samples.
+        RecipeError: a k below 1, or larger than the number of samples.
     """
     if wanted is None:
         return tuple(k for k in DEFAULT_K if k <= samples)
     for k in wanted:
-        if not 1 <= k <= samples:
+        if k < 1:
+            raise RecipeError(f"pass@{k} has no meaning: k counts tries; leave {k} out of --k")
+        if k > samples:
             raise RecipeError(
-                f"pass@{k} takes at least {max(k, 1)} samples of each problem, there are"
-                f" {samples}; give --samples {max(k, 1)}, or leave {k} out of --k"
+                f"pass@{k} takes at least {k} samples of each problem, there are {samples}; give"
+                f" --samples {k}, or leave {k} out of --k"
             )
     return tuple(sorted(set(wanted)))
 
@@ -121,6 +120,11 @@ def _checked(name: str) -> str:
 
 
 def _greedy(recipe: Recipe) -> Recipe:
+    if recipe.samples > 1:
+        raise RecipeError(
+            f"greedy responses are all alike, so {recipe.samples} samples tell no more than 1;"
+            " leave out --samples or --greedy"
+        )
     agents = {
         name: agent.model_copy(
             update={"sampling": agent.sampling.model_copy(update={"temperature": 0.0})}

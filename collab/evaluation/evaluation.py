@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -94,7 +95,7 @@ class Evaluation:
             folder.close()
 
     def results(self) -> Results:
-        """The numbers of every team that was begun."""
+        """The numbers of every team that was begun, by this call or an earlier one."""
         first = self.entrants[0]
         judged = [lane.result(self.ks) for lane in self._lanes if lane.begun]
         teams = [result for result, _ in judged]
@@ -108,7 +109,7 @@ class Evaluation:
             seed=first.recipe.seed,
             levels=_levels(first.suite.reward),
             confidence=CONFIDENCE,
-            notes=tuple(_notes(first.suite.name, teams)),
+            notes=tuple(chain(_notes(first.suite.name, teams), self._fewer_problems(teams))),
             command=tuple(sys.argv),
             versions=versions(),
             teams=tuple(teams),
@@ -124,18 +125,35 @@ class Evaluation:
 
     async def _play(self, lane: Lane, progress: bool) -> AsyncGenerator[EvaluationEvent, None]:
         planned = lane.recorded + len(lane.missing)
+        lane.begun = True
+        self._save()
         yield TeamStarted(label=lane.entrant.label, planned=planned, recorded=lane.recorded)
         async with aclosing(lane.play(progress=progress)) as events:
             async for event in events:
                 yield event
+        self._save()
+        yield TeamFinished(result=lane.result(self.ks)[0])
+
+    def _fewer_problems(self, teams: Sequence[TeamResult]) -> Iterator[str]:
+        """Where fewer than k episodes of a problem finished."""
+        problems = len(self.entrants[0].problems)
+        for team in teams:
+            for k in self.ks if "solved" in team.metrics else ():
+                found = team.metrics.get(f"pass@{k}")
+                counted = found.tasks if found else 0
+                if counted < problems:
+                    yield (
+                        f"{team.label}: pass@{k} and the like are of {counted} of {problems}"
+                        f" problems, those with {k} finished episodes"
+                    )
+
+    def _save(self) -> None:
         if self._folder:
             self._folder.save(self.results())
-        yield TeamFinished(result=lane.result(self.ks)[0])
 
     def _begin(self) -> EvaluationStarted:
         self.begun = True
-        if self._folder:
-            self._folder.save(self.results())
+        self._save()
         for lane in self._lanes:
             lane.begin()
         first = self.entrants[0]

@@ -2,8 +2,9 @@
 
 Tasks are resampled with Dirichlet weights (Rubin 1981). A plain bootstrap of few or skewed tasks
 covers the truth too rarely, since it knows no value beyond those it saw: none at all where every
-task failed. Here each limit counts a part of one more task, worse or better than any seen; for
-values of 0 and 1 that is close to Jeffreys' interval of a proportion.
+task failed. Here each limit counts a part of one more task, worse or better than any seen, and the
+more so the fewer were seen; for values of 0 and 1 that is close to Jeffreys' interval of a
+proportion.
 `tests/evaluation/test_intervals.py` measures the coverage.
 """
 
@@ -26,6 +27,8 @@ from the last value seen to the bound,"""
 _TOWARDS_BOUND = 0.2
 _UNSEEN_DIFFERENCE = 0.3
 """and for a mean of differences, in which it is as large as the largest, on either side."""
+_FEW_VALUES, _FEW_DIFFERENCES = 15, 5
+"""With fewer tasks than these it lies farther out."""
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -46,8 +49,9 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     constant = largest == smallest
-    worse = np.where(constant, low, smallest + _TOWARDS_BOUND * (low - smallest))
-    better = np.where(constant, high, largest + _TOWARDS_BOUND * (high - largest))
+    towards = min(1.0, _TOWARDS_BOUND + _farther(values.shape[1], _FEW_VALUES))
+    worse = np.where(constant, low, smallest + towards * (low - smallest))
+    better = np.where(constant, high, largest + towards * (high - largest))
     return _limits(values, worse, better, _UNSEEN_VALUE)
 
 
@@ -55,8 +59,10 @@ def difference_limits(samples: ArrayLike, span: float) -> Limits:
     """As `difference_interval`, for many samples of one size."""
     values = np.asarray(samples, dtype=np.float64)
     constant = np.ptp(values, axis=1) == 0
-    largest = np.where(constant, span, np.abs(values).max(axis=1))
-    return _limits(values, -largest, largest, _UNSEEN_DIFFERENCE)
+    largest = np.abs(values).max(axis=1)
+    towards = _farther(values.shape[1], _FEW_DIFFERENCES)
+    unseen = np.where(constant, span, largest + towards * (span - largest))
+    return _limits(values, -unseen, unseen, _UNSEEN_DIFFERENCE)
 
 
 def _limits(values: Floats, worse: Floats, better: Floats, unseen: float) -> Limits:
@@ -66,6 +72,11 @@ def _limits(values: Floats, worse: Floats, better: Floats, unseen: float) -> Lim
     lower = np.quantile(means + np.outer(worse, beyond), tail, axis=1)
     upper = np.quantile(means + np.outer(better, beyond), 1 - tail, axis=1)
     return lower, upper
+
+
+def _farther(tasks: int, few: int) -> float:
+    """By how much of the way to the bound the unseen task lies farther out."""
+    return _TOWARDS_BOUND * max(0.0, few / tasks - 1.0)
 
 
 @lru_cache(maxsize=8)

@@ -36,7 +36,7 @@ class Lane:
         self.entrant, self.entry = entrant, entry
         self.episodes: dict[Key, Episode] = dict(entry.episodes) if entry else {}
         self.recorded = len(entrant.problems) * entrant.recipe.samples - len(self.missing)
-        self.begun = False
+        self.begun = self.recorded > 0
         self.models: dict[str, str] = entry.about.get("models", {}) if entry else {}
         """By agent: the name of the model that answers."""
         self._models: dict[str, Model] = {}
@@ -85,7 +85,6 @@ class Lane:
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
         """Play what is missing; to be left as `Session.play` is."""
-        self.begun = True
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.entrant.recipe.seed, progress=progress)

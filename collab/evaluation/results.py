@@ -6,7 +6,8 @@ solved, pass@K                 all hidden tests hold; the unbiased estimate for 
 accuracy@K, coop@K             the best test fraction and cooperation of K tries
 return, return.share           the joint rewards of all turns, in points and of their maximum
 final.share                    the last turn's joint reward of its maximum, for several turns
-level.NAME, part.NAME          the last turn's reward by level, of its maximum, and by part
+level.NAME, part.NAME          the last turn's reward by level, of its maximum, and by part;
+                               a level without points counts by the values of its parts
 """
 
 from __future__ import annotations

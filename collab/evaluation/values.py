@@ -64,17 +64,21 @@ def _return_share(episode: Episode) -> float:
 
 
 def _shares(score: Score) -> dict[str, float]:
-    """By level: its points of its largest; levels that do not apply to the team are left out."""
+    """By level; those that do not apply to the team are left out."""
     levels: dict[str, list[PartScore]] = {}
     for part in score.parts:
         if part.applies:
             levels.setdefault(part.level, []).append(part)
-    largest = {n: fsum(p.weight for p in parts if p.weight > 0) for n, parts in levels.items()}
-    return {
-        name: fsum(part.points for part in parts) / largest[name]
-        for name, parts in levels.items()
-        if largest[name]
-    }
+    shares = {name: _share(parts) for name, parts in levels.items()}
+    return {name: share for name, share in shares.items() if share is not None}
+
+
+def _share(parts: Sequence[PartScore]) -> float | None:
+    """The points of their largest; the mean value of parts without points; None of penalties."""
+    largest = fsum(part.weight for part in parts if part.weight > 0)
+    if largest:
+        return fsum(part.points for part in parts) / largest
+    return None if any(part.weight for part in parts) else _mean(part.value for part in parts)
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:

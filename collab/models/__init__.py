@@ -1,4 +1,9 @@
-"""Models: one interface, several engines. Engines are imported when one is opened."""
+"""Models: one interface, and several engines, each of which is imported when it is opened.
+
+`base` is the interface, `open` finds the engine that a recipe asks for, and `conformance/` checks
+that an engine keeps to the interface. `local/` runs a model in this process, `vllm/` in others;
+`hosted/` asks services, `fakes/` need no model. `store/` is where weights come from.
+"""
 
 from collab.models.base import (
     Call,

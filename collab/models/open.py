@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self, assert_never
+from typing import Self, assert_never, get_args
 
-from collab.errors import ModelUnavailable
-from collab.models.base import Model, Verifies
+from collab.errors import CollabError, ModelUnavailable
+from collab.models.base import Batching, Model, Verifies
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import find
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
@@ -117,16 +118,31 @@ class ModelPool:
                 model.verify()
 
     async def aclose(self) -> None:
-        """Close every model."""
-        for model in self._models.values():
-            await model.aclose()
+        """Close every model, also where one of them fails to."""
+        async with AsyncExitStack() as stack:
+            for model in self._models.values():
+                stack.push_async_callback(model.aclose)
 
 
 def _open_plugin(spec: PluginModel) -> Model:
-    model = find("model", spec.engine, {})(spec)
+    function = find("model", spec.engine, {})
+    try:
+        model = function(spec)
+    except CollabError:
+        raise
+    except Exception as error:
+        raise ModelUnavailable(
+            f"model engine {spec.engine!r} failed to open: {type(error).__name__}: {error}; its "
+            "function is called with the model's spec (engine, name, options)"
+        ) from error
     if not isinstance(model, Model):
         raise ModelUnavailable(
             f"model engine {spec.engine!r} gave a {type(model).__name__}, which lacks a part of "
             "collab.models.Model: name, batching, generate, aclose"
+        )
+    if model.batching not in get_args(Batching):
+        raise ModelUnavailable(
+            f"model engine {spec.engine!r} has batching {model.batching!r}; it is one of "
+            f"{', '.join(get_args(Batching))}"
         )
     return model

@@ -21,6 +21,7 @@ class Spec(BaseModel):
         extra="forbid",
         validate_default=True,
         protected_namespaces=(),
+        hide_input_in_errors=True,  # an address may hold a password
     )
 
     @model_validator(mode="before")

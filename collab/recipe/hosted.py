@@ -16,8 +16,12 @@ def address(url: str, name: str, form: str, key: str) -> str:
 
     Raises ValueError for one that is not of the `form`, or that holds a secret, e.g. `key`.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its message may quote a part of a password
+        whole = False
+    if not whole:
         raise ValueError(f"{name} is no address; write it as {form}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError(
@@ -51,7 +55,7 @@ class AnthropicModel(HostedModel):
     """Claude, through the Messages API. The key comes from ANTHROPIC_API_KEY."""
 
     engine: Literal["anthropic"] = "anthropic"
-    name: str = "claude-sonnet-4-5"
+    name: str = "claude-sonnet-4-6"
     base_url: str | None = None
     """Another address that speaks the Messages API; default: ANTHROPIC_BASE_URL or Anthropic's."""
     input_price: float = Field(default=3.0, ge=0)
@@ -85,7 +89,7 @@ class OpenAIModel(HostedModel):
             return data
         url, separator, model = name.partition("#")
         if not (separator and model):
-            raise ValueError(f"which model of {urlsplit(url).hostname}? write openai:URL#MODEL")
+            raise ValueError("which model of this server? write openai:URL#MODEL")
         if data.get("base_url", url) != url:
             raise ValueError("base_url is given twice: on its own, and within the name")
         return {**data, "name": model, "base_url": url}

@@ -6,7 +6,7 @@ A model is written as a string, or as a mapping with the engine's options:
     Qwen/Qwen2.5-Coder-3B-Instruct      a hub name, run by transformers
     ./my-model                          a local folder, run by transformers
     vllm:Qwen/Qwen2.5-Coder-3B-Instruct     any of these three, run by vLLM
-    anthropic:claude-sonnet-4-5         Claude
+    anthropic:claude-sonnet-4-6         Claude
     openai:http://localhost:8000/v1#qwen    any server that speaks chat completions
     scripted:answers.yaml  echo  replay:runs/20260101-120000
 """
@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from collab.errors import UnknownName
+from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
-from collab.recipe.hosted import AnthropicModel, OpenAIModel
+from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
 
 
 class TransformersModel(Spec):
@@ -88,16 +87,9 @@ class VLLMModel(Spec):
     @field_validator("servers")
     @classmethod
     def _servers_are_addresses(cls, servers: tuple[str, ...]) -> tuple[str, ...]:
-        for url in servers:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"server {url!r} is no address; write it as http://HOST:PORT")
-            if parts.username or parts.password or parts.query or parts.fragment:
-                raise ValueError(
-                    f"server {parts.hostname} is given more than host, port and path; a key comes "
-                    "from VLLM_API_KEY, since a recipe is recorded"
-                )
-        return tuple(url.rstrip("/").removesuffix("/v1") for url in servers)
+        form, key = "http://HOST:PORT", "a key, VLLM_API_KEY,"
+        checked = [address(url, f"server {n}", form, key) for n, url in enumerate(servers, start=1)]
+        return tuple(url.removesuffix("/v1") for url in checked)
 
     @model_validator(mode="after")
     def _servers_have_options_of_their_own(self) -> Self:
@@ -165,14 +157,23 @@ ENGINES: dict[str, type[Spec]] = {
     "openai": OpenAIModel,
 }
 
+_NAMED = ENGINES.keys() - {"openai"}
+_URL = ("http://", "https://")
+
 
 def parse_model(text: str) -> dict[str, Any]:
     """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a transformers name.
 
     Raises:
         UnknownName: a prefix that is no engine.
+        RecipeError: an address where a name is wanted; it is not repeated, as it may hold a key.
     """
     engine, separator, name = text.partition(":")
+    if text.startswith(_URL) or (engine in _NAMED and name.startswith(_URL)):
+        raise RecipeError(
+            "an address does not say which model and protocol: write openai:URL#MODEL, "
+            "{engine: vllm, name: MODEL, servers: [URL]} or {engine: anthropic, base_url: URL}"
+        )
     if engine.endswith(".py") and separator:
         return {"engine": text}
     if separator and engine not in ENGINES and not text.startswith(("/", "./", "../", "~")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,10 @@ from collab.trainers.rows import Row, Tree, inputs_of
 
 CHUNK_ELEMENTS = 1 << 23
 """Logits that are held at once: tokens x vocabulary."""
+
+WIDTHS = 64
+"""Rows are padded to a multiple of it: oneDNN compiles products anew for each shape, and keeps them
+by the hundred."""
 
 
 class Scored(NamedTuple):
@@ -50,7 +55,7 @@ def states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
     """The last states that predict the response tokens, in their order: [tokens, hidden]."""
     trees = [Tree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
-    width = max(len(tree.tokens) for tree in trees)
+    width = WIDTHS * ceil(max(len(tree.tokens) for tree in trees) / WIDTHS)
     places = [
         number * width + place
         for number, row in enumerate(rows)

@@ -169,6 +169,22 @@ def test_a_team_that_fails_throughout_is_an_error(collab, project: Path) -> None
     assert row(result.out, "failed") == ["1 of 1"]
 
 
+def test_k_is_held_against_the_samples_that_are_played(collab) -> None:
+    arguments = (*ECHO, "--task", "words/0", "--set", "samples=3", "--k", "3", "--json")
+    results = collab(*arguments).events[-1]["results"]
+    assert (results["samples"], results["k"]) == (3, [3])
+
+
+def test_cost_is_that_of_the_whole_evaluation(collab, project: Path) -> None:
+    paid = HELD.replace("new_tokens=3", "new_tokens=3, cost=0.25")
+    (project / "paid.py").write_text(paid)
+    result = collab("eval", "pair", "-t", "words/0-1", "--model", "paid.py:held")
+    assert row(result.out, "cost of b") == ["$0.5000"]
+    assert row(result.out, "tokens of b") == ["3.0"]
+    assert "new tokens by episode, cost of all; speed of" in result.out
+    assert "cost of all" not in collab(*ECHO, "--task", "words/0").out
+
+
 BAD = {
     "team": (("pear", "-t", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
     "folder": (("nothing", "-t", "words/0"), "the folder 'nothing' holds no recipe.yaml"),
@@ -183,8 +199,13 @@ BAD = {
         ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
         "give --samples 10, or leave 10 out",
     ),
+    "k below 1": (("pair", "-t", "words/0", "--k", "0"), "pass@0 has no meaning"),
     "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),
     "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "all alike"),
+    "greedy samples": (
+        ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
+        "so 3 samples tell no more than 1",
+    ),
     "rewards": (("pair", "other.yaml"), "the reward of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
     "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks holds something else"),
@@ -266,8 +287,13 @@ def test_a_killed_evaluation_is_readable_and_gone_on_with(collab, held: Path) ->
     process = begin()
     process.kill()
     process.communicate(timeout=10)
-    assert read_results(Path("out")).status == "running"
+    killed = read_results(Path("out"))
+    assert (killed.status, [team.label for team in killed.teams]) == ("running", ["pair"])
     assert episodes_of("pair") == ["words/0#0"]
+    told = collab("report", "out")
+    assert told.out.startswith("out/report.html: 1 episodes, ")
+    assert "out: the evaluation is running" in told.err
+    assert "<h3>Result</h3>" in Path("out/report.html").read_text()
     held.unlink()
     result = collab("eval", *LINE)
     assert result.status == 0, result.err

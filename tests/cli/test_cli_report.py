@@ -93,6 +93,15 @@ def test_an_evaluation_counts_what_it_is_of(collab, evaluated: Path) -> None:
     assert sorted({episode["id"] for episode in episodes}) == ["words/0#0", "words/1#0"]
 
 
+def test_a_changed_team_is_shown_as_it_was_evaluated_last(collab, evaluated: Path) -> None:
+    arguments = ("-t", "words/0", "-m", "echo", "--set", "agents.a.prompt=Hush.", "--out", "teams")
+    assert collab("eval", "pair", *arguments).status == 0
+    collab("report", str(evaluated))
+    data = data_of((evaluated / "report.html").read_text())
+    assert [run["name"] for run in data["runs"]] == ["pair"]
+    assert [episode["reward"] for episode in data["episodes"]] == [0.5]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

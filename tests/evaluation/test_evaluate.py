@@ -79,6 +79,26 @@ def test_a_k_that_the_samples_cannot_tell_is_refused() -> None:
         collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
 
 
+def test_without_a_team_there_is_nothing_to_evaluate() -> None:
+    with pytest.raises(RecipeError, match="at least one team"):
+        collab.evaluate(task="humaneval/0", model="echo")
+
+
+def test_problems_with_too_few_whole_episodes_for_k_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.yaml").write_text("[{failure: the line is dead}, x, x, x]")
+    found = collab.evaluate(
+        "coding-single", task="coopcode/0-1", samples=2, k=[1, 2], model="scripted:script.yaml"
+    )
+    assert {k: found.teams[0].metrics[f"pass@{k}"].tasks for k in (1, 2)} == {1: 2, 2: 1}
+    told = (
+        "coding-single: pass@2 and the like are of 1 of 2 problems, those with 2 finished episodes"
+    )
+    assert [note for note in found.notes if "pass@" in note] == [told]
+
+
 def test_the_default_model_on_humaneval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = collab.evaluate(

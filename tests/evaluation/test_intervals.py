@@ -85,6 +85,16 @@ def test_intervals_of_paired_differences_cover_the_truth(name: str, tasks: int) 
     assert 0.93 <= covered(low, high, truth(DIFFERENCES[name])) <= 0.97
 
 
+@pytest.mark.parametrize("tasks", [2, 3, 5, 8])
+def test_intervals_of_few_tasks_are_not_much_too_narrow(tasks: int) -> None:
+    for simulate in MEANS.values():
+        low, high = mean_limits(simulated(simulate, tasks), 0, 1)
+        assert covered(low, high, truth(simulate)) >= 0.91
+    for simulate in DIFFERENCES.values():
+        low, high = difference_limits(simulated(simulate, tasks), 1)
+        assert covered(low, high, truth(simulate)) >= 0.91
+
+
 def simulated(simulate: Simulated, tasks: int) -> NDArray[np.float64]:
     return simulate(CASES, tasks, np.random.default_rng(7))
 

@@ -40,6 +40,13 @@ def test_levels_count_penalties_and_leave_out_what_does_not_apply() -> None:
     assert "level.advice" not in values
 
 
+def test_a_level_without_points_counts_by_its_value() -> None:
+    parts = (make_part("faithfulness", 0.25, 0.0), make_part("penalty", 1.0, -0.5))
+    values = task_values({"t": group("t", make_score(parts=parts))}, [1])
+    assert values["level.faithfulness"]["t"] == 0.25
+    assert "level.penalty" not in values
+
+
 def test_coop_at_k_is_the_best_share_of_the_cooperation_level() -> None:
     scores = [make_score(parts=(make_part("cooperation", v, 1.5),)) for v in (0.0, 1.0, 0.5)]
     values = task_values({"t": group("t", *scores)}, [1, 2])

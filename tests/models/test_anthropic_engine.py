@@ -155,6 +155,33 @@ def test_settings_are_checked_before_any_work() -> None:
     engine.check(Sampling(temperature=1.0), None)
     with pytest.raises(RecipeError, match=r"0 to 1, not 1\.2"):
         engine.check(Sampling(temperature=1.2), None)
+    with pytest.raises(RecipeError, match=r"cannot stop at white space alone, '\\n\\n'"):
+        engine.check(Sampling(stop=("END", "\n\n")), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://me:secret@gateway", "ANTHROPIC_BASE_URL at gateway holds more than host"),
+        ("http://me:sec/ret@gateway", "ANTHROPIC_BASE_URL is no address"),
+    ],
+)
+def test_the_usual_address_holds_no_secret(
+    url: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+    with pytest.raises(RecipeError, match=f"^{words}") as told:
+        AnthropicEngine(AnthropicModel())
+    assert "sec" not in str(told.value)
+
+
+def test_the_usual_address_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the default model; the SDK warns of one that is near its end, and warnings are errors."""
+    with ClaudeServer(answer("fine")) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{server.url}/")
+        engine = AnthropicEngine(AnthropicModel())
+        [action] = asyncio.run(engine.generate([request_of()]))
+    assert action.text == "fine"
 
 
 def test_a_missing_key_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

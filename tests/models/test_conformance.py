@@ -22,8 +22,9 @@ from collab.models.fakes.scripted import ScriptedModel
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.local.engine import TransformersEngine
+from collab.models.open import open_model
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import PluginModel, TransformersModel
 from collab.records import Action, Decision, Episode, Turn, Usage
 
 ADAPTERS = {"adapters", "missing adapter"}
@@ -161,6 +162,14 @@ def test_a_broken_engine_fails_every_check() -> None:
         "closing": "closed already",
     }.items():
         assert words in verdicts[check].why, verdicts[check]
+
+
+def test_the_engine_in_the_docs_conforms(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "engines.md"
+    _, _, rest = docs.read_text().partition("```python\n# engine.py\n")
+    (tmp_path / "engine.py").write_text(rest.partition("```")[0])
+    engine = open_model(PluginModel(engine=f"{tmp_path / 'engine.py'}:counter"))
+    assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 
 def test_an_engine_that_hangs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

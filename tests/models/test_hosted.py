@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from support import claude_server, openai_server
 from support.claude_server import ClaudeServer
+from support.local_server import Handler
 from support.openai_server import OpenAIServer, usage_of
 from support.service import Behaviour, Service, cut, malformed, slow, status
 
+from collab.errors import ModelUnavailable
 from collab.models import Call, Request
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.engine import HostedEngine
@@ -60,6 +62,8 @@ PROTOCOLS = {
 
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Protocol:
+    import anthropic  # noqa: F401  takes seconds, which `ask` must not count
+
     protocol = PROTOCOLS[request.param]
     monkeypatch.setenv(protocol.variable, KEY)
     monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
@@ -100,10 +104,35 @@ def failure_of_one(protocol: Protocol, trouble: Behaviour, **options: Any) -> tu
     return action.failure.type, action.failure.message, len(server.bodies)
 
 
+def broken_chunk(handler: Handler, server: Service, body: dict[str, Any]) -> None:
+    """The connection ends within a chunk, which HTTP itself can tell."""
+    handler.protocol_version = "HTTP/1.1"
+    handler.send_response(200)
+    handler.send_header("content-type", "text/event-stream")
+    handler.send_header("transfer-encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b"ff\r\nevent")
+    handler.connection.shutdown(2)
+
+
+def garbled(handler: Handler, server: Service, body: dict[str, Any]) -> None:
+    """Not compressed as it is said to be."""
+    handler.send(200, b"plain", content_type="text/event-stream", content_encoding="gzip")
+
+
+def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
+    """What a web server says that is no model's."""
+    handler.send(200, b"<html>Welcome</html>", content_type="text/html")
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
         status(429, "rate_limit_error", retry_after="0.05"),
+        status(429, "rate_limit_error", retry_after="Wed, 21 Oct 99999 07:28:00 GMT"),
+        broken_chunk,
+        garbled,
+        page,
         status(529, "overloaded_error"),
         status(500),
         cut(),
@@ -127,6 +156,7 @@ def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behaviour) 
         (status(503), "ModelUnavailable", "503"),
         (cut(), "ModelUnavailable", "onnection"),
         (cut("half"), "ModelUnavailable", "at 127.0.0.1:"),
+        (broken_chunk, "ModelUnavailable", "incomplete chunked read"),
     ],
 )
 def test_trouble_that_stays_is_bounded(
@@ -173,6 +203,36 @@ def test_a_long_retry_after_is_not_waited_for(protocol: Protocol) -> None:
     )
     assert (found, attempts) == ("ModelRefused", 1)
     assert "3600 s" in message
+
+
+def test_a_page_is_no_answer(protocol: Protocol) -> None:
+    _, message, _ = failure_of_one(protocol, page, retries=0)
+    assert "at 127.0.0.1:" in message
+    assert "an event" in message or "no event" in message
+    assert "broke off" not in message
+
+
+def test_the_white_space_around_a_key_is_none_of_it(
+    protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(protocol.variable, f"{KEY}\n")
+    with protocol.serve(protocol.answer("fine")) as server:
+        [action] = ask(protocol.engine(server))
+    assert action.text == "fine"
+    assert server.keys == [KEY]
+
+
+@pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-\u2026"])
+def test_a_key_that_cannot_be_sent_is_not_shown(
+    protocol: Protocol, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(protocol.variable, key)
+    with (
+        protocol.serve(protocol.answer("never")) as server,
+        pytest.raises(ModelUnavailable, match=f"^{protocol.variable} holds no key") as told,
+    ):
+        protocol.engine(server)
+    assert "sk-" not in str(told.value)
 
 
 def test_nobody_listens(protocol: Protocol) -> None:

@@ -16,6 +16,7 @@ from collab.models.fakes.echo import EchoModel
 from collab.models.fakes.scripted import ScriptedModel
 from collab.models.local.engine import TransformersEngine
 from collab.models.open import ModelPool, open_model
+from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec
 from collab.records import Message
 
@@ -29,6 +30,11 @@ def loud(spec):
 
 def broken(spec):
     return 7
+
+def quick(spec):
+    engine = EchoModel()
+    engine.batching = "quick"
+    return engine
 """
 
 
@@ -66,6 +72,33 @@ def test_words_that_mean_nothing(value: object, words: str) -> None:
         spec_of(value)
 
 
+ADDRESS = "http://user:secret@gpu:8000"
+
+
+@pytest.mark.parametrize("text", [f"{ADDRESS}#m", f"vllm:{ADDRESS}#m", f"anthropic:{ADDRESS}"])
+def test_an_address_is_no_name(text: str) -> None:
+    with pytest.raises(RecipeError, match="openai:URL#MODEL") as told:
+        spec_of(text)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        f"openai:{ADDRESS}#m",
+        {"engine": "openai", "name": "m", "base_url": "user:secret@gpu"},
+        {"engine": "anthropic", "base_url": ADDRESS},
+        {"engine": "vllm", "name": "m", "servers": [ADDRESS]},
+        {"engine": "vllm", "nmae": "m", "servers": [ADDRESS]},
+    ],
+)
+def test_no_error_shows_the_password_of_an_address(model: object) -> None:
+    """In an application too, which sees pydantic's errors as they are."""
+    with pytest.raises(ValidationError) as told:
+        Recipe.model_validate({"model": model})
+    assert "secret" not in str(told.value)
+
+
 @pytest.mark.parametrize(
     "text", ["smolm-135m", "./nothing", "scripted:nothing.yaml", "replay:nothing", "nothing.py:f"]
 )
@@ -82,6 +115,10 @@ def test_a_plugin_from_a_file(tmp_path: Path) -> None:
     assert model.name == "loud:x:11"
     with pytest.raises(ModelUnavailable, match="gave a int, which lacks"):
         open_model(spec_of(f"{file}:broken"))
+    with pytest.raises(ModelUnavailable, match="has batching 'quick'; it is one of static, contin"):
+        open_model(spec_of(f"{file}:quick"))
+    with pytest.raises(ModelUnavailable, match="loud' failed to open: KeyError: 'volume'; its"):
+        open_model(spec_of(f"{file}:loud"))
     with pytest.raises(RecipeError, match="quiet"):
         open_model(spec_of(f"{file}:quiet"))
 
@@ -94,6 +131,25 @@ def test_equal_specs_share_one_model() -> None:
             assert pool.open(spec_of({"name": "smollm2-135m", "dtype": "float32"})) is not first
 
     asyncio.run(go())
+
+
+def test_all_are_closed_where_one_fails_to() -> None:
+    closed: list[str] = []
+
+    class Closing(EchoModel):
+        async def aclose(self) -> None:
+            closed.append(self.name)
+            if self.name == "b":
+                raise OSError("it will not close")
+
+    async def go() -> None:
+        pool = ModelPool()
+        pool._models = {name: Closing(name) for name in "abc"}
+        await pool.aclose()
+
+    with pytest.raises(OSError, match="will not close"):
+        asyncio.run(go())
+    assert sorted(closed) == ["a", "b", "c"]
 
 
 def test_a_clean_end_asks_whether_scripts_were_used_up(tmp_path: Path) -> None:

@@ -176,6 +176,13 @@ def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
     assert server.bodies[-1]["temperature"] == 1.0
 
 
+def test_requests_at_the_same_time_all_learn_what_is_refused() -> None:
+    strict = refuse("max_tokens", "seed", otherwise=answer("fine"))
+    with OpenAIServer(strict) as server:
+        actions = ask(server, *[request_of()] * 4)
+    assert [action.text for action in actions] == ["fine"] * 4
+
+
 def test_a_setting_that_matters_is_never_left_out() -> None:
     with OpenAIServer(refuse("top_p", otherwise=answer("fine"))) as server:
         [action] = ask(server, request_of(top_p=0.5))
@@ -196,6 +203,8 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
         (malformed(ODD), "ModelError", "unknown shape"),
         (malformed('{"error": {"message": "busy", "code": 503}}'), "ModelUnavailable", "503: busy"),
         (malformed('{"error": "broken"}'), "ModelUnavailable", "500: broken"),
+        (whole({"detail": "Not Found"}), "ModelError", "without choices: {'detail': 'Not Found'}"),
+        (whole({"error": None}), "ModelError", "without choices"),
     ],
 )
 def test_nonsense_is_tried_again_and_then_told(trouble: Behaviour, kind: str, words: str) -> None:
@@ -263,6 +272,8 @@ def test_the_short_form_names_address_and_model() -> None:
         ("openai", "name: Field required|Field required"),
         ("openai:http://localhost:8000/v1", "write openai:URL#MODEL"),
         ("openai:http://me:pass@localhost/v1#m", "its key comes from the environment"),
+        ("openai:http://me:pass/word@localhost/v1#m", "base_url is no address"),
+        ("openai:http://me:pass#word@localhost/v1#m", "base_url is no address"),
         ({"engine": "openai", "name": "m", "base_url": "localhost:8000"}, "http://HOST:PORT/v1"),
         ({"engine": "openai", "name": "m", "key": "sk-abc"}, "name of an environment variable"),
         ({"engine": "openai", "name": "m", "cost_limit": 1.0}, "input_price and output_price"),
@@ -272,5 +283,5 @@ def test_specs_that_mean_nothing(value: object, words: str) -> None:
     with pytest.raises(ValidationError, match=words) as caught:
         SPEC.validate_python(value)
     for problem in caught.value.errors():
-        assert "pass@" not in problem["msg"]
+        assert "pass" not in problem["msg"]
         assert "sk-abc" not in problem["msg"]

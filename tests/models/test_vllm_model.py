@@ -39,8 +39,14 @@ def test_the_trainer_holds_the_same_model() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"servers": "gpu:8000"}, "'gpu:8000' is no address; write it as http://HOST:PORT"),
-        ({"servers": "http://user:secret@gpu"}, "a key comes from VLLM_API_KEY"),
+        ({"servers": "gpu:8000"}, "server 1 is no address; write it as http://HOST:PORT"),
+        ({"servers": "user:secret@gpu:8000"}, "server 1 is no address"),
+        ({"servers": "http://user:sec/ret@gpu"}, "server 1 is no address"),
+        ({"servers": ["http://gpu", "http://gpu:0"]}, "server 2 is no address"),
+        (
+            {"servers": "http://user:secret@gpu"},
+            "server 1 at gpu holds more than host, port and path; a key, VLLM_API_KEY, comes from",
+        ),
         ({"servers": "http://gpu", "memory_share": 0.3}, "--gpu-memory-utilization"),
         ({"servers": "http://gpu", "sleep": True}, "servers keep their memory"),
         ({"memory_share": 1.5}, "less than or equal to 1"),
@@ -51,7 +57,7 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], words: str) -> Non
     with pytest.raises(ValidationError) as told:
         SPEC.validate_python({"engine": "vllm", "name": "m", **options})
     assert words in str(told.value)
-    assert "secret" not in str(told.value.errors()[0]["msg"])
+    assert "sec" not in str(told.value.errors()[0]["msg"])
 
 
 def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

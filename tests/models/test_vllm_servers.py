@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +20,7 @@ from support.vllm_server import (
     VLLMServer,
     cut,
     encode,
+    garbled,
     malformed,
     save_adapter,
     status,
@@ -280,6 +282,33 @@ def test_a_server_that_is_not_there_at_all(tiny: Path) -> None:
     asyncio.run(ask())
 
 
+def test_a_server_that_comes_after_all_is_asked(tiny: Path) -> None:
+    async def ask() -> None:
+        with VLLMServer() as server:
+            pass
+        async with engine_at(tiny, server, ready_seconds=0.6) as engine:
+            with pytest.raises(ModelTimeout):
+                await engine.generate([request()])
+            with VLLMServer(server.port):
+                [action] = await engine.generate([request()])
+        assert action.text == "base:0"
+
+    asyncio.run(ask())
+
+
+def test_a_server_that_says_nothing_is_named(tiny: Path) -> None:
+    async def ask() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+            spec = VLLMModel(name=str(tiny), servers=(url,), ready_seconds=0.5)
+            engine = open_model(spec)
+            with pytest.raises(ModelTimeout, match=f"within 0.5 s .{url}: it has not said a word"):
+                await engine.generate([request()])
+            await engine.aclose()
+
+    asyncio.run(ask())
+
+
 def test_a_server_that_is_still_starting_is_waited_for(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
@@ -326,7 +355,7 @@ def test_a_refusal_is_the_requests_own(
 
 
 @pytest.mark.parametrize(
-    "behaviour", [status(500), status(503), cut(), malformed('{"error": "x"}')]
+    "behaviour", [status(500), status(503), cut(), malformed('{"error": "x"}'), garbled()]
 )
 def test_trouble_that_passes_is_survived(tiny: Path, behaviour: Behaviour) -> None:
     async def ask() -> None:
@@ -422,13 +451,15 @@ def test_a_rank_beyond_the_servers_is_reported(tiny: Path) -> None:
 
 def test_the_key_is_sent_and_not_shown(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
-        monkeypatch.setenv("VLLM_API_KEY", "secret-key")
+        monkeypatch.setenv("VLLM_API_KEY", "secret-key\n")
         with VLLMServer() as server:
-            server.trouble = [status(401, "no")]
-            async with engine_at(tiny, server) as engine:
-                [action] = await engine.generate([request()])
+            server.trouble = [status(401, "no"), status(400, "odd: Bearer secret-key")]
+            async with engine_at(tiny, server, ready_seconds=5.0) as engine:
+                actions = await engine.generate([request(n) for n in range(2)])
         assert server.keys == {"Bearer secret-key"}
-        assert "secret-key" not in failure(action)
+        told = {failure(action) for action in actions}
+        assert any("odd: Bearer [key]" in said for said in told)
+        assert not any("secret-key" in said for said in told)
 
     asyncio.run(ask())
 

@@ -134,6 +134,12 @@ def malformed(text: str = "<html>") -> Behaviour:
     return lambda handler: handler.send(200, text.encode(), content_type="application/json")
 
 
+def garbled() -> Behaviour:
+    """Not compressed as it is said to be."""
+    kind = {"content_type": "application/json", "content_encoding": "gzip"}
+    return lambda handler: handler.send(200, b"{}", **kind)
+
+
 def cut() -> Behaviour:
     return lambda handler: handler.connection.shutdown(2)
 

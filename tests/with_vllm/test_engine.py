@@ -31,6 +31,12 @@ CACHE_BLOCK = 128
 
 def logprobs_of(reference: TransformersEngine, action: Action, temperature: float) -> torch.Tensor:
     """The trainer's log-probabilities of what was sampled, [tokens]."""
+    scaled = torch.log_softmax(logits_of(reference, action) / temperature, dim=-1)
+    return scaled.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0]
+
+
+def logits_of(reference: TransformersEngine, action: Action) -> torch.Tensor:
+    """Those that the trainer's weights give at every sampled token, [tokens, vocabulary]."""
     name = reference.load_adapter(action.adapter) if action.adapter else None
     ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
     module = reference.module
@@ -38,9 +44,8 @@ def logprobs_of(reference: TransformersEngine, action: Action, temperature: floa
         module.set_adapter(name)
     off = module.disable_adapter() if hasattr(module, "disable_adapter") else nullcontext()
     with torch.no_grad(), nullcontext() if name else off:
-        logits = module(ids).logits[0, len(action.prompt_ids) - 1 : -1]
-    scaled = torch.log_softmax(logits / temperature, dim=-1)
-    return scaled.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0]
+        logits: torch.Tensor = module(ids).logits[0, len(action.prompt_ids) - 1 : -1]
+    return logits
 
 
 def test_two_adapters_and_the_base_in_one_batch(
@@ -61,6 +66,20 @@ def test_two_adapters_and_the_base_in_one_batch(
                 reference, action.model_copy(update={"adapter": other}), temperature
             )
             assert (found - astray).abs().max() > 10 * NOISE
+
+
+def test_log_probabilities_are_those_of_the_truncated_distribution(
+    engine: VLLMEngine, reference: TransformersEngine
+) -> None:
+    asked = request("Name a colour.", temperature=0.7, top_k=2)
+    sure = request("Name a colour.", top_p=0.001)
+    pair, single = ask(engine, [asked, sure])
+    likeliest = (logits_of(reference, pair) / 0.7).topk(2)
+    drawn = likeliest.indices == torch.tensor(pair.token_ids)[:, None]
+    assert drawn.any(dim=-1).all()
+    expected = likeliest.values.log_softmax(dim=-1)[drawn]
+    assert (expected - torch.tensor(pair.logprobs)).abs().max() < NOISE
+    assert single.logprobs == pytest.approx([0.0] * len(single.logprobs), abs=NOISE)
 
 
 def test_greedy_answers_and_stop_strings_are_those_of_transformers(

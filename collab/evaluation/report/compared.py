@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from collab.evaluation.intervals import mean_interval
+from collab.evaluation.compare import estimate_of
 from collab.evaluation.report.runs import Run
 from collab.evaluation.report.tables import (
     NONE,
@@ -76,14 +76,10 @@ def _estimates(run: Run) -> dict[str, Estimate]:
         groups.setdefault(episode.task, []).append(episode)
     largest = max((e.score.maximum for e in run.episodes if e.score), default=1.0)
     turns = max((len(e.turns) for e in run.episodes), default=1)
-    found = {}
-    for metric, by_task in task_values(groups, ()).items():
-        values = list(by_task.values())
-        most = largest * turns if metric == "return" else 1.0
-        low, high = mean_interval(values, min(0.0, *values, 0.0), max(most, *values))
-        mean = sum(values) / len(values)
-        found[metric] = Estimate(mean=mean, low=low, high=high, tasks=len(values))
-    return found
+    return {
+        metric: estimate_of(metric, [*by_task.values()], largest * turns)
+        for metric, by_task in task_values(groups, ()).items()
+    }
 
 
 def _metric_rows(found: Sequence[Metrics], *, change: bool = False) -> Iterator[list[Cell]]:

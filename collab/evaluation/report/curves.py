@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 
 from collab.evaluation.report.cohorts import Cohort
 from collab.evaluation.report.panels import FAMILIES, Family, Panel, Series
@@ -79,9 +79,9 @@ def _panel(title: str, family: Family, lines: Sequence[Line]) -> Panel:
 
 
 def _note(family: Family, lines: Sequence[Line], series: Sequence[Series]) -> str:
-    """What the thin lines and the bands are."""
+    """What the metric is, and the thin lines and the bands are."""
     seeds = any(len(line.cohort.runs) > 1 for line in lines)
-    notes = []
+    notes = [family.note] if family.note else []
     if seeds:
         notes.append("Band: one standard deviation across seeds; thin: each seed.")
     if family.band and any(len(line.cohort.runs) == 1 for line in lines):
@@ -128,13 +128,12 @@ def _drawn(line: Line, curve: Curve, spread: Curve | None = None, style: str = "
 
 def _stack(family: Family, found: dict[str, str], cohort: Cohort, *, named: bool) -> Panel:
     series = []
-    steps = _thinned({row["step"]: row["step"] for run in cohort.runs for row in run.steps})
     for number, (key, name) in enumerate(found.items()):
-        shares = [_curve(run.steps, key, absent=0.0) for run in cohort.runs]
-        mean = _across([share for share in shares if share])
-        y = [mean.get(step, 0.0) for step in steps]
-        if any(y):
-            series.append(Series(_words(name), _words(name), number, list(steps), y))
+        shares = [_curve(run.steps, key, absent=0.0) for run in cohort.runs if run.steps]
+        mean = _across(shares)
+        if any(mean.values()):
+            x, y = list(mean), list(mean.values())
+            series.append(Series(_words(name), _words(name), number, x, y))
     title = f"{family.title}: {cohort.label}" if named else family.title
     return Panel(title, family.section, series, family.unit, stacked=True)
 
@@ -160,7 +159,7 @@ def _across(curves: Sequence[Curve]) -> Curve:
 
 
 def _spread_across(curves: Sequence[Curve]) -> Curve:
-    return {step: pstdev(curve[step] for curve in curves) for step in _common(curves)}
+    return {step: stdev(curve[step] for curve in curves) for step in _common(curves)}
 
 
 def _common(curves: Sequence[Curve]) -> list[float]:

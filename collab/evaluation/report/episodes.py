@@ -99,7 +99,7 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
         "parts": [
             {
                 "name": part.name,
-                "level": part.level,
+                "value": part.value,
                 "points": part.points,
                 "weight": part.weight,
                 "reason": texts(part.reason),

@@ -52,6 +52,10 @@ class RunFacts:
     recipe: str
     command: str
 
+    @property
+    def priced(self) -> bool:
+        return any(agent.cost is not None for agent in self.agents)
+
 
 def facts_of(run: Run) -> RunFacts:
     command = run.about.get("command")

@@ -41,7 +41,7 @@ def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool
         tasks = dict.fromkeys(task for values in found for task in values)
         means = [fmean(v[task] for v in found if task in v) for task in tasks]
         if means:
-            least, most = mean_interval(means, min(0.0, *means, 0.0), _most(cohort, solved, means))
+            least, most = mean_interval(means, min(0.0, *means), _most(cohort, solved, means))
             x.append(float(step))
             y.append(fmean(means))
             low.append(least)
@@ -99,12 +99,13 @@ def _gain_row(run: Run, mode: str, *, named: bool) -> list[Cell] | None:
         return None
     gains = [after[task] - before[task] for task in tasks]
     span = max(_largest_return(run), *map(abs, gains))
-    solved = [values_of(run, step, mode, solved=True) for step in (steps[0], steps[-1])]
+    passed = [values_of(run, step, mode, solved=True) for step in (steps[0], steps[-1])]
+    solved = [[found[task] for task in tasks if task in found] for found in passed]
     return [
         words(f"{run.name}, {mode}" if named else mode),
         words(len(tasks)),
         estimate(fmean(before[task] for task in tasks), None, "points"),
         estimate(fmean(after[task] for task in tasks), None, "points"),
         estimate(fmean(gains), difference_interval(gains, span), "points", change=True),
-        *(estimate(fmean(s.values()), None, "share") if s else words(NONE) for s in solved),
+        *(estimate(fmean(shares), None, "share") if shares else words(NONE) for shares in solved),
     ]

@@ -7,7 +7,7 @@ import hashlib
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import collab
@@ -22,7 +22,9 @@ def render(report: Any, data: str) -> str:
     """The page; `data` is what its script reads, packed."""
     style = "\n".join(_part(f"{name}.css") for name in STYLES)
     script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in SCRIPTS)
-    environment = Environment(autoescape=True, trim_blocks=True, finalize=_shown)
+    environment = Environment(
+        autoescape=True, trim_blocks=True, finalize=_shown, undefined=StrictUndefined
+    )
     environment.filters |= {"count": _count, "money": _money, "without": _without}
     return environment.from_string(_part("report.html.j2")).render(
         report=report,

@@ -51,6 +51,8 @@ class Family:
     stacked: bool = False
     several: bool = False
     """Drawn only where there are several such metrics."""
+    note: str = ""
+    """What the metric is, where its name does not say it."""
 
     def match(self, key: str) -> str | None:
         """What `*` stands for in `key`; None where it is no metric of this family."""
@@ -87,7 +89,20 @@ FAMILIES = (
     Family("Dead groups", LEARNING, "groups/dead", "share"),
     Family("Episodes dropped", LEARNING, "episodes/dropped", "share"),
     Family("Hack suspects", LEARNING, "hack_suspects", "share"),
-    Family("Sampler against trainer, nats a token", LEARNING, "mismatch"),
+    Family(
+        "Sampler against trainer, nats a token",
+        LEARNING,
+        "mismatch",
+        note="How far apart the log-probabilities of the sampler and the trainer are, on average.",
+    ),
+    Family(
+        "Tokens drawn at the edge",
+        LEARNING,
+        "agent/*/strays",
+        "share",
+        note="Tokens that the sampler drew and that, by rounding, the trainer's top_p or top_k"
+        " leave out.",
+    ),
     Family("Tokens clipped", LEARNING, "agent/*/clipped", "share"),
     Family("Learning rate", LEARNING, "learning_rate"),
     Family("Share of time", COST, "time/*", "share", stacked=True),

@@ -7,33 +7,36 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
+from collab.evaluation.report.runs import Run
 from collab.evaluation.report.shown import Shown
 from collab.evaluation.report.tables import NONE, Cell, Table, estimate, make_table, words
 from collab.records import Episode
 
 MOST_TASKS = 300
 
-
 Items = list[tuple[int, Shown]]
 """Episodes, with their places in the report."""
 
 
-def task_table(shown: Sequence[Shown]) -> Table | None:
-    """Problem by problem, without the held-out ones; `shown` are the report's episodes."""
-    groups: dict[str, Items] = {}
+def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
+    """A row for each problem and run, without the held-out ones; `shown` are what is counted."""
+    groups: dict[tuple[str, int], Items] = {}
     for place, item in enumerate(shown):
         if item.mode is None:
-            groups.setdefault(item.episode.task, []).append((place, item))
-    if len(groups) < 2:
+            groups.setdefault((item.episode.task, item.run), []).append((place, item))
+    if len({task for task, _ in groups}) < 2:
         return None
     trained = any(item.phase for items in groups.values() for _, item in items)
-    tasks = sorted(groups, key=natural)[:MOST_TASKS]
-    rows = [_task_row(task, groups[task], trained=trained) for task in tasks]
+    keys = sorted(groups, key=lambda key: (natural(key[0]), key[1]))[:MOST_TASKS]
+    rows = [
+        _task_row(f"{task}, {runs[n].name}" if len(runs) > 1 else task, groups[task, n], trained)
+        for task, n in keys
+    ]
     columns = ["Problem", "Episodes", "Solved", "Return"]
     columns += ["First step", "Last step"] if trained else []
     note = "Mean returns of the episodes in this report."
     if len(groups) > MOST_TASKS:
-        note += f" The first {MOST_TASKS} of {len(groups):,} problems are shown."
+        note += f" The first {MOST_TASKS} of {len(groups):,} rows are shown."
     return make_table("Problem by problem", [*columns, "Schemes"], rows, note)
 
 
@@ -43,11 +46,11 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
-def _task_row(task: str, items: Items, *, trained: bool) -> list[Cell]:
+def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
     episodes = [item.episode for _, item in items]
     known = [e.score.passed for e in episodes if e.score and e.score.passed is not None]
     row = [
-        words(task, pair=_ends(items)),
+        words(title, pair=_ends(items)),
         words(len(episodes)),
         estimate(fmean(known), None, "share") if known else words(NONE),
         _mean_return(episodes),
@@ -66,9 +69,8 @@ def _mean_return(episodes: Sequence[Episode]) -> Cell:
 
 
 def _ends(items: Items) -> str:
-    """An episode of the first step and one of the last, of the same run."""
-    run = items[0][1].run
-    steps = {n: i.step for n, i in items if i.run == run and i.step is not None}
+    """An episode of the first step and one of the last."""
+    steps = {place: item.step for place, item in items if item.step is not None}
     if len(set(steps.values())) < 2:
         return ""
     first, last = min(steps, key=lambda n: (steps[n], n)), max(steps, key=lambda n: (steps[n], -n))

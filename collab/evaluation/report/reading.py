@@ -17,7 +17,7 @@ from collab.evaluation.results import EVAL, Results
 class Reading:
     runs: list[Run] = field(default_factory=list)
     entrants: set[Path] = field(default_factory=set)
-    """The folders of those that are teams of an evaluation."""
+    """The folders of those whose numbers an evaluation tells; one that was killed does not."""
     results: list[Results] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     """What could not be read at all."""
@@ -54,22 +54,24 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
         raise RecordError(f"{file}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
         reading.complaints.append(f"{file}: not an evaluation: {error.errors()[0]['msg']}")
-        names = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
+        labels = {entry.name: entry.name for entry in sorted(path.iterdir()) if entry.is_dir()}
     else:
         reading.results.append(results)
-        names = [team.label for team in results.teams]
+        labels = {team.folder or team.label: team.label for team in results.teams}
         if results.status != "done":
             reading.complaints.append(f"{path}: the evaluation is {results.status}")
     found = []
-    for name in names:
+    for name, label in labels.items():
         try:
-            found.append(_counted(read_run(path / name), results))
+            run = replace(read_run(path / name), name=label)
+            found.append(_counted(run, results))
         except RecordError as error:
             reading.complaints.append(str(error))
     if not found:
         raise RecordError(f"{path} holds nothing to report")
     reading.runs += found
-    reading.entrants |= {run.path for run in found}
+    if results is not None and results.status != "running":
+        reading.entrants |= {run.path for run in found}
 
 
 def _counted(run: Run, results: Results | None) -> Run:

@@ -98,7 +98,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> Report:
             held_out_table(trained),
             change_table(runs, shown),
             run_table(played),
-            task_table(shown),
+            task_table(runs, shown),
         )
         if table is not None
     ]

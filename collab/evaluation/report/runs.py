@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -18,6 +18,8 @@ from collab.runtime.folder import RECIPE, RUN
 from collab.runtime.recorded import open_run, read_whole_lines
 from collab.trainers.events import Evaluation, HeldOut
 from collab.trainers.names import EVALUATION, METRICS, TRAINING
+
+MOST_COMPLAINTS = 10
 
 Row = dict[str, float]
 
@@ -77,9 +79,11 @@ def read_run(path: Path) -> Run:
     about, episodes = _read_record(path, complaints)
     steps, evaluations = _read_metrics(path / METRICS, complaints)
     if not (episodes or steps or evaluations):
-        found = "; ".join(["no episode and no step of training can be read", *complaints])
+        told = ["no episode and no step of training can be read", *_first(complaints)]
+        found = "; ".join(told)
         raise RecordError(f"{path} holds nothing to report: {found}")
     recipe, text = _read_recipe(path, complaints)
+    held_out = _read_held_out(path / EVALUATION, complaints)
     resolved = path.resolve()
     name = resolved.name if path.is_dir() else resolved.parent.name
     return Run(
@@ -91,10 +95,17 @@ def read_run(path: Path) -> Run:
         episodes=episodes,
         steps=steps,
         evaluations=evaluations,
-        held_out=_read_held_out(path / EVALUATION, complaints),
-        complaints=complaints,
+        held_out=held_out,
+        complaints=_first(complaints),
         is_training=bool(steps or evaluations) or (path / TRAINING).is_file(),
     )
+
+
+def _first(complaints: Sequence[str]) -> list[str]:
+    """As many as a reader reads, and how many more there are."""
+    more = len(complaints) - MOST_COMPLAINTS
+    told = [f"{more:,} more of this kind are left out"] if more > 0 else []
+    return [*complaints[:MOST_COMPLAINTS], *told]
 
 
 def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], list[Episode]]:

@@ -52,5 +52,8 @@ async def missing(bench: Bench) -> str:
     except CollabError as error:
         return f"{type(error).__name__} for adapter {MISSING!r}"
     if action.failure is None:
-        raise Broken(f"adapter {MISSING!r} is not there, and {action.text!r} was answered")
+        raise Broken(
+            f"adapter {MISSING!r} is not there, and {action.text!r} was answered; give such a "
+            "request a failure, or refuse it in `check`"
+        )
     return f"{action.failure.type} for adapter {MISSING!r}"

@@ -25,7 +25,7 @@ async def batching(bench: Bench) -> str:
             seed=n,
             temperature=(0.0, 0.7, 1.0)[n % 3],
             max_new_tokens=2 + 3 * n,
-            stop=("\n\n",) if n % 2 else (),
+            stop=("###",) if n % 2 else (),
         )
         for n in range(WIDTH)
     ]

@@ -19,7 +19,10 @@ async def context(bench: Bench) -> str:
     words = bench.promises.context or ENDLESS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
     if bad.failure is None:
-        raise Broken(f"a prompt of {words} words was answered: {bad.text[:80]!r}")
+        raise Broken(
+            f"a prompt of {words} words was answered: {bad.text[:80]!r}; give one beyond the "
+            "context a failure (ContextOverflow)"
+        )
     demand(bad.failure.boundary == "model", f"it failed as {bad.failure.type}, no ModelError")
     demand(good.failure is None, f"it took another request along: {good.failure}")
     return f"{bad.failure.type}; the request beside it was answered"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from collab.errors import ModelUnavailable
+from collab.errors import ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
-from collab.models.hosted.engine import HostedEngine, Reply
+from collab.models.hosted.engine import HostedEngine, Reply, usual_url
 from collab.models.hosted.spending import Spending
+from collab.models.keys import read_key
 from collab.recipe.hosted import AnthropicModel
 from collab.records import FinishReason, Message, Sampling
 
 KEY = "ANTHROPIC_API_KEY"
 URL = "https://api.anthropic.com"
+URL_VARIABLE = "ANTHROPIC_BASE_URL"
 CACHE_READ = 0.1
 CACHE_WRITE = 1.25
 """Prices of cached prompt tokens, relative to others; those of the five minutes' cache."""
@@ -35,8 +36,8 @@ class AnthropicEngine(HostedEngine):
     }
 
     def __init__(self, spec: AnthropicModel) -> None:
-        """Raises ModelUnavailable when the environment holds no key."""
-        self._key = os.environ.get(KEY, "")
+        """Raises RecipeError for a bad address, ModelUnavailable without a key."""
+        self._key = read_key(KEY)
         if not self._key:
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {KEY}")
         spending = Spending(
@@ -46,9 +47,19 @@ class AnthropicEngine(HostedEngine):
             cache_read=CACHE_READ,
             cache_write=CACHE_WRITE,
         )
-        url = spec.base_url or os.environ.get("ANTHROPIC_BASE_URL") or URL
-        super().__init__("anthropic", spec, url, spending)
+        self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
+        super().__init__("anthropic", spec, self._url, spending)
         self.spec = spec
+
+    def check(self, sampling: Sampling, adapter: str | None) -> None:
+        """Raise RecipeError also for a stop string of white space, which the API refuses."""
+        super().check(sampling, adapter)
+        for string in sampling.stop:
+            if not string.strip():
+                raise RecipeError(
+                    f"{self.name} cannot stop at white space alone, {string!r}; take it out of "
+                    "sampling.stop for its agents"
+                )
 
     def _connect(self) -> Any:
         from anthropic import AsyncAnthropic
@@ -56,7 +67,7 @@ class AnthropicEngine(HostedEngine):
         # Time limits and further attempts are ours.
         return AsyncAnthropic(
             api_key=self._key,
-            base_url=self.spec.base_url,
+            base_url=self._url,
             timeout=None,
             max_retries=0,
         )

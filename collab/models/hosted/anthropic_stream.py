@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,9 @@ import anthropic
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.base import Progress, Request
 from collab.models.hosted.engine import Reply
-from collab.models.hosted.errors import Rejection, error_of, without_key
+from collab.models.hosted.errors import Rejection, error_of
 from collab.models.hosted.retry import Transient
+from collab.models.keys import without_key
 
 CHARACTERS_PER_TOKEN = 4
 """For progress: the API counts tokens only at the end."""
@@ -27,7 +28,7 @@ async def read(
     """
     stream = await client.messages.create(**body, stream=True)
     async with stream:
-        async for event in stream:
+        async for event in _events(stream):
             try:
                 text = _take(reply, event)
             except (AttributeError, TypeError) as error:
@@ -36,8 +37,21 @@ async def read(
                 progress(request, len(reply.text) // CHARACTERS_PER_TOKEN, text)
     if reply.stop_reason == "refusal":
         raise ModelRefused(f"{body['model']} declined to answer (stop_reason refusal)")
+    if not reply.begun:
+        raise ValueError("the answer holds no event of the Messages API")
     if not reply.stop_reason:
         raise ValueError("the answer broke off")
+
+
+async def _events(stream: Any) -> AsyncIterator[Any]:
+    """What the SDK's HTTP library raises within a stream is not the SDK's own; it becomes so."""
+    try:
+        async for event in stream:
+            yield event
+    except anthropic.APIError:
+        raise
+    except Exception as error:
+        raise ConnectionError(str(error) or type(error).__name__) from None
 
 
 def _take(reply: Reply, event: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from collab.errors import CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
 from collab.models.hosted.retry import retrying
 from collab.models.hosted.spending import Spending
-from collab.recipe.hosted import HostedModel
+from collab.recipe.hosted import HostedModel, address
 from collab.records import Action, FinishReason, Sampling, Usage, failure_of
 
 CHARACTERS_PER_TOKEN = 3
@@ -178,6 +179,14 @@ class HostedEngine(ABC):
             ),
             seconds=seconds,
         )
+
+
+def usual_url(variable: str, default: str) -> str:
+    """Where the models are that give no address; raises RecipeError for a bad one."""
+    try:
+        return address(os.environ.get(variable) or default, variable, "https://HOST", "a key")
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
 
 
 def _host(url: str) -> str:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
 from collab.models.hosted.retry import Transient, seconds_of
 
-LONGEST_REASON = 300
-
 PASSING_STATUS = {408, 409, 425, 429}
 PASSING_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
 NO_CREDIT = "insufficient_quota"
@@ -47,9 +45,3 @@ def error_of(peer: str, said: Rejection, key_variable: str) -> ModelError | Tran
     if status in (402, 404):
         return ModelUnavailable(message)
     return ModelRefused(message)
-
-
-def without_key(text: str, key: str) -> str:
-    """One line of limited length that does not hold the key."""
-    hidden = text.replace(key, "[key]") if key else text
-    return " ".join(hidden.split())[:LONGEST_REASON]

@@ -60,7 +60,7 @@ class Dialect:
         """Whether the rejection is of a field that can be asked for otherwise."""
         if said.status not in UNDERSTOOD:
             return False
-        if "max_completion_tokens" in said.reason and self._limit == "max_tokens":
+        if "max_completion_tokens" in said.reason and "max_tokens" in body:
             self._limit = "max_completion_tokens"
             return True
         named = {field for field in _dispensable(body) if re.search(rf"\b{field}\b", said.reason)}

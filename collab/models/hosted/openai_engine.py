@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
-from collab.errors import ModelError, ModelUnavailable, RecipeError
+from collab.errors import ModelError, ModelUnavailable
 from collab.models.base import Progress, Promises, Request
-from collab.models.hosted.engine import HostedEngine, Reply
-from collab.models.hosted.errors import error_of, without_key
+from collab.models.hosted.engine import HostedEngine, Reply, usual_url
+from collab.models.hosted.errors import error_of
 from collab.models.hosted.openai_body import Dialect
 from collab.models.hosted.retry import Transient
 from collab.models.hosted.spending import Spending
-from collab.recipe.hosted import OpenAIModel, address
+from collab.models.keys import read_key, without_key
+from collab.recipe.hosted import OpenAIModel
 from collab.records import FinishReason
 
 URL = "https://api.openai.com/v1"
@@ -34,8 +34,8 @@ class OpenAIEngine(HostedEngine):
 
     def __init__(self, spec: OpenAIModel) -> None:
         """Raises RecipeError for a bad address, ModelUnavailable where OpenAI has no key."""
-        self._url = spec.base_url or _usual_url()
-        self._key = os.environ.get(spec.key, "")
+        self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
+        self._key = read_key(spec.key)
         if not self._key and self._url == URL:
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
         spending = Spending(spec.input_price, spec.output_price, spec.cost_limit)
@@ -115,12 +115,3 @@ class OpenAIEngine(HostedEngine):
 
     def _told(self, error: Exception) -> str:
         return without_key(str(error) or type(error).__name__, self._key)
-
-
-def _usual_url() -> str:
-    """Where models are that give no address."""
-    url = os.environ.get(URL_VARIABLE) or URL
-    try:
-        return address(url, URL_VARIABLE, "https://HOST/v1", "a key")
-    except ValueError as error:
-        raise RecipeError(str(error)) from None

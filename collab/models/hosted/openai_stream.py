@@ -14,7 +14,8 @@ from httpx import AsyncClient, Response
 from collab.errors import ModelRefused
 from collab.models.base import Progress, Request
 from collab.models.hosted.engine import Reply
-from collab.models.hosted.errors import Rejection, without_key
+from collab.models.hosted.errors import Rejection
+from collab.models.keys import without_key
 
 CHARACTERS_PER_TOKEN = 4
 """For progress, where the server tells no tokens."""
@@ -60,6 +61,9 @@ async def read(
                 progress(request, count, text)
     if reply.stop_reason == "content_filter":
         raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
+    if not reply.begun:
+        kind = response.headers.get("content-type", "no type")
+        raise ValueError(f"an answer of {kind} without an event")
     if not reply.stop_reason:
         raise ConnectionError("the answer broke off")
 
@@ -73,7 +77,10 @@ async def list_models(client: AsyncClient) -> list[str]:
 async def _events(response: Response) -> AsyncIterator[dict[str, Any]]:
     """Lines end at line feeds only: other separators may stand within JSON."""
     if "json" in response.headers.get("content-type", ""):
-        yield _parsed(await response.aread())
+        answer = _parsed(await response.aread())
+        if "choices" not in answer:
+            raise ValueError(f"an answer without choices: {answer}")
+        yield answer
         return
     rest = b""
     async for chunk in response.aiter_bytes():

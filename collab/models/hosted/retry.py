@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from collab.errors import ModelError
@@ -29,11 +30,11 @@ class Transient(Exception):
 
 def seconds_of(retry_after: str) -> float | None:
     """What a `retry-after` header asks for, in seconds or as a date; None without one."""
-    try:
+    with suppress(ValueError):
         return float(retry_after)
-    except ValueError:
-        date = email.utils.parsedate_tz(retry_after)
-        return max(0.0, email.utils.mktime_tz(date) - time.time()) if date else None
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    return None
 
 
 async def retrying(

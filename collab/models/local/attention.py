@@ -1,15 +1,14 @@
 """Attention of rows that share their prompts, for one new token of each at a time.
 
 The keys and values of a prompt are held and multiplied once for all of its rows: their queries
-stand side by side, as if they were more heads. What each row has added of its own is attended to
-apart, and the two are merged by their softmax's maxima and sums, so nothing is approximated.
-Keys are laid out [size, time], in which the products of a single query are several times faster
-on a CPU.
+stand side by side, as if one row asked them all. One softmax goes over a prompt's tokens and a
+row's own, so nothing is approximated. Keys are laid out [size, time], in which the products of a
+single query are several times faster on a CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -39,9 +38,12 @@ def attends_to_all(config: Any) -> bool:
 class Layout:
     """Which prompt each row of a batch goes on with; the same in every layer."""
 
-    def __init__(self, mask: Tensor) -> None:
-        """`mask` [prompts, time] is 0 where a prompt is padded. One row for each prompt."""
-        self._shown = mask.bool()
+    def __init__(self, mask: Tensor, dtype: torch.dtype) -> None:
+        """`mask` [prompts, time] is 0 where a prompt is padded; one row for each prompt.
+
+        `dtype` is that of scores.
+        """
+        self._shown, self._dtype = mask.bool(), dtype
         self.go_on(range(len(mask)))
 
     def go_on(self, owners: Sequence[int]) -> None:
@@ -57,14 +59,31 @@ class Layout:
         padded = [rows + rows[:1] * (width - len(rows)) for rows in members]
         device = self._shown.device
         self._shown = self._shown[torch.tensor(self.kept, device=device)]
-        self.index = torch.tensor(padded, device=device)  # [prompts, width]: rows
         flat = [owner * width + place for owner, place in places]
-        self.place = torch.tensor(flat, device=device)  # [rows]: where in `index`, flattened
-        hidden = torch.zeros(self._shown.shape, device=device).masked_fill_(
-            ~self._shown, torch.finfo(torch.float32).min
-        )
-        # [prompts, 1, 1, time]; added to scores
-        self.mask = None if bool(self._shown.all()) else hidden[:, None, None]
+        self._shape = len(members), width
+        # [prompts, width], rows, and [rows], places in it; None where rows are in that order
+        self._rows = self._places = None
+        if flat != list(range(len(members) * width)):
+            self._rows = torch.tensor(padded, device=device)
+            self._places = torch.tensor(flat, device=device)
+        # [rows, 1, 1, time], added to scores; None where no prompt is padded
+        self.mask = None
+        if not bool(self._shown.all()):
+            mask = torch.zeros(self._shown.shape, dtype=self._dtype, device=device)
+            mask.masked_fill_(~self._shown, torch.finfo(self._dtype).min)
+            self.mask = mask[torch.tensor(self.owners, device=device)][:, None, None]
+
+    def by_prompt(self, x: Tensor) -> Tensor:
+        """From [rows, heads, group, n] to [prompts, heads, width * group, n], side by side."""
+        prompts, width = self._shape
+        x = x.view(prompts, width, *x.shape[1:]) if self._rows is None else x[self._rows]
+        return x.transpose(1, 2).reshape(prompts, x.shape[2], -1, x.shape[-1])
+
+    def by_row(self, x: Tensor, group: int) -> Tensor:
+        """The way back."""
+        prompts, width = self._shape
+        x = x.view(prompts, -1, width, group, x.shape[-1]).transpose(1, 2).flatten(0, 1)
+        return x if self._places is None else x[self._places]
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[misc]
@@ -108,42 +127,15 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
 
     def attend(self, query: Tensor) -> Tensor:
         """What the queries [rows, query heads, 1, size], scaled, read: the same shape."""
-        heads, size = self._keys.shape[1:3]
-        asked = query.view(len(query), heads, -1, size)  # [rows, heads, group, size]
-        own = _Read(asked @ self._own_keys[..., : self._own], self._own_values[:, :, : self._own])
-        layout = self._layout
-        prompts, width = layout.index.shape
-        group = asked.shape[2]
-        beside = asked[layout.index].transpose(1, 2).reshape(prompts, heads, -1, size)
-        scores = beside @ self._keys  # [prompts, heads, width * group, time]
-        shared = _Read(scores if layout.mask is None else scores + layout.mask, self._values)
-        shared.apply(
-            lambda x: (
-                x.view(prompts, heads, width, group, -1).transpose(1, 2).flatten(0, 1)[layout.place]
-            )
-        )
-        return own.merged(shared).to(query.dtype).view(query.shape)
-
-
-class _Read:
-    """A softmax over scores [..., keys] times values, not divided by its sum yet."""
-
-    def __init__(self, scores: Tensor, values: Tensor) -> None:
-        scores = scores.float()
-        self.top = scores.amax(dim=-1, keepdim=True)
-        weights = (scores - self.top).exp_()
-        self.sum = weights.sum(dim=-1, keepdim=True)
-        self.values = (weights.to(values.dtype) @ values).float()
-
-    def apply(self, change: Callable[[Tensor], Tensor]) -> None:
-        self.top, self.sum, self.values = map(change, (self.top, self.sum, self.values))
-
-    def merged(self, other: _Read) -> Tensor:
-        """The softmax over the keys of both."""
-        top = torch.maximum(self.top, other.top)
-        ours, theirs = (self.top - top).exp_(), (other.top - top).exp_()
-        values = self.values * ours + other.values * theirs
-        return values / (self.sum * ours + other.sum * theirs)
+        layout, own = self._layout, self._own
+        asked = query.view(len(query), self._keys.shape[1], -1, query.shape[-1])
+        shared = layout.by_row(layout.by_prompt(asked) @ self._keys, asked.shape[2])
+        if layout.mask is not None:
+            shared = shared + layout.mask
+        scores = torch.cat([shared, asked @ self._own_keys[..., :own]], dim=-1)
+        weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
+        read = layout.by_row(layout.by_prompt(weights[..., :-own]) @ self._values, asked.shape[2])
+        return (read + weights[..., -own:] @ self._own_values[:, :, :own]).reshape(query.shape)
 
 
 _LAYERS: ContextVar[Sequence[SharedLayer]] = ContextVar("layers")

@@ -20,6 +20,7 @@ from collab.models.local.decoding import Cancelled, Decoder, Report, Row
 from collab.models.local.memory import trim
 from collab.models.local.mixture import BASE
 from collab.models.local.prefixes import Prefixes
+from collab.models.local.products import of_few_rows
 from collab.models.local.sampling import settings_of
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
@@ -80,6 +81,7 @@ class Generation:
 
     def _run(self, rows: list[Row]) -> None:
         """Generate until every one of `rows` has ended."""
+        rows = sorted(rows, key=_prompt_of)  # side by side, those of a prompt attend fastest
         weights = self._weights
         settings = settings_of(
             [row.request.sampling for row in rows],
@@ -170,12 +172,16 @@ def _distinct(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
     first: list[int] = []
     places: list[int] = []
     for index, row in enumerate(rows):
-        key = row.adapter, tuple(row.prompt)
+        key = _prompt_of(row)
         if key not in numbers:
             numbers[key] = len(first)
             first.append(index)
         places.append(numbers[key])
     return first, places
+
+
+def _prompt_of(row: Row) -> tuple[str, tuple[int, ...]]:
+    return row.adapter, tuple(row.prompt)
 
 
 def _make_contiguous(head: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:  # noqa: ARG001
@@ -197,6 +203,7 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
         head = base.get_output_embeddings()
         stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)
+        stack.enter_context(of_few_rows(base))
         if training:
             stack.callback(module.train)
             module.eval()

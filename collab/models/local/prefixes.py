@@ -53,7 +53,7 @@ class Prefixes:
         logits = self._forward(ids, positions)
         layers = self._cache.layers
         if self._shared:
-            self._layout = layout = Layout(mask)
+            self._layout = layout = Layout(mask, layers[0].keys.dtype)
             self._cache.layers = [SharedLayer(x.keys, x.values, layout) for x in layers]
             self._mask = None
         else:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
+from collab.models.keys import without_key
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -30,9 +31,10 @@ class Connection:
     be used as it was started, ModelRefused for a request that it does not take.
     """
 
-    def __init__(self, url: str, client: AsyncClient) -> None:
+    def __init__(self, url: str, client: AsyncClient, key: str) -> None:
         self.url = url
         self._client = client
+        self._key = key
 
     async def ask(
         self,
@@ -76,7 +78,7 @@ class Connection:
         """Raise what an error status means."""
         if response.is_success:
             return
-        said = _reason((await response.aread()).decode(errors="replace"))
+        said = self._reason((await response.aread()).decode(errors="replace"))
         status = response.status_code
         if status in (401, 403):
             raise ModelUnavailable(f"{self.url} wants a key: set VLLM_API_KEY to its --api-key")
@@ -99,26 +101,29 @@ class Connection:
 
     @asynccontextmanager
     async def _reached(self) -> AsyncIterator[None]:
-        from httpx import TransportError
+        from httpx import RequestError
 
         try:
             yield
-        except TransportError as error:
+        except RequestError as error:
             raise Gone(f"{type(error).__name__}: {error}".rstrip(": ")) from None
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
             answer = json.loads(text)
         except ValueError:
-            raise ModelError(f"{self.url} sent no JSON: {text[:80]!r}") from None
+            raise ModelError(
+                f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}"
+            ) from None
         if not isinstance(answer, dict) or "error" in answer:
-            raise Gone(f"it failed: {_reason(text)}")
+            raise Gone(f"it failed: {self._reason(text)}")
         return answer
 
-
-def _reason(said: str) -> str:
-    try:
-        error = json.loads(said)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, LookupError, TypeError):
-        return said[:300]
+    def _reason(self, said: str) -> str:
+        """What an error's body says."""
+        try:
+            error = json.loads(said)["error"]
+            said = str(error["message"] if isinstance(error, dict) else error)
+        except (ValueError, LookupError, TypeError):
+            pass  # it is said in another way
+        return without_key(said, self._key)

@@ -25,11 +25,11 @@ ODD_SHAPE = (LookupError, TypeError, ValueError, AttributeError, StopIteration)
 class Server:
     """Has to be met before it is asked; `in_flight` counts requests."""
 
-    def __init__(self, url: str, client: AsyncClient, seconds: float) -> None:
+    def __init__(self, url: str, client: AsyncClient, seconds: float, key: str) -> None:
         self.url = url
         self.in_flight = 0
         self.context = 0
-        self._http = Connection(url, client)
+        self._http = Connection(url, client, key)
         self._seconds = seconds
         self._model = ""
         self._loaded: set[str] = set()

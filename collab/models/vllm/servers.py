@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
+from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Completion, Prompt, Room
 from collab.models.vllm.http import Gone
@@ -30,7 +30,9 @@ class Servers:
     """Servers do not say what they run on."""
 
     def __init__(self, spec: VLLMModel) -> None:
+        """Raises ModelUnavailable for a key that cannot be sent."""
         self._spec = spec
+        self._key = read_key(KEY)
         self._client: Any = None
         self._servers: list[Server] = []
         self._trouble: dict[Server, str] = {}
@@ -43,7 +45,8 @@ class Servers:
             return
         if self._client is None:
             self._client = self._connect()
-        servers = [Server(url, self._client, self._spec.seconds) for url in self._spec.servers]
+        limit, key = self._spec.seconds, self._key
+        servers = [Server(url, self._client, limit, key) for url in self._spec.servers]
         await self._meet_all(servers)
         self._servers = servers
         self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
@@ -96,16 +99,16 @@ class Servers:
     def _connect(self) -> Any:
         from httpx import AsyncClient, Limits
 
-        key = os.environ.get(KEY, "")
         # Time limits are ours; how many requests are under way is the runtime's.
         return AsyncClient(
-            headers={"authorization": f"Bearer {key}"} if key else {},
+            headers={"authorization": f"Bearer {self._key}"} if self._key else {},
             limits=Limits(max_connections=None),
             timeout=None,
         )
 
     async def _meet_all(self, servers: list[Server]) -> None:
         """Meet servers that may still be starting."""
+        self._trouble = dict.fromkeys(servers, "it has not said a word")
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 for server in servers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 
 import pytest
 from support.report_runs import make_training
@@ -46,7 +47,7 @@ def test_seeds_of_one_recipe_have_mean_and_band(tmp_path: Path) -> None:
     assert [series.style for series in thin] == ["thin"] * 3
     for place, values in enumerate(zip(*(series.y for series in thin), strict=True)):
         assert line.y[place] == pytest.approx(fmean(values))
-        assert line.high[place] - line.y[place] == pytest.approx(pstdev(values))
+        assert line.high[place] - line.y[place] == pytest.approx(stdev(values))
     assert "across seeds" in panel.note
 
 
@@ -81,6 +82,22 @@ def test_shares_that_are_absent_are_nought() -> None:
         "wrapper": [1.0, 0.25],
         "fallback": [0.0, 0.75],
     }
+
+
+def test_shares_end_where_one_seed_does() -> None:
+    runs = [run_of([{"scheme/wrapper": 1.0}] * steps, str(steps)) for steps in (4, 2)]
+    runs = [replace(run, recipe={"name": "pair"}) for run in runs]
+    [series] = named(panels_of(*runs), "Cooperation schemes").series
+    assert (series.x, series.y) == ([1.0, 2.0], [1.0, 1.0])
+
+
+def test_strays_and_mismatch_are_drawn_and_explained() -> None:
+    rows = [{"agent/aux/strays": n / 1000, "mismatch": n / 100} for n in range(3)]
+    panels = panels_of(run_of(rows))
+    strays = named(panels, "Tokens drawn at the edge")
+    assert (strays.unit, strays.series[0].y) == ("share", [0.0, 0.001, 0.002])
+    assert "by rounding" in strays.note
+    assert "sampler and the trainer" in named(panels, "Sampler against trainer, nats a token").note
 
 
 def test_long_curves_are_averaged_and_smoothed() -> None:
@@ -123,7 +140,8 @@ def test_signs_of_trouble_are_told(tmp_path: Path) -> None:
     "key",
     ["agent/aux/length", "agent/aux/entropy", "agent/aux/kl", "agent/aux/truncated",
      "gradient_norm/aux", "episodes/dropped", "groups/dead", "hack_suspects", "time/update",
-     "part/tests", "reward/turn_2", "scheme/wrapper", "return/mean"],
+     "agent/aux/clipped", "agent/aux/strays", "mismatch", "part/tests", "reward/turn_2",
+     "scheme/wrapper", "return/mean"],
 )  # fmt: skip
 def test_every_metric_of_the_trainer_has_its_panel(key: str) -> None:
     assert [family for family in FAMILIES if family.match(key) is not None]

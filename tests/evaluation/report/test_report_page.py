@@ -14,7 +14,7 @@ import pytest
 from support.report_runs import data_of, make_episode, make_run, page_of
 
 from collab.evaluation.report.texts import pack
-from collab.records import Action, Decision, Episode, Message, Turn
+from collab.records import Action, Decision, Episode, Message, Turn, Usage
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x1b[2J"
 
@@ -70,6 +70,22 @@ def test_the_data_is_complete(page: str) -> None:
     assert data["texts"][first["turns"][0]["feedback"]["aux"][0]["text"]].endswith("examples hold.")
     assert decision["logprobs"].keys() == {"sum", "mean", "least"}
     assert "token_ids" not in json.dumps(data)
+
+
+def test_money_is_shown_where_it_is_known(tmp_path: Path) -> None:
+    free = make_episode(1)
+    turn = free.turns[0]
+    paid = tuple(
+        d.model_copy(update={"action": d.action.model_copy(update={"usage": Usage(cost=0.25)})})
+        for d in turn.decisions
+    )
+    episode = free.model_copy(update={"turns": (turn.model_copy(update={"decisions": paid}),)})
+    pages = [
+        page_of(make_run(tmp_path / name, [found]), out=tmp_path / f"{name}.html")
+        for name, found in (("free", free), ("paid", episode))
+    ]
+    assert [page.count(">Cost</th>") for page in pages] == [0, 1]
+    assert pages[1].count("$0.2500") == 2
 
 
 def test_texts_are_held_once(page: str) -> None:

@@ -67,6 +67,14 @@ def test_lines_that_are_no_metrics(trained: Path) -> None:
     ]
 
 
+def test_many_broken_lines_are_counted(played: Path) -> None:
+    with (played / "episodes.jsonl").open("a") as stream:
+        stream.write("nonsense\n" * 500)
+    complaints = read_run(played).complaints
+    assert len(complaints) == 11
+    assert complaints[-1] == "490 more of this kind are left out"
+
+
 def test_numbers_that_are_none_are_left_out(trained: Path) -> None:
     with (trained / "metrics.jsonl").open("a") as stream:
         stream.write('{"type": "step.finished", "step": 9, "return/mean": NaN, "solved": 1}\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import fmean
 
@@ -62,6 +63,26 @@ def test_problems_lead_to_their_first_and_last_episodes(trained: Path) -> None:
         first, last = (report.shown[int(n)].episode for n in cell.pair.split("/"))
         assert (first.task, last.task) == (cell.text, cell.text)
         assert last.group - first.group == 4
+
+
+def test_each_run_has_a_row_for_a_problem(played: Path, tmp_path: Path) -> None:
+    episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
+    other = make_run(tmp_path / "other", episodes)
+    table = named(make_report(read_all([played, other])), "Problem by problem")
+    names = [cell.text for cell in column(table, "Problem")]
+    assert names[:3] == ["numbers/0, played", "numbers/0, other", "numbers/1, played"]
+    assert [cell.text for cell in column(table, "Episodes")] == ["2", "1"] * 4
+    assert [cell.text for cell in column(table, "Solved")][1::2] == ["100.0 %"] * 4
+
+
+def test_solved_shares_are_of_the_problems_that_are_paired(trained: Path) -> None:
+    metrics = trained / "metrics.jsonl"
+    first, *rows = map(json.loads, metrics.read_text().splitlines())
+    first["sampled"]["numbers/99"] = {"joint_return": 1.0, "solved": 1.0}
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in (first, *rows)))
+    table = named(make_report(read_all([trained])), "Before and after training")
+    assert column(table, "Problems")[0].text == "6"
+    assert column(table, "Solved before")[0].text == "25.0 %"
 
 
 def test_problems_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:

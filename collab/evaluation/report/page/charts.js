@@ -295,7 +295,7 @@ function stepTicks(first, last, most) {
 }
 
 function axisLabel(value, unit, ticks) {
-  if (unit === "share") return `${Math.round(100 * value * 10) / 10} %`.replace("-", "−");
+  if (unit === "share") return `${Number((100 * value).toPrecision(3))} %`.replace("-", "−");
   const size = ticks[1] - ticks[0];
   if (Math.abs(ticks.at(-1)) < 0.01 || size < 0.001)
     return value ? value.toExponential(0).replace("-", "−") : "0";

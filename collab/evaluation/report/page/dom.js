@@ -52,8 +52,10 @@ function count(value) {
 // Three significant digits, in the unit of a panel.
 function amount(value, unit) {
   if (value === null || value === undefined) return "–";
-  if (unit === "share") return `${fixed(100 * value, Math.abs(value) < 0.1 && value ? 1 : 0)} %`;
   const size = Math.abs(value);
+  if (unit === "share") {
+    return `${fixed(100 * value, !size || size >= 0.1 ? 0 : size >= 0.001 ? 1 : 3)} %`;
+  }
   const text =
     size >= 10000
       ? count(value)

@@ -164,11 +164,16 @@ function scoreCard(data, score) {
 function partsTable(data, parts) {
   const rows = parts.map((part) => {
     const shown = (value) => (part.applies ? fixed(value) : "–");
+    const watched = part.applies && !part.weight; // without points: its value is what it tells
     return h(
       "tr",
       h("th", { scope: "row" }, part.name),
-      h("td", { class: `right ${part.applies ? tone(part.points) : "dim"}` }, shown(part.points)),
-      h("td", { class: "right dim" }, shown(part.weight)),
+      h(
+        "td",
+        { class: `right ${part.applies ? tone(part.points) : "dim"}` },
+        watched ? amount(part.value, "share") : shown(part.points),
+      ),
+      h("td", { class: "right dim" }, watched ? "–" : shown(part.weight)),
       h("td", { class: "why" }, textOf(data, part.reason)),
     );
   });

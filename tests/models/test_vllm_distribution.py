@@ -1,0 +1,71 @@
+"""What vLLM's log-probabilities are of: the distribution that the tokens were drawn from."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import torch
+from support.vllm_twin import VLLMTwin
+from transformers import AutoModelForCausalLM
+
+from collab.models import Call, Request
+from collab.models.open import open_model
+from collab.recipe.model import VLLMModel
+from collab.records import Action, Sampling
+
+NOISE = 1e-4
+"""Nats between a batch that is padded and a row by itself."""
+WHOLE = Sampling(max_new_tokens=24)
+SETTINGS = [
+    WHOLE,
+    WHOLE.model_copy(update={"temperature": 0.7, "top_p": 0.6}),
+    WHOLE.model_copy(update={"top_k": 3}),
+    WHOLE.model_copy(update={"temperature": 1.5, "top_p": 0.8, "top_k": 5}),
+]
+
+
+def sampled(tiny: Path) -> list[Action]:
+    async def ask() -> list[Action]:
+        with VLLMTwin(tiny) as server:
+            engine = open_model(VLLMModel(name=str(tiny), servers=(server.url,)))
+            try:
+                return await engine.generate([request(s, n) for n, s in enumerate(SETTINGS)])
+            finally:
+                await engine.aclose()
+
+    return asyncio.run(ask())
+
+
+def request(sampling: Sampling, seed: int) -> Request:
+    call = Call(task="t/0", sample=seed, turn=0, round=0, agent="a")
+    return Request(call=call, prompt_ids=(1, 2, 3), sampling=sampling, seed=seed)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_log_probabilities_are_those_of_the_truncated_distribution(tiny: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.float32)
+    for sampling, action in zip(SETTINGS, sampled(tiny), strict=True):
+        assert action.failure is None
+        ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
+        with torch.no_grad():
+            logits = model(ids).logits[0, len(action.prompt_ids) - 1 : -1]
+        drawn = torch.tensor(action.token_ids)[:, None]
+        found = torch.tensor(action.logprobs)
+        expected = truncated(logits, sampling).log_softmax(-1).gather(1, drawn)[:, 0]
+        assert (found - expected).abs().max() < NOISE
+        full = (logits / sampling.temperature).log_softmax(-1).gather(1, drawn)[:, 0]
+        assert ((found - full).abs().max() > 0.1) == (sampling != WHOLE)
+
+
+def truncated(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """As vLLM's documentation has it: temperature, the k likeliest, then the nucleus of these."""
+    scaled = logits / sampling.temperature  # [tokens, vocabulary]
+    if sampling.top_k:
+        least = scaled.topk(sampling.top_k).values[:, -1:]
+        scaled = scaled.masked_fill(scaled < least, -torch.inf)
+    ordered, index = scaled.sort(descending=True)
+    before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
+    beyond = (before >= sampling.top_p).scatter(1, index, before >= sampling.top_p)
+    return scaled.masked_fill(beyond, -torch.inf)
