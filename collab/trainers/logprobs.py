@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from collab.models.local.sampling import nucleus
+from collab.trainers.branches import Branches, branching
 from collab.trainers.rows import Row, Tree, inputs_of
 
 CHUNK_ELEMENTS = 1 << 23
@@ -72,24 +72,22 @@ def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     for tree, row in zip(trees, ids, strict=True):
         row[: len(tree.tokens)] = torch.tensor(tree.tokens)
-    options: dict[str, Tensor] = {}
-    if not all(tree.is_chain for tree in trees):  # else causal attention does, and is faster
+    ids = ids.to(device)
+    if all(tree.is_chain for tree in trees):
+        output = model.base_model(input_ids=ids, use_cache=False)
+    else:
         depths = torch.zeros_like(ids)
         for tree, row in zip(trees, depths, strict=True):
             row[: len(tree.depths)] = torch.tensor(tree.depths)
-        dtype = model.get_input_embeddings().weight.dtype
-        options["position_ids"] = depths.to(device)
-        options["attention_mask"] = _mask(trees, width, dtype).to(device)
-    output = model.base_model(input_ids=ids.to(device), use_cache=False, **options)
+        with branching(model):
+            output = model.base_model(
+                input_ids=ids,
+                position_ids=depths,
+                branches=Branches(trees, width, device),
+                use_cache=False,
+            )
     hidden: Tensor = output.last_hidden_state
     return hidden
-
-
-def _mask(trees: Sequence[Tree], width: int, dtype: torch.dtype) -> Tensor:
-    """What is added to the attention's scores: [batch, 1, query, key]."""
-    seen = torch.from_numpy(np.stack([tree.seen(width) for tree in trees]))
-    mask = torch.zeros(seen.shape, dtype=dtype)
-    return mask.masked_fill_(~seen, torch.finfo(dtype).min)[:, None]
 
 
 def _chunked(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> Scored:

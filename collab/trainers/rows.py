@@ -9,17 +9,10 @@ prompt continues the tokens of an earlier one, costs what it adds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from collab.trainers.samples import Sample
 
 Row = list[Sample]
-
-MASKED_PAIR_COST = 1.7
-"""Attention under a mask looks at all pairs of a row's tokens, causal attention at half of them;
-and its kernels are slower; measured with SmolLM2 on a CPU."""
 
 
 class Tree:
@@ -28,33 +21,28 @@ class Tree:
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.depths: list[int] = []
-        self._parents: list[int] = []
+        self.branches: list[tuple[int, list[int]]] = []
+        """Of each sequence that added tokens: how many were there before, and its path."""
         self._children: dict[tuple[int, int], int] = {}
 
     def add(self, sequence: Sequence[int]) -> list[int]:
         """Where the tokens of `sequence` are in the row."""
+        before = len(self.tokens)
         path, node = [], -1
         for depth, token in enumerate(sequence):
             child = self._children.setdefault((node, token), len(self.tokens))
             if child == len(self.tokens):
                 self.tokens.append(token)
                 self.depths.append(depth)
-                self._parents.append(node)
             path.append(child)
             node = child
+        if len(self.tokens) > before:
+            self.branches.append((len(path) - len(self.tokens) + before, path))
         return path
 
     @property
     def is_chain(self) -> bool:
         return all(depth == place for place, depth in enumerate(self.depths))
-
-    def seen(self, width: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which tokens each one attends to: its ancestors and itself; [width, width]."""
-        seen = np.eye(width, dtype=np.bool_)  # padding sees itself, for a softmax needs something
-        for node, parent in enumerate(self._parents):
-            if parent >= 0:
-                seen[node] |= seen[parent]
-        return seen
 
 
 def inputs_of(sample: Sample) -> tuple[int, ...]:
@@ -62,30 +50,26 @@ def inputs_of(sample: Sample) -> tuple[int, ...]:
     return sample.prompt_ids + sample.token_ids[:-1]
 
 
-def rows_of(samples: Sequence[Sample], budget: int, pair_cost: float | None) -> list[Row]:
-    """Rows of up to `budget` tokens; one for each sample where `pair_cost` is None.
+def rows_of(samples: Sequence[Sample], budget: int, *, shared: bool) -> list[Row]:
+    """Rows of up to `budget` tokens; one for each sample where rows cannot be shared.
 
-    Samples come in the order of their tokens, which brings shared beginnings together. One joins
-    the row before it where that costs less than a row of its own. `pair_cost` is the cost of a
-    pair of tokens in causal attention, against that of a token in all else.
+    Samples come in the order of their tokens, which brings shared beginnings together.
     """
-    if pair_cost is None:
+    if not shared:
         return [[sample] for sample in samples]
     rows: list[Row] = []
     length = 0
     last: tuple[int, ...] = ()
     for sample in sorted(samples, key=inputs_of):
         inputs = inputs_of(sample)
-        alone = len(inputs)
-        new = alone - _in_common(last, inputs)
-        pairs = (length + new) ** 2 - length**2
-        joined = new + MASKED_PAIR_COST * pair_cost * pairs
-        if rows and length + new <= budget and joined < alone + pair_cost * alone**2 / 2:
+        common = _in_common(last, inputs)
+        new = len(inputs) - common
+        if rows and common and length + new <= budget:
             rows[-1].append(sample)
             length += new
         else:
             rows.append([sample])
-            length = alone
+            length = len(inputs)
         last = inputs
     return rows
 

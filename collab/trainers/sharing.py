@@ -1,4 +1,4 @@
-"""Whether a model's attention can follow prefix trees, and what it costs there."""
+"""Whether a model's attention can follow prefix trees."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ PROBES, PROBE_TOKENS = 8, 4
 """Siblings of the probe, and the tokens of each and of their prompt."""
 
 
-def pair_cost(model: Any, device: torch.device) -> float | None:
-    """The cost of a pair of tokens in attention, against that of a token in all else.
+def can_share(model: Any, device: torch.device) -> bool:
+    """Whether responses can share a row with what they begin with in common.
 
-    None where rows cannot be shared: attention over a window, states that run on from token to
-    token, or an attention that does not take the mask. What the configuration leaves open, a
-    probe decides.
+    Not where attention is over a window or changes its scores, nor where states run on from token
+    to token. What the configuration leaves open, a probe decides.
     """
-    config = model.config.get_text_config()
-    if not attends_to_all(config) or not _agrees(model, device):
-        return None
-    # A layer has about 12 hidden^2 weights, and two products of hidden numbers for a pair.
-    return 1 / (6 * float(config.hidden_size))
+    return attends_to_all(model.config.get_text_config()) and _agrees(model, device)
 
 
 @torch.no_grad()

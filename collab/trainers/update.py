@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -16,13 +16,14 @@ from collab.errors import TrainingError
 from collab.models.local.batches import pack
 from collab.models.local.memory import trim
 from collab.recipe import TrainerSpec
+from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs
 from collab.trainers.loss import TokenLoss, token_loss
 from collab.trainers.optimiser import Optimiser, rate_at
 from collab.trainers.policy import Policies, Policy
 from collab.trainers.rows import Row, rows_of, width
 from collab.trainers.samples import Sample
-from collab.trainers.sharing import pair_cost
+from collab.trainers.sharing import can_share
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
@@ -73,7 +74,7 @@ class Learner:
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
-        self._pair_costs: dict[str, float | None] = {}
+        self._shares: dict[str, bool] = {}
 
     def update(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0.
@@ -106,7 +107,7 @@ class Learner:
         references = [self._reference(policy, batch) for batch in batches]
         for epoch in range(self.spec.inner_epochs):
             loss = 0.0
-            with policy.training() as model:
+            with policy.training() as model, self._attention(policy, model):
                 for number, batch in enumerate(batches):
                     if cancelled.is_set():
                         raise Cancelled
@@ -138,12 +139,19 @@ class Learner:
 
     def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[Row]]:
         """The rows of each micro-batch."""
-        if policy.name not in self._pair_costs:
-            with policy.training() as model:
-                self._pair_costs[policy.name] = pair_cost(model, policy.device)
         budget = self.spec.micro_batch_tokens
-        rows = rows_of(samples, budget, self._pair_costs[policy.name])
+        rows = rows_of(samples, budget, shared=self._can_share(policy))
         return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
+
+    def _can_share(self, policy: Policy) -> bool:
+        if policy.name not in self._shares:
+            with policy.training() as model:
+                self._shares[policy.name] = can_share(model, policy.device)
+        return self._shares[policy.name]
+
+    def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
+        """That of the forward passes, for what backward passes compute again."""
+        return branching(model) if self._can_share(policy) else nullcontext()
 
     def _backward(self, policy: Policy, found: TokenLoss) -> float:
         if not found.total.requires_grad:

@@ -11,15 +11,14 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models.local.attention import attends_to_all
+from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs
 from collab.trainers.policy import _enable_checkpointing as enable_checkpointing
 from collab.trainers.rows import Row, Tree, rows_of, width
 from collab.trainers.samples import Sample
-from collab.trainers.sharing import pair_cost
+from collab.trainers.sharing import can_share
 
 CPU = torch.device("cpu")
-CHEAP = 1e-6
-"""A cost of attention at which all that begins alike shares a row."""
 
 
 def sample(prompt: tuple[int, ...], response: tuple[int, ...], temperature: float = 1.0) -> Sample:
@@ -42,8 +41,9 @@ def samples() -> list[Sample]:
 
 def tiny(model_type: str, **options: Any) -> Any:
     sizes = {"vocab_size": 16, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    heads = {"num_attention_heads": 4, "max_position_embeddings": 64}
     names = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1, "initializer_range": 0.2}
+    options = {"num_key_value_heads": 2, **options}
     config = AutoConfig.for_model(model_type, **sizes, **heads, **names, **options)
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config).eval()
@@ -56,44 +56,39 @@ def test_what_begins_alike_is_held_once() -> None:
     assert tree.add((1, 2, 4)) == [0, 1, 3]
     assert not tree.is_chain
     assert (tree.tokens, tree.depths) == ([1, 2, 3, 4], [0, 1, 2, 2])
-    assert tree.seen(5).tolist() == [
-        [True, False, False, False, False],
-        [True, True, False, False, False],
-        [True, True, True, False, False],
-        [True, True, False, True, False],
-        [False, False, False, False, True],
-    ]
+    assert tree.add((1, 2)) == [0, 1]
+    assert tree.branches == [(0, [0, 1, 2]), (2, [0, 1, 3])]
 
 
-def test_rows_hold_what_pays_and_fits() -> None:
+def test_rows_hold_what_begins_alike_and_fits() -> None:
     prompt = tuple(range(100))
     group = [sample(prompt, (n,) * 51) for n in range(4)]
-    assert rows_of(group, 10_000, None) == [[s] for s in group]
-    assert [width(row) for row in rows_of(group, 10_000, CHEAP)] == [300]
-    assert [width(row) for row in rows_of(group, 200, CHEAP)] == [200, 200]
-    assert [width(row) for row in rows_of(group, 10_000, 0.1)] == [150] * 4
+    assert rows_of(group, 10_000, shared=False) == [[s] for s in group]
+    assert [width(row) for row in rows_of(group, 10_000, shared=True)] == [300]
+    assert [width(row) for row in rows_of(group, 200, shared=True)] == [200, 200]
     strangers = [sample((n, *prompt), (1, 2)) for n in range(3)]
-    assert [len(row) for row in rows_of(strangers, 10_000, 1e-3)] == [1, 1, 1]
+    assert [len(row) for row in rows_of(strangers, 10_000, shared=True)] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("heads", [2, 4])
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("budget", [12, 1000])
 def test_shared_rows_give_the_same_log_probs_and_gradients(
-    attention: str, checkpointing: bool, budget: int
+    heads: int, checkpointing: bool, budget: int
 ) -> None:
-    model = tiny("llama", attn_implementation=attention).double()
+    model = tiny("llama", num_key_value_heads=heads).double()
     if checkpointing:
         enable_checkpointing(model)
         model.train()
-    rows = rows_of(samples(), budget, CHEAP)
+    rows = rows_of(samples(), budget, shared=True)
     assert len(rows) < len(samples())
     order = [s for row in rows for s in row]
     found = []
     for layout in (rows, [[s] for s in order]):
         logprobs = response_logprobs(model, layout, CPU).logprobs
         weights = torch.arange(1.0, len(logprobs) + 1, dtype=torch.float64)
-        gradients = torch.autograd.grad((weights * logprobs).sum(), list(model.parameters()))
+        with branching(model):
+            gradients = torch.autograd.grad((weights * logprobs).sum(), list(model.parameters()))
         found.append(torch.cat([logprobs, *(g.flatten() for g in gradients)]))
     together, apart = found  # Llama takes its norms in float32 always
     assert (together - apart).norm() <= 1e-6 * apart.norm()
@@ -101,7 +96,7 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
 
 def test_the_order_of_rows_is_that_of_their_samples() -> None:
     model = tiny("llama")
-    rows: list[Row] = rows_of(samples(), 1000, CHEAP)
+    rows: list[Row] = rows_of(samples(), 1000, shared=True)
     with torch.no_grad():
         together = response_logprobs(model, rows, CPU).logprobs
         alone = [response_logprobs(model, [[s]], CPU).logprobs for row in rows for s in row]
@@ -112,7 +107,7 @@ def test_the_order_of_rows_is_that_of_their_samples() -> None:
     ("model_type", "options", "shares"),
     [
         ("llama", {}, True),
-        ("llama", {"attn_implementation": "eager"}, True),
+        ("llama", {"attn_implementation": "eager"}, False),
         ("qwen2", {}, True),
         ("qwen3", {"head_dim": 8}, True),
         ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}, True),
@@ -127,23 +122,24 @@ def test_rows_are_shared_where_attention_allows_it(
     model_type: str, options: dict[str, Any], shares: bool
 ) -> None:
     model = tiny(model_type, **options)
-    assert (pair_cost(model, CPU) is not None) == shares
+    assert can_share(model, CPU) == shares
 
 
-def test_flash_attention_takes_no_mask() -> None:
+def test_flash_attention_is_left_alone() -> None:
     config = copy.deepcopy(tiny("llama").config)
     assert attends_to_all(config)
     config._attn_implementation = "flash_attention_2"
     assert not attends_to_all(config)
 
 
-def test_the_probe_sees_an_attention_that_ignores_the_mask(tiny_words: Path) -> None:
+def test_the_probe_sees_a_model_that_does_not_hand_branches_on(tiny_words: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny_words).eval()
-    assert pair_cost(model, CPU) is not None
+    assert can_share(model, CPU)
     forward = model.base_model.forward
 
     def deaf(**options: Any) -> Any:
-        return forward(**{**options, "attention_mask": None})
+        options.pop("branches", None)
+        return forward(**options)
 
     model.base_model.forward = deaf
-    assert pair_cost(model, CPU) is None
+    assert not can_share(model, CPU)

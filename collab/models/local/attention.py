@@ -28,11 +28,11 @@ ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
 
 
 def attends_to_all(config: Any) -> bool:
-    """Whether every layer is full attention, in an implementation that takes any mask."""
+    """Whether every layer is full attention that leaves scores as they are."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None)
-    takes_masks = config._attn_implementation in ("sdpa", "eager")
-    return takes_masks and kinds == {"full_attention"} and window is None
+    plain = config._attn_implementation == "sdpa"
+    return plain and kinds == {"full_attention"} and window is None
 
 
 class Layout:

@@ -116,9 +116,7 @@ def can_share(module: Any) -> bool:
     base = module.get_base_model() if hasattr(module, "get_base_model") else module
     if base not in _CAN_SHARE:
         config = base.config.get_text_config()
-        # Other implementations may change scores on the way to the softmax.
-        plain = config._attn_implementation == "sdpa"
-        _CAN_SHARE[base] = plain and attends_to_all(config) and _agrees(module)
+        _CAN_SHARE[base] = attends_to_all(config) and _agrees(module)
     return _CAN_SHARE[base]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.report_runs import make_episode, make_run, make_training, page_of
 
-from collab.records import Episode, Failure
+from collab.records import Episode, Failure, PartScore
 
 pytestmark = pytest.mark.browser
 
@@ -112,6 +112,20 @@ def test_texts_of_a_run_are_never_obeyed(open_page: Open, report: Path) -> None:
     assert HOSTILE in page.locator("#episode").text_content()
     assert page.evaluate("window.harmed") is None
     assert page.locator("#episode img").count() == 0
+
+
+def test_a_part_without_points_shows_its_value(open_page: Open, tmp_path: Path) -> None:
+    episode = make_episode(1)
+    first, *rest = episode.turns
+    assert first.score is not None
+    part = PartScore(name="faithful", level="faithful", value=0.25, weight=0.0, reason="")
+    score = first.score.model_copy(update={"parts": (part,)})
+    turns = (first.model_copy(update={"score": score}), *rest)
+    run = make_run(tmp_path / "run", [episode.model_copy(update={"turns": turns})])
+    page_of(run, out=tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html", at="#episode/0")
+    row = page.locator("#episode .parts tr", has_text="faithful")
+    assert row.locator("td").all_text_contents() == ["25 %", "–", ""]
 
 
 def test_search_filters_and_order(open_page: Open, report: Path) -> None:

@@ -1,0 +1,135 @@
+"""Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
+
+A branch is what one sequence adds to its tree. Its tokens attend to all of its path, so that
+pairs are computed only where one may see the other; under a mask over the whole row most would be
+computed for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from collab.trainers.rows import Tree
+
+NAME = "collab_branches"
+
+
+class _Part(NamedTuple):
+    """Branches that are attended to in one call; indices are of the tokens of all rows."""
+
+    queries: Tensor  # [branches, query]
+    keys: Tensor  # [branches, key]
+    mask: Tensor | None  # [branches, 1, query, key]; None where it is the causal one
+
+
+class Branches:
+    """The branches of a batch of rows."""
+
+    def __init__(self, trees: Sequence[Tree], width: int, device: torch.device) -> None:
+        """`width` is that of the rows, padding included."""
+        offsets = range(0, len(trees) * width, width)
+        found = [
+            (start, [offset + place for place in path])
+            for tree, offset in zip(trees, offsets, strict=True)
+            for start, path in tree.branches
+        ]
+        roots = [branch for branch in found if branch[0] == 0]
+        others = [branch for branch in found if branch[0] > 0]
+        self._parts = [_part(part, device) for part in (roots, others) if part]
+        flat = [index for part in self._parts for index in part.queries.flatten().tolist()]
+        back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
+        places = [back.get(index, 0) for index in range(len(trees) * width)]
+        self._back = torch.tensor(places, device=device)  # [tokens]
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
+    ) -> Tensor:
+        """From [batch, heads, time, size] each, to [batch, time, heads, size]."""
+        batch, heads, time, size = query.shape
+        if heads != key.shape[1]:
+            key, value = (x.repeat_interleave(heads // x.shape[1], dim=1) for x in (key, value))
+        # [tokens, heads, size]
+        tokens = [x.transpose(1, 2).flatten(0, 1) for x in (query, key, value)]
+        read = [
+            functional.scaled_dot_product_attention(
+                _taken(tokens[0], part.queries),
+                _taken(tokens[1], part.keys),
+                _taken(tokens[2], part.keys),
+                attn_mask=None if part.mask is None else part.mask.to(query.dtype),
+                is_causal=part.mask is None,
+                scale=scaling,
+                dropout_p=dropout,
+            )
+            for part in self._parts
+        ]
+        flat = torch.cat([x.transpose(1, 2).flatten(0, 1) for x in read])
+        return flat.index_select(0, self._back).view(batch, time, heads, size)
+
+
+def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
+    """Padded with each branch's last token, whose answer is then found several times."""
+    starts = torch.tensor([start for start, _ in branches], device=device)[:, None, None]
+    queries = _padded([path[start:] for start, path in branches]).to(device)
+    keys = _padded([path for _, path in branches]).to(device)
+    if not starts.any():
+        return _Part(queries, keys, None)
+    asked = starts + torch.arange(queries.shape[1], device=device)[:, None]
+    hidden = torch.arange(keys.shape[1], device=device) > asked  # [branches, query, key]
+    mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, -torch.inf)
+    return _Part(queries, keys, mask[:, None])
+
+
+def _padded(rows: Sequence[list[int]]) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + row[-1:] * (width - len(row)) for row in rows])
+
+
+def _taken(tokens: Tensor, index: Tensor) -> Tensor:
+    """[branches, heads, n, size] of [tokens, heads, size] by [branches, n]."""
+    # Unlike indexing, index_select adds gradients up in the same order every time.
+    taken = tokens.index_select(0, index.flatten())
+    return taken.view(*index.shape, *tokens.shape[1:]).transpose(1, 2)
+
+
+@contextmanager
+def branching(model: Any) -> Iterator[None]:
+    """While entered, forward passes of `model` may name `branches`; backward passes belong here."""
+    config = model.config.get_text_config()
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def _attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    branches: Branches | None = None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """As transformers calls it; without `branches` rows are causal."""
+    if branches is not None:
+        return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
+    read, _ = sdpa_attention_forward(
+        module, query, key, value, attention_mask, dropout, scaling, **kwargs
+    )
+    return read, None
+
+
+AttentionInterface.register(NAME, _attention)
