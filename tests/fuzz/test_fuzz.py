@@ -43,8 +43,7 @@ join = join_for("python")
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
-    # Wall time allows for a busy machine.
-    judge = Judge(JudgeSpec(seconds=5.0, cpu_seconds=1.0))
+    judge = Judge(JudgeSpec(seconds=1.0, cpu_seconds=1.0))
     yield judge
     judge.close()
 
