@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,7 @@ def command(
     _check_is_run(run)
     record = open_run(run)
     chosen = record.episodes if episode is None else select(record.episodes, episode)
-    chosen = [_narrowed(item, turn, agent) for item in chosen]
+    chosen = [_narrowed(item, turn, agent) for item in _with_turn(chosen, turn)]
     if json:
         for item in chosen:
             print(item.model_dump_json())
@@ -66,14 +67,23 @@ def _check_is_run(run: Path) -> None:
         raise RecordError(f"{run} is an evaluation; show one of its teams: {teams or 'none yet'}")
 
 
+def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
+    """Those that came to this turn; an episode that is solved ends before its last."""
+    if turn is None:
+        return episodes
+    found = [episode for episode in episodes if len(episode.turns) >= turn]
+    if episodes and not found:
+        most = max(len(episode.turns) for episode in episodes)
+        raise RecipeError(f"no episode here has a turn {turn}; the longest has {most}")
+    return found
+
+
 def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
     """The episode with only this turn and this agent in it."""
     from collab.errors import UnknownName
 
     turns = list(episode.turns)
     if turn is not None:
-        if turn > len(turns):
-            raise RecipeError(f"{episode.id} has {len(turns)} turns, not {turn}")
         turns = [turns[turn - 1]]
     if agent is not None:
         agents = {d.agent for t in turns for d in t.decisions}

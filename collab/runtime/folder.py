@@ -108,6 +108,13 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
+def _open_as_usual(path: Path) -> None:
+    """Give a temporary file, which only its owner may read, the mode of any other file."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file as a whole: a reader sees the old text or the new one, never a part."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -116,6 +123,7 @@ def write_atomically(path: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
+        _open_as_usual(Path(temporary))
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

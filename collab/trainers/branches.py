@@ -27,7 +27,7 @@ class _Part(NamedTuple):
 
     queries: Tensor  # [branches, query]
     keys: Tensor  # [branches, key]
-    mask: Tensor | None  # [branches, 1, query, key]; None where it is the causal one
+    hidden: Tensor  # [branches, 1, query, key]: what is not seen
 
 
 class Branches:
@@ -44,6 +44,7 @@ class Branches:
         roots = [branch for branch in found if branch[0] == 0]
         others = [branch for branch in found if branch[0] > 0]
         self._parts = [_part(part, device) for part in (roots, others) if part]
+        self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
         flat = [index for part in self._parts for index in part.queries.flatten().tolist()]
         back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
         places = [back.get(index, 0) for index in range(len(trees) * width)]
@@ -54,24 +55,32 @@ class Branches:
     ) -> Tensor:
         """From [batch, heads, time, size] each, to [batch, time, heads, size]."""
         batch, heads, time, size = query.shape
-        if heads != key.shape[1]:
-            key, value = (x.repeat_interleave(heads // x.shape[1], dim=1) for x in (key, value))
         # [tokens, heads, size]
-        tokens = [x.transpose(1, 2).flatten(0, 1) for x in (query, key, value)]
+        queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
         read = [
-            functional.scaled_dot_product_attention(
-                _taken(tokens[0], part.queries),
-                _taken(tokens[1], part.keys),
-                _taken(tokens[2], part.keys),
-                attn_mask=None if part.mask is None else part.mask.to(query.dtype),
-                is_causal=part.mask is None,
-                scale=scaling,
-                dropout_p=dropout,
+            _split(
+                functional.scaled_dot_product_attention(
+                    _grouped(_taken(queries, part.queries), key.shape[1]),
+                    _taken(keys, part.keys).transpose(1, 2),
+                    _taken(values, part.keys).transpose(1, 2),
+                    attn_mask=self._mask(part, heads // key.shape[1], query.dtype),
+                    scale=scaling,
+                    dropout_p=dropout,
+                ),
+                part.queries.shape[1],
             )
             for part in self._parts
         ]
-        flat = torch.cat([x.transpose(1, 2).flatten(0, 1) for x in read])
-        return flat.index_select(0, self._back).view(batch, time, heads, size)
+        return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
+
+    def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
+        """What is added to scores, [branches, 1, group * query, key]; the same in every layer."""
+        key = id(part), group, dtype
+        if key not in self._masks:
+            mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
+            mask.masked_fill_(part.hidden, -torch.inf)
+            self._masks[key] = mask.repeat(1, 1, group, 1)
+        return self._masks[key]
 
 
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
@@ -79,12 +88,9 @@ def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _P
     starts = torch.tensor([start for start, _ in branches], device=device)[:, None, None]
     queries = _padded([path[start:] for start, path in branches]).to(device)
     keys = _padded([path for _, path in branches]).to(device)
-    if not starts.any():
-        return _Part(queries, keys, None)
     asked = starts + torch.arange(queries.shape[1], device=device)[:, None]
     hidden = torch.arange(keys.shape[1], device=device) > asked  # [branches, query, key]
-    mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, -torch.inf)
-    return _Part(queries, keys, mask[:, None])
+    return _Part(queries, keys, hidden[:, None])
 
 
 def _padded(rows: Sequence[list[int]]) -> Tensor:
@@ -93,10 +99,26 @@ def _padded(rows: Sequence[list[int]]) -> Tensor:
 
 
 def _taken(tokens: Tensor, index: Tensor) -> Tensor:
-    """[branches, heads, n, size] of [tokens, heads, size] by [branches, n]."""
+    """[branches, n, heads, size] of [tokens, heads, size] by [branches, n]."""
     # Unlike indexing, index_select adds gradients up in the same order every time.
-    taken = tokens.index_select(0, index.flatten())
-    return taken.view(*index.shape, *tokens.shape[1:]).transpose(1, 2)
+    return tokens.index_select(0, index.flatten()).view(*index.shape, *tokens.shape[1:])
+
+
+def _grouped(queries: Tensor, heads: int) -> Tensor:
+    """Queries that read the same keys one after the other, so that keys are not repeated.
+
+    From [branches, query, heads * group, size] to [branches, heads, group * query, size].
+    """
+    branches, n, _, size = queries.shape
+    apart = queries.view(branches, n, heads, -1, size).permute(0, 2, 3, 1, 4)
+    return apart.reshape(branches, heads, -1, size)
+
+
+def _split(read: Tensor, n: int) -> Tensor:
+    """The way back, to [branches * query, heads * group, size]."""
+    branches, heads, _, size = read.shape
+    apart = read.view(branches, heads, -1, n, size).permute(0, 3, 1, 2, 4)
+    return apart.reshape(branches * n, -1, size)
 
 
 @contextmanager

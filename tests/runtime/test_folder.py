@@ -81,6 +81,12 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
     assert list(read_episodes(folder.path)) == [episode(0)]
 
 
+def test_write_atomically_makes_files_as_open_to_others_as_any(project: Path) -> None:
+    (project / "plain").touch()
+    write_atomically(project / "whole", "text")
+    assert (project / "whole").stat().st_mode == (project / "plain").stat().st_mode
+
+
 def test_write_atomically_leaves_the_old_text_when_it_fails(project: Path) -> None:
     path = project / "about.json"
     write_atomically(path, json.dumps({"a": 1}))

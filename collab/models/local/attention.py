@@ -128,7 +128,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     def attend(self, query: Tensor) -> Tensor:
         """What the queries [rows, query heads, 1, size], scaled, read: the same shape."""
         layout, own = self._layout, self._own
-        asked = query.view(len(query), self._keys.shape[1], -1, query.shape[-1])
+        asked = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
         shared = layout.by_row(layout.by_prompt(asked) @ self._keys, asked.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
