@@ -30,7 +30,10 @@ def find_problems(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, lis
 def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list[str]]:
     if not addresses:
         if recipe.task is None:
-            raise RecipeError("the recipe names no task; give one, e.g. --task humaneval/12")
+            raise RecipeError(
+                "the recipe names no task; give one with --task SUITE/PROBLEM; `collab tasks` lists"
+                " the suites"
+            )
         return recipe.task, [""]
     pairs = [split_address(address) for address in addresses]
     suites = list(dict.fromkeys(suite for suite, _ in pairs))
