@@ -79,6 +79,7 @@ class Raw:
             max_model_len=CONTEXT,
             gpu_memory_utilization=SHARE,
             enforce_eager=not torch.cuda.is_available(),
+            enable_chunked_prefill=torch.cuda.is_available(),
             logprobs_mode="processed_logprobs",
             generation_config="vllm",
         )

@@ -25,6 +25,9 @@ from collab.trainers.adapters import add_adapter, save_adapter
 NOISE = 2e-3
 """Nats between two float32 implementations of one model."""
 
+READ_AT_ONCE = 4096
+"""Tokens of prompts that vLLM reads in a step on a CPU."""
+
 CACHE_BLOCK = 128
 """Tokens that vLLM caches together on a CPU."""
 
@@ -80,6 +83,14 @@ def test_log_probabilities_are_those_of_the_truncated_distribution(
     expected = likeliest.values.log_softmax(dim=-1)[drawn]
     assert (expected - torch.tensor(pair.logprobs)).abs().max() < NOISE
     assert single.logprobs == pytest.approx([0.0] * len(single.logprobs), abs=NOISE)
+
+
+def test_more_prompts_than_are_read_at_once(engine: VLLMEngine) -> None:
+    """Seeded requests whose prompts would be read in parts."""
+    texts = [f"{n} things: " + "name a colour, " * 60 for n in range(40)]
+    actions = ask(engine, [request(text, n) for n, text in enumerate(texts)])
+    assert all(action.failure is None for action in actions)
+    assert sum(len(action.prompt_ids or ()) for action in actions) > 2 * READ_AT_ONCE
 
 
 def test_greedy_answers_and_stop_strings_are_those_of_transformers(

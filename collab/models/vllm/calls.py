@@ -36,6 +36,10 @@ def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) ->
         "use_tqdm_on_load": False,
         "worker_extension_cls": "collab.models.vllm.worker.Follower",
     }
+    if not torch.cuda.is_available():
+        # Of a seeded request whose prompt is read in parts vLLM turns the random generator back,
+        # which a CPU's cannot: the engine would die.
+        options["enable_chunked_prefill"] = False
     if room.rank:
         options |= {
             "enable_lora": True,
