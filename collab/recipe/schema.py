@@ -45,7 +45,9 @@ def json_schema(part: Part = "recipe") -> dict[str, Any]:
 def _describe(schemas: dict[str, Any]) -> None:
     """Add the fields' descriptions to the schemas of specs, by class name."""
     for spec in _subclasses(Spec):
-        properties = schemas.get(spec.__name__, {}).get("properties", {})
+        properties = schemas.get(spec.__name__, {}).get("properties")
+        if not properties:
+            continue
         for owner in reversed(spec.__mro__):
             for name, text in _field_texts(owner) if issubclass(owner, Spec) else ():
                 if name in properties:

@@ -11,7 +11,7 @@ import yaml
 def scaffold(collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     result = collab("init", "mine")
-    assert result.status == 0
+    assert result.status == 0, result.err
     assert "next: cd mine && collab run recipe.yaml" in result.out
     monkeypatch.chdir(tmp_path / "mine")
     return tmp_path / "mine"

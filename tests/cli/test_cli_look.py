@@ -62,4 +62,6 @@ def test_models_lists_aliases_and_engines(collab) -> None:
 
 @pytest.mark.parametrize("part", ["recipe", "team", "task", "reward", "trainer"])
 def test_schema_is_json(collab, part: str) -> None:
-    assert json.loads(collab("schema", part).out)["type"] == "object"
+    result = collab("schema", part)
+    assert result.status == 0, result.err
+    assert json.loads(result.out)["type"] == "object"

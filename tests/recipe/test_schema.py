@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from collab.recipe import library
+from collab.recipe.base import Spec
 from collab.recipe.schema import PARTS, Part, json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,6 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_copies_in_docs_are_up_to_date(part: Part) -> None:
     text = (ROOT / "docs" / "schema" / f"{part}.json").read_text()
     assert json.loads(text) == json_schema(part), "remedy: make schema"
+
+
+def test_specs_of_others_do_not_matter() -> None:
+    """Not even one within a function, whose source does not stand by itself."""
+
+    class Other(Spec):
+        field: int = 0
+
+    assert "Other" not in json.dumps(json_schema())
+    del Other
 
 
 @pytest.mark.parametrize("part", PARTS)
