@@ -7,13 +7,15 @@ products whatever the number of adapters, where PEFT's own mixed batches loop ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from collab.models.local.forwards import replaced
 
 BASE = "__base__"
 """PEFT's name for a row that no adapter touches."""
@@ -44,7 +46,7 @@ class Mixture:
     @contextmanager
     def applied(self, module: nn.Module) -> Iterator[None]:
         """While entered, `module` answers each row under its adapter. For inference only."""
-        with _replaced(adapted_layers(module), lambda layer: _Mixed(layer, self)):
+        with replaced(adapted_layers(module), lambda layer: _Mixed(layer, self)):
             yield
 
 
@@ -81,28 +83,15 @@ def single(module: nn.Module, name: str) -> Iterator[None]:
     for layer in layers:
         for part in (layer.lora_A[name], layer.lora_B[name]):
             part.weight.requires_grad_(True)
-    with _replaced(layers, lambda layer: _Single(layer, name)):
+    with replaced(layers, lambda layer: _Single(layer, name)):
         yield
 
 
 @contextmanager
 def bare(module: nn.Module) -> Iterator[None]:
     """While entered, `module` answers without adapters."""
-    with _replaced(adapted_layers(module), lambda layer: layer.base_layer):
+    with replaced(adapted_layers(module), lambda layer: layer.base_layer):
         yield
-
-
-@contextmanager
-def _replaced(layers: Sequence[Any], forward: Callable[[Any], Any]) -> Iterator[None]:
-    """Give layers another forward pass for a while."""
-    try:
-        for layer in layers:
-            # Past torch's own __setattr__, which would take a module for a part of the layer.
-            vars(layer)["forward"] = forward(layer)
-        yield
-    finally:
-        for layer in layers:
-            vars(layer).pop("forward", None)
 
 
 class _Single:

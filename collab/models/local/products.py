@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from collab.models.local.forwards import replaced
+
 FEWEST, MOST = 2, 4
 """Rows for which it is faster; a single one torch takes as a vector."""
 
@@ -20,13 +22,8 @@ FEWEST, MOST = 2, 4
 def of_few_rows(module: nn.Module) -> Iterator[None]:
     """While entered, linear layers of `module` multiply few rows the faster way. No gradients."""
     layers = [layer for layer in module.modules() if type(layer) is nn.Linear and _gains(layer)]
-    try:
-        for layer in layers:
-            vars(layer)["forward"] = _Product(layer)
+    with replaced(layers, _Product):
         yield
-    finally:
-        for layer in layers:
-            vars(layer).pop("forward", None)
 
 
 def _gains(layer: nn.Linear) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collab.errors import ModelUnavailable, RecipeError, UnknownName
-from collab.models.store.cache import StoreProgress, cache_root, quiet
+from collab.models.store.cache import StoreProgress, quiet
 from collab.models.store.wheels import WheelModel, install
 
 HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
@@ -95,15 +95,3 @@ def _local(name: str) -> bool:
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         raise ModelUnavailable(f"no such model folder: {name}")
     return False
-
-
-__all__ = [
-    "ALIASES",
-    "StoreProgress",
-    "StoredModel",
-    "cache_root",
-    "check_name",
-    "quiet",
-    "resolve",
-    "stored_models",
-]
