@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,34 +85,41 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-def rows(page: Any) -> int:
-    return int(page.locator("#list tbody tr").count())
+def expect(locator: Any) -> Any:
+    """Waits for what it is asked: a page answers an event after the call that made it."""
+    from playwright.sync_api import expect
+
+    return expect(locator)
 
 
-def focused(page: Any) -> str:
-    return str(page.evaluate("document.activeElement.textContent"))
+def expect_rows(page: Any, count: int) -> None:
+    expect(page.locator("#list tbody tr")).to_have_count(count)
+
+
+def expect_focus(page: Any, text: str) -> None:
+    expect(page.locator(":focus")).to_have_text(text)
 
 
 def test_everything_is_drawn(open_page: Open, report: Path) -> None:
     page = open_page(report)
-    assert page.locator("#broken").is_hidden()
-    assert rows(page) == 66
+    expect(page.locator("#broken")).to_be_hidden()
+    expect_rows(page, 66)
     titles = page.locator(".panel h4").all_text_contents()
     assert {"Joint return, held out", "Joint return in training", "Cooperation schemes"} <= set(
         titles
     )
-    assert page.locator(".panel svg").count() == len(titles)
-    assert page.locator(".plot .band").count() > 0
+    expect(page.locator(".panel svg")).to_have_count(len(titles))
+    expect(page.locator(".plot .band").first).to_be_attached()
 
 
 def test_texts_of_a_run_are_never_obeyed(open_page: Open, report: Path) -> None:
     page = open_page(report)
     page.fill("#search", "harmed")
-    assert rows(page) == 1
+    expect_rows(page, 1)
     page.click("#list tbody a")
-    assert HOSTILE in page.locator("#episode").text_content()
+    expect(page.locator("#episode")).to_contain_text(HOSTILE)
     assert page.evaluate("window.harmed") is None
-    assert page.locator("#episode img").count() == 0
+    expect(page.locator("#episode img")).to_have_count(0)
 
 
 def test_a_part_without_points_shows_its_value(open_page: Open, tmp_path: Path) -> None:
@@ -125,23 +133,23 @@ def test_a_part_without_points_shows_its_value(open_page: Open, tmp_path: Path) 
     page_of(run, out=tmp_path / "report.html")
     page = open_page(tmp_path / "report.html", at="#episode/0")
     row = page.locator("#episode .parts tr", has_text="faithful")
-    assert row.locator("td").all_text_contents() == ["25 %", "–", ""]
+    expect(row.locator("td")).to_have_text(["25 %", "–", ""])
 
 
 def test_search_filters_and_order(open_page: Open, report: Path) -> None:
     page = open_page(report)
     page.fill("#search", "numbers/2 seed-1")
-    assert rows(page) == 8
-    assert page.locator("#count").text_content() == "8 of 66 episodes"
+    expect_rows(page, 8)
+    expect(page.locator("#count")).to_have_text("8 of 66 episodes")
     page.select_option("select[aria-label='All steps']", "3")
-    assert rows(page) == 4
+    expect_rows(page, 4)
     page.fill("#search", "no such word")
-    assert page.locator("#list").is_hidden()
-    assert "None of 66 episodes fits" in page.locator("#count").text_content()
+    expect(page.locator("#list")).to_be_hidden()
+    expect(page.locator("#count")).to_contain_text("None of 66 episodes fits")
     page.fill("#search", "")
     page.select_option("select[aria-label='All steps']", "")
     page.click("#list th button:text('Return')")
-    assert page.locator("#list th[aria-sort]").text_content() == "Return"
+    expect(page.locator("#list th[aria-sort]")).to_have_text("Return")
     *returns, unknown = page.locator("#list td[data-label=return]").all_text_contents()
     assert unknown == "–"
     assert returns == sorted(returns, key=float, reverse=True)
@@ -152,27 +160,27 @@ def test_keys(open_page: Open, report: Path) -> None:
     page.keyboard.press("/")
     page.keyboard.type("seed-0")
     page.keyboard.press("Enter")
-    assert focused(page) == "numbers/0#0"
+    expect_focus(page, "numbers/0#0")
     page.keyboard.press("j")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("k")
-    assert focused(page) == "numbers/0#1"
+    expect_focus(page, "numbers/0#1")
     page.keyboard.press("Enter")
     dialog = page.locator("#episode")
-    assert dialog.locator("h2").text_content().startswith("numbers/0#1")
+    expect(dialog.locator("h2")).to_contain_text("numbers/0#1")
     page.keyboard.press("j")
     page.keyboard.press("ArrowRight")
-    assert dialog.locator("h2").text_content().startswith("numbers/0#3")
+    expect(dialog.locator("h2")).to_contain_text("numbers/0#3")
     page.keyboard.press("Escape")
-    assert dialog.is_hidden()
-    assert focused(page) == "numbers/0#3"
+    expect(dialog).to_be_hidden()
+    expect_focus(page, "numbers/0#3")
     page.keyboard.press("?")
-    assert page.locator("#keys").is_visible()
+    expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("?")
-    assert page.locator("#keys").is_hidden()
+    expect(page.locator("#keys")).to_be_hidden()
     page.keyboard.press("/")
     page.keyboard.press("Escape")
-    assert rows(page) == 66
+    expect_rows(page, 66)
 
 
 def test_focus_is_visible(open_page: Open, report: Path) -> None:
@@ -181,24 +189,25 @@ def test_focus_is_visible(open_page: Open, report: Path) -> None:
     for _ in range(12):
         page.keyboard.press("Tab")
         style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert style != "none", focused(page)
+        assert style != "none", page.evaluate("document.activeElement.outerHTML")
 
 
 def test_an_episode_turn_by_turn(open_page: Open, report: Path) -> None:
     page = open_page(report, at="#episode/0")
     turns = page.locator("#episode .turn")
-    assert turns.count() == 2
+    expect(turns).to_have_count(2)
     first = turns.first
-    assert first.locator(".card h4").all_text_contents()[:2] == ["aux ", "main "]
-    assert "def aux(n):" in first.locator(".code").first.text_content()
-    assert first.locator(".code .k").first.text_content() == "def"
-    assert first.locator(".code .proof").text_content() == "def solve(n):"
-    assert "main returns what aux gives, line 5" in first.locator(".schemes").text_content()
-    assert "log-prob −" in first.locator(".card header").first.text_content()
+    expect(first.locator(".card h4").nth(0)).to_have_text("aux")
+    expect(first.locator(".card h4").nth(1)).to_have_text("main")
+    expect(first.locator(".code").first).to_contain_text("def aux(n):")
+    expect(first.locator(".code .k").first).to_have_text("def")
+    expect(first.locator(".code .proof")).to_have_text("def solve(n):")
+    expect(first.locator(".schemes")).to_contain_text("main returns what aux gives, line 5")
+    expect(first.locator(".card header").first).to_contain_text("log-prob −")
     first.locator("summary", has_text="Observes").first.click()
-    assert first.get_by_text("Write aux, turn 0.").is_visible()
-    assert first.get_by_text("examples hold.").first.is_visible()
-    assert "syntax" in first.locator(".parts").text_content()
+    expect(first.get_by_text("Write aux, turn 0.")).to_be_visible()
+    expect(first.get_by_text("examples hold.").first).to_be_visible()
+    expect(first.locator(".parts")).to_contain_text("syntax")
 
 
 def test_a_failed_episode_says_why(open_page: Open, report: Path) -> None:
@@ -206,53 +215,51 @@ def test_a_failed_episode_says_why(open_page: Open, report: Path) -> None:
     page.select_option("select[aria-label='All verdicts']", "failed")
     page.click("#list tbody tr")
     dialog = page.locator("#episode")
-    assert dialog.get_by_text("ModelTimeout (model): no answer within 30 s").is_visible()
+    expect(dialog.get_by_text("ModelTimeout (model): no answer within 30 s")).to_be_visible()
     page.keyboard.press("Escape")
 
 
 def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
     page = open_page(report, at="#episode/0")
     page.keyboard.press("d")
-    assert page.locator("#against").input_value() == "turn"
+    expect(page.locator("#against")).to_have_value("turn")
     second = page.locator("#episode .turn").last
     diff = second.locator(".diff", has_text="solve").first
-    assert diff.locator(".del").text_content() == "removed:     return aux(n * 2)"
-    assert diff.locator(".add").text_content() == "added:     return aux(n * 3)"
-    assert diff.locator(".add mark").text_content() == "3"
+    expect(diff.locator(".del")).to_have_text("removed:     return aux(n * 2)")
+    expect(diff.locator(".add")).to_have_text("added:     return aux(n * 3)")
+    expect(diff.locator(".add mark")).to_have_text("3")
 
 
 def test_the_difference_between_before_and_after(open_page: Open, report: Path) -> None:
     page = open_page(report)
     page.click("a.pair >> nth=0")
     dialog = page.locator("#episode")
-    assert "Before (−)" in dialog.text_content()
-    labels = dialog.locator(".columns .card p").all_text_contents()
-    assert ["step 1" in labels[0], "step 5" in labels[1]] == [True, True]
-    assert dialog.locator(".parts th[scope=row]").all_text_contents() == [
-        "reward",
-        "syntax",
-        "tests",
-    ]
-    assert dialog.locator(".diff").count() >= 1
+    expect(dialog).to_contain_text("Before (−)")
+    labels = dialog.locator(".columns .card p")
+    expect(labels.nth(0)).to_contain_text("step 1")
+    expect(labels.nth(1)).to_contain_text("step 5")
+    parts = dialog.locator(".parts th[scope=row]")
+    expect(parts).to_have_text(["reward", "syntax", "tests"])
+    expect(dialog.locator(".diff").first).to_be_attached()
     page.keyboard.press("Escape")
-    assert dialog.is_hidden()
+    expect(dialog).to_be_hidden()
 
 
 def test_held_out_episodes_are_filtered(open_page: Open, held_out: Path, tmp_path: Path) -> None:
     page_of(held_out, out=tmp_path / "report.html")
     page = open_page(tmp_path / "report.html")
-    assert rows(page) == 68
-    choices = page.locator("select[aria-label='All phases'] option").all_text_contents()
-    assert choices == ["All phases", "training", "held out before", "held out after"]
+    expect_rows(page, 68)
+    choices = page.locator("select[aria-label='All phases'] option")
+    expect(choices).to_have_text(["All phases", "training", "held out before", "held out after"])
     page.select_option("select[aria-label='All phases']", "held out after")
-    assert rows(page) == 18
+    expect_rows(page, 18)
     page.select_option("select[aria-label='All modes']", "greedy")
-    assert rows(page) == 6
-    assert "held out after, greedy" in page.locator("#list tbody tr").first.text_content()
+    expect_rows(page, 6)
+    expect(page.locator("#list tbody tr").first).to_contain_text("held out after, greedy")
     page.select_option("select[aria-label='All modes']", "")
     page.select_option("select[aria-label='All phases']", "training")
     page.select_option("select[aria-label='All steps']", "8")
-    assert rows(page) == 4
+    expect_rows(page, 4)
 
 
 def test_a_held_out_problem_before_and_after(
@@ -264,13 +271,13 @@ def test_a_held_out_problem_before_and_after(
     dialog = page.locator("#episode")
     for place, mode in enumerate(("sampled", "greedy")):
         row.locator("a.pair").nth(place).click()
-        labels = dialog.locator(".columns .card p").all_text_contents()
-        assert [label.split(", ")[:3] for label in labels[:2]] == [
-            ["numbers/9#0", "held out after 0 steps", mode],
-            ["numbers/9#0", "held out after 8 steps", mode],
-        ]
-        assert dialog.locator(".diff").count() >= 1
+        labels = dialog.locator(".columns .card p")
+        for label, steps in enumerate((0, 8)):
+            told = f"numbers/9#0, held out after {steps} steps, {mode}"
+            expect(labels.nth(label)).to_contain_text(told)
+        expect(dialog.locator(".diff").first).to_be_attached()
         page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
 
 
 def test_the_other_end_is_of_the_same_sample(
@@ -282,7 +289,7 @@ def test_the_other_end_is_of_the_same_sample(
     page.click("#list tbody a")
     choice = page.locator("#against option", has_text="before and after training")
     told = "before and after training: numbers/8#1, held out after 8 steps, sampled"
-    assert choice.text_content().startswith(told)
+    expect(choice).to_contain_text(told)
     wide = "element => element.scrollWidth - element.clientWidth"
     assert page.evaluate(f"({wide})(document.documentElement)") <= 0
 
@@ -291,7 +298,7 @@ def test_any_two_episodes_of_a_problem_can_be_compared(open_page: Open, report: 
     page = open_page(report, at="#episode/0")
     choice = page.locator("#against option", has_text="numbers/0#2").first
     page.select_option("#against", choice.get_attribute("value"))
-    assert "numbers/0#2" in page.locator("#episode .columns").first.text_content()
+    expect(page.locator("#episode .columns").first).to_contain_text("numbers/0#2")
 
 
 def test_curves_by_key_and_as_a_table(open_page: Open, report: Path) -> None:
@@ -301,11 +308,11 @@ def test_curves_by_key_and_as_a_table(open_page: Open, report: Path) -> None:
     plot.focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    assert "step 2" in panel.locator(".legend").text_content()
-    assert plot.get_attribute("aria-valuetext").startswith("step 2: ")
+    expect(panel.locator(".legend")).to_contain_text("step 2")
+    expect(plot).to_have_attribute("aria-valuetext", re.compile("^step 2: "))
     panel.get_by_role("button", name="Table").click()
-    assert panel.locator("tbody tr").count() == 8
-    assert plot.is_hidden()
+    expect(panel.locator("tbody tr")).to_have_count(8)
+    expect(plot).to_be_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -332,10 +339,10 @@ def test_nothing_is_wider_than_the_window(
     open_page: Open, report: Path, viewport: dict[str, int], at: str
 ) -> None:
     page = open_page(report, viewport, at=at)
+    expect(page.locator("#episode")).to_be_visible(visible=bool(at))
     wide = "element => element.scrollWidth - element.clientWidth"
     assert page.evaluate(f"({wide})(document.documentElement)") <= 0
     assert page.evaluate(f"({wide})(document.getElementById('episode'))") <= 0
-    assert page.locator("#episode").is_visible() == bool(at)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -371,8 +378,8 @@ def test_a_thousand_episodes_open_quickly(open_page: Open, browser: Any, tmp_pat
     page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 5_000_000
     page = open_page(tmp_path / "report.html")
-    assert page.locator("#count").text_content() == "1,000 episodes"
-    assert rows(page) < 1000
+    expect(page.locator("#count")).to_have_text("1,000 episodes")
+    expect(page.locator("#list tbody tr").nth(999)).not_to_be_attached()
     page.keyboard.press("End")
     page.locator("#list tbody tr").nth(250).wait_for(state="attached")
 
@@ -391,7 +398,7 @@ def test_without_javascript_the_facts_are_there(browser: Any, report: Path) -> N
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(report.as_uri())
-    assert page.locator("noscript").is_visible()
-    assert page.locator(".facts").first.is_visible()
-    assert page.locator(".compared table").first.is_visible()
+    expect(page.locator("noscript")).to_be_visible()
+    expect(page.locator(".facts").first).to_be_visible()
+    expect(page.locator(".compared table").first).to_be_visible()
     context.close()
