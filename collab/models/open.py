@@ -75,10 +75,13 @@ def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
 def _let_waiting_threads_sleep() -> None:
     """Before torch is imported: OpenMP's threads spin while they wait unless told otherwise.
 
-    On an idle processor spinning gains a little; on a busy one, say with a second run beside
-    the first, it was measured to make every step several times slower.
+    Threads that spin for milliseconds make a run several times slower with another beside it;
+    threads that sleep at once make a run by itself a fourth slower, for waking takes as long as
+    a small product. So they spin for some microseconds, where the library can be told how long.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 class ModelPool:

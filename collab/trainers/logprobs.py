@@ -18,9 +18,9 @@ from collab.trainers.rows import Row, Tree, inputs_of
 CHUNK_ELEMENTS = 1 << 23
 """Logits that are held at once: tokens x vocabulary."""
 
-WIDTHS = 64
-"""Rows are padded to a multiple of it: oneDNN compiles products anew for each shape, and keeps them
-by the hundred."""
+WIDTHS = 16
+"""Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
+by the hundred. Padding adds a sixteenth at most."""
 
 
 class Scored(NamedTuple):
@@ -55,7 +55,7 @@ def states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
     """The last states that predict the response tokens, in their order: [tokens, hidden]."""
     trees = [Tree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
-    width = WIDTHS * ceil(max(len(tree.tokens) for tree in trees) / WIDTHS)
+    width = _padded(max(len(tree.tokens) for tree in trees))
     places = [
         number * width + place
         for number, row in enumerate(rows)
@@ -65,6 +65,12 @@ def states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
     hidden = _forward(model, trees, width, device).flatten(0, 1)
     # Unlike indexing, index_select adds gradients up in the same order every time.
     return hidden.index_select(0, torch.tensor(places, device=device))
+
+
+def _padded(width: int) -> int:
+    """The least of the widths that holds so many tokens."""
+    step = max(WIDTHS, (1 << width.bit_length()) // (2 * WIDTHS))
+    return step * ceil(width / step)
 
 
 def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device) -> Tensor:

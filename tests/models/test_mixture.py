@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from collab.models.local import mixture
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.mixture import BASE, Mixture, can_mix, single
 from collab.models.weights import quiet_transformers
@@ -36,12 +37,27 @@ def alone(engine: TransformersEngine, row: int) -> torch.Tensor:
 def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
     base = engine.module.get_base_model()
     expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
-    mixture = Mixture(ROWS)
-    with mixture.applied(base):
+    rows = Mixture(ROWS)
+    with rows.applied(base):
         assert torch.allclose(base(IDS).logits, expected, atol=1e-5)
-        mixture.select([1, 2])
+        rows.select([1, 2])
         assert torch.allclose(base(IDS[1:3]).logits, expected[1:3], atol=1e-5)
     assert torch.allclose(alone(engine, 0), expected[:1], atol=1e-6)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+@torch.no_grad()
+def test_adapters_of_a_narrow_base(
+    engine: TransformersEngine, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mixture, "SMALL", small)
+    expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
+    base = engine.module.get_base_model().to(torch.bfloat16)
+    with Mixture(ROWS).applied(base):
+        found = base(IDS).logits.float()
+    assert (found - expected).norm() < 0.05 * expected.norm()
+    apart = (expected[0] - expected[2]).norm()
+    assert apart > 0.1 * expected[0].norm()  # or this would not tell adapters apart
 
 
 @pytest.mark.parametrize("names", [[BASE] * 2, ["adapter1"] * 2])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collab.models.local.batches import pack
-from collab.models.local.sampling import NUCLEUS_WIDTH, draw, settings_of
+from collab.models.local.sampling import BLOCK, NUCLEUS_WIDTH, _inverse_cdf, draw, settings_of
 from collab.records import Sampling
 
 CPU = torch.device("cpu")
@@ -68,6 +68,21 @@ def test_a_wide_nucleus_is_found_beyond_the_first_candidates() -> None:
     tokens, logprobs = draw(torch.zeros(400, size), prepared, step=0)
     assert len(set(tokens.tolist())) > 300
     assert logprobs.exp().mean() == pytest.approx(1 / (0.9 * size), rel=1e-3)
+
+
+@pytest.mark.parametrize("width", [3, BLOCK, 2 * BLOCK, 5 * BLOCK + 7])
+def test_every_token_is_drawn_for_its_share_of_the_line(width: int) -> None:
+    chance = torch.Generator().manual_seed(width)
+    weights = torch.rand(width, generator=chance, dtype=torch.float64).round(decimals=1)
+    weights[width // 2 : width // 2 + BLOCK] = 0
+    weights[0] = weights[-1] = 0
+    weights[1] = 1
+    line = weights.cumsum(0) / weights.sum()
+    middles = (line + torch.cat([torch.zeros(1), line[:-1]])) / 2
+    uniforms = torch.cat([torch.tensor([0.0, 1 - 2**-53]), middles[weights > 0]])
+    tokens = _inverse_cdf(weights.float().expand(len(uniforms), -1), uniforms)
+    places = weights.nonzero()[:, 0].tolist()
+    assert tokens.tolist() == [places[0], places[-1], *places]
 
 
 def test_rows_keep_their_random_numbers_when_others_leave() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from collab.models.local import attention
 from collab.models.local.mixture import BASE
 from collab.models.local.prefixes import Prefixes, can_share
 
@@ -75,6 +76,16 @@ def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[st
     for ours, theirs in zip(together, apart, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert module.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_rows_of_a_narrow_type_go_on_in_either(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "SMALL", small)
+    module = tiny("llama")
+    exact = logits_of(module, shared=False)
+    module.to(torch.bfloat16)
+    for ours, theirs in zip(logits_of(module, shared=True), exact, strict=True):
+        assert (ours - theirs).norm() < 0.05 * theirs.norm()
 
 
 @pytest.mark.parametrize(

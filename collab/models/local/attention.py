@@ -23,6 +23,9 @@ NAME = "collab_shared"
 ROOM = 64
 """Tokens that a buffer has room for beyond what it holds."""
 
+SMALL = 1 << 19
+"""Numbers of prompts' keys for all rows up to which a CPU multiplies faster in float32."""
+
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
 """How far equal states may be apart, against their own size; 1e-3 in wider types."""
 
@@ -99,6 +102,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self._own_keys = self._keys.new_empty(len(keys), *self._keys.shape[1:3], 0)
         self._own_values = values[:, :, :0]
         self._own = 0
+        self._suit()
 
     def get_seq_length(self) -> int:
         return int(self._keys.shape[-1]) + self._own
@@ -124,18 +128,28 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         if len(prompts) < len(self._keys):
             self._keys, self._values = self._keys[prompts], self._values[prompts]
         self._own_keys, self._own_values = self._own_keys[rows], self._own_values[rows]
+        self._suit()
+
+    def _suit(self) -> None:
+        """Few and short rows go on in float32: small products in other types take longer there."""
+        size = self._keys[0].numel() * len(self._own_keys)
+        if self._keys.device.type == "cpu" and size <= SMALL:
+            self._keys, self._values = self._keys.float(), self._values.float()
+            self._own_keys, self._own_values = self._own_keys.float(), self._own_values.float()
 
     def attend(self, query: Tensor) -> Tensor:
         """What the queries [rows, query heads, 1, size], scaled, read: the same shape."""
         layout, own = self._layout, self._own
-        asked = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
+        asked = query.to(self._keys.dtype)
+        asked = asked.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
         shared = layout.by_row(layout.by_prompt(asked) @ self._keys, asked.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
         scores = torch.cat([shared, asked @ self._own_keys[..., :own]], dim=-1)
         weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
         read = layout.by_row(layout.by_prompt(weights[..., :-own]) @ self._values, asked.shape[2])
-        return (read + weights[..., -own:] @ self._own_values[:, :, :own]).reshape(query.shape)
+        read = read + weights[..., -own:] @ self._own_values[:, :, :own]
+        return read.to(query.dtype).reshape(query.shape)
 
 
 _LAYERS: ContextVar[Sequence[SharedLayer]] = ContextVar("layers")

@@ -19,9 +19,10 @@ from collab.models.local.batches import pack
 from collab.models.local.decoding import Cancelled, Decoder, Report, Row
 from collab.models.local.memory import trim
 from collab.models.local.mixture import BASE
+from collab.models.local.packed import packed
 from collab.models.local.prefixes import Prefixes
-from collab.models.local.products import of_few_rows
 from collab.models.local.sampling import settings_of
+from collab.models.local.threads import fitting
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
 
@@ -203,7 +204,8 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
         head = base.get_output_embeddings()
         stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)
-        stack.enter_context(of_few_rows(base))
+        stack.enter_context(packed(base))
+        stack.enter_context(fitting(base))
         if training:
             stack.callback(module.train)
             module.eval()

@@ -3,6 +3,9 @@
 In a mixture the adapters of a layer are laid side by side: A is [ranks, in], B is [out, ranks],
 and a mask [rows, 1, ranks] takes from each row what is not its own. So a layer costs two more
 products whatever the number of adapters, where PEFT's own mixed batches loop over them.
+
+On a CPU a product in bfloat16 takes 15 microseconds however small it is. Those of few rows are in
+float32, which takes a third of the time.
 """
 
 from __future__ import annotations
@@ -20,6 +23,12 @@ from collab.models.local.forwards import replaced
 BASE = "__base__"
 """PEFT's name for a row that no adapter touches."""
 
+SMALL = 512
+"""Rows x ranks up to which float32 is the faster type."""
+
+Ranks = tuple[tuple[str, int], ...]
+"""Names and ranks of adapters, in their order."""
+
 
 class Mixture:
     """The adapter of each row of a batch; `select` goes on with some of the rows."""
@@ -27,21 +36,22 @@ class Mixture:
     def __init__(self, rows: Sequence[str]) -> None:
         self.rows = list(rows)
         self.names = sorted(set(rows) - {BASE})
-        self._masks: dict[tuple[tuple[str, int], ...], Tensor | None] = {}
+        self._masks: dict[tuple[Ranks, torch.dtype], Tensor | None] = {}
 
     def select(self, keep: Sequence[int]) -> None:
         self.rows = [self.rows[row] for row in keep]
         self._masks.clear()
 
-    def mask(self, ranks: tuple[tuple[str, int], ...], like: Tensor) -> Tensor | None:
+    def mask(self, ranks: Ranks, like: Tensor) -> Tensor | None:
         """[rows, 1, ranks]; None where every row takes the whole."""
-        if ranks not in self._masks:
+        key = ranks, like.dtype
+        if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
             own = [[float(row == owner) for owner in owners] for row in self.rows]
             whole = all(all(row) for row in own)
             mask = None if whole else torch.tensor(own, dtype=like.dtype, device=like.device)
-            self._masks[ranks] = None if mask is None else mask[:, None, :]
-        return self._masks[ranks]
+            self._masks[key] = None if mask is None else mask[:, None, :]
+        return self._masks[key]
 
     @contextmanager
     def applied(self, module: nn.Module) -> Iterator[None]:
@@ -54,22 +64,35 @@ class _Mixed:
     """The forward pass of one layer."""
 
     def __init__(self, layer: Any, mixture: Mixture) -> None:
-        self._base, self._mixture = layer.base_layer, mixture
-        names = [name for name in mixture.names if name in layer.lora_A]
-        self._ranks = tuple((name, layer.lora_A[name].weight.shape[0]) for name in names)
-        self._pair = _side_by_side(layer, names) if names else None
+        self._layer, self._base, self._mixture = layer, layer.base_layer, mixture
+        self._names = [name for name in mixture.names if name in layer.lora_A]
+        self._ranks = tuple((name, layer.lora_A[name].weight.shape[0]) for name in self._names)
+        self._rank = sum(rank for _, rank in self._ranks)
+        self._pairs: dict[torch.dtype, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = self._base(x)  # [rows, time, out]
-        if self._pair is None:
+        if not self._names:
             return y
-        down, up = self._pair
+        flat = y.view(-1, y.shape[-1])
+        if y.device.type == "cpu" and len(flat) * self._rank <= SMALL:
+            inner, up = self._inner(x.float())
+            flat.add_(inner @ up)
+        else:
+            inner, up = self._inner(x)
+            flat.addmm_(inner, up)
+        return y
+
+    def _inner(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What the adapters make of `x`, [rows * time, ranks], and B, [ranks, out]."""
+        if x.dtype not in self._pairs:
+            self._pairs[x.dtype] = _side_by_side(self._layer, self._names, x.dtype)
+        down, up = self._pairs[x.dtype]
         inner = functional.linear(x, down)
         mask = self._mixture.mask(self._ranks, inner)
         if mask is not None:
             inner = inner * mask
-        flat = y.view(-1, y.shape[-1])
-        return flat.addmm_(inner.view(-1, inner.shape[-1]), up).view(y.shape)
+        return inner.view(-1, inner.shape[-1]), up
 
 
 @contextmanager
@@ -111,9 +134,8 @@ class _Single:
         return y.view(*x.shape[:-1], -1)
 
 
-def _side_by_side(layer: Any, names: Sequence[str]) -> tuple[Tensor, Tensor]:
+def _side_by_side(layer: Any, names: Sequence[str], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """A of all adapters, [ranks, in], and B with their scaling, [ranks, out]."""
-    dtype = layer.base_layer.weight.dtype
     down = torch.cat([layer.lora_A[name].weight for name in names])
     up = torch.cat([layer.lora_B[name].weight.T * layer.scaling[name] for name in names])
     return down.detach().to(dtype), up.detach().to(dtype).contiguous()

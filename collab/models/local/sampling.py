@@ -8,11 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from collab.records import Sampling
 
 NUCLEUS_WIDTH = 1024
 """Candidates looked at before a whole vocabulary is sorted."""
+
+BLOCK = 128
+"""Tokens of a vocabulary that are first counted as one."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +73,24 @@ def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]
     """
     if settings.tempered:
         logits = logits / settings.temperature[:, None]
-    scaled = torch.log_softmax(logits, dim=-1)
+    probabilities = torch.softmax(logits, dim=-1)
     uniforms = settings.uniforms[:, step]
     if len(settings.plain) == len(logits):
-        tokens = _inverse_cdf(scaled.exp(), uniforms)
-        return tokens, scaled.gather(1, tokens[:, None])[:, 0]
+        tokens = _inverse_cdf(probabilities, uniforms)
+        return tokens, _log_at(probabilities, tokens)
     tokens = logits.argmax(dim=-1)
     if len(rows := settings.plain):
-        tokens[rows] = _inverse_cdf(scaled[rows].exp(), uniforms[rows])
-    logprobs = scaled.gather(1, tokens[:, None])[:, 0]
+        tokens[rows] = _inverse_cdf(probabilities[rows], uniforms[rows])
+    logprobs = _log_at(probabilities, tokens)
     if len(rows := settings.filtered):
         tokens[rows], logprobs[rows] = _draw_filtered(
-            scaled[rows].exp(), settings.top_p[rows], settings.top_k[rows], uniforms[rows]
+            probabilities[rows], settings.top_p[rows], settings.top_k[rows], uniforms[rows]
         )
     return tokens, logprobs
+
+
+def _log_at(probabilities: Tensor, tokens: Tensor) -> Tensor:
+    return probabilities.gather(1, tokens[:, None])[:, 0].log()
 
 
 def _draw_filtered(
@@ -114,12 +122,30 @@ def nucleus(probabilities: Tensor, top_p: Tensor, top_k: Tensor) -> tuple[Tensor
 
 
 def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """For each row the first index whose cumulated weight passes `uniforms` of the total."""
-    cumulated = weights.to(uniforms.dtype).cumsum(dim=-1)
+    """For each row the first index whose cumulated weight passes `uniforms` of the total.
+
+    Weights are cumulated by blocks, then within the block that is hit: a wide row's cumulated sum
+    would take as long as all else that is done to draw.
+    """
+    weights = functional.pad(weights, (0, -weights.shape[-1] % BLOCK))
+    blocks = weights.view(len(weights), -1, BLOCK)
+    cumulated = blocks.sum(dim=-1).to(uniforms.dtype).cumsum(dim=-1)  # [rows, blocks]
     targets = uniforms[:, None] * cumulated[:, -1:]
-    # Rounding may bring a target up to the total, where the last index that has weight is meant.
-    targets = torch.minimum(targets, torch.nextafter(cumulated[:, -1:], -torch.ones_like(targets)))
-    return torch.searchsorted(cumulated, targets, right=True)[:, 0]
+    block = _first_beyond(cumulated, targets)
+    before = functional.pad(cumulated, (1, 0)).gather(1, block)
+    hit = blocks.gather(1, block[:, :, None].expand(-1, -1, BLOCK))[:, 0]
+    place = _first_beyond(hit.to(uniforms.dtype).cumsum(dim=-1), targets - before)
+    return (block * BLOCK + place)[:, 0]
+
+
+def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
+    """The first index of each row whose value is above its target, both [rows, n]; [rows, 1].
+
+    Rounding may bring a target up to the total, where the last index that has weight is meant.
+    """
+    total = cumulated[:, -1:]
+    targets = torch.minimum(targets, torch.nextafter(total, -torch.ones_like(total)))
+    return torch.searchsorted(cumulated, targets, right=True)
 
 
 def _rows(mask: list[bool], device: torch.device) -> Tensor:
