@@ -17,7 +17,7 @@ from collab.trainers.sizes import Sizes, sizes_of
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
 
-HELD = 0.6
+HELD = 0.3
 """What a CPU's allocator holds beyond the activations, as a share of them; measured."""
 
 CHARACTERS_A_TOKEN = 3.5
@@ -125,11 +125,15 @@ def _count_memory(
     from collab.models.weights import pick_device
 
     models: dict[str, TransformersModel] = {}
+    sampled: set[str] = set()
     for name in recipe.team.agents:
         model = local_weights(recipe.model_of(name))
         if model is not None:
             own = f" {name}" if spec.policies == "full" and name in trained else ""
-            models[model.model_dump_json() + own] = model
+            key = model.model_dump_json() + own
+            models[key] = model
+            if model.packed and recipe.model_of(name) == model:
+                sampled.add(key)
     sizes = {key: sizes_of(model, spec) for key, model in models.items()}
     of_agent = {name: sizes_of(_local(recipe, name), spec) for name in trained}
     policies = _policies(recipe, spec, trained)
@@ -153,6 +157,7 @@ def _count_memory(
     plan.memory = {
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
         "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
+        "packed": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 0 if spec.policies == "full" else sum(n * size for n, size in counts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in counts),
         "gradients": max(n * size for n, size in counts),

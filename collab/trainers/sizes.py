@@ -28,6 +28,8 @@ class Sizes:
     vocabulary: int
     bytes: int
     """Of one number."""
+    packed: int
+    """Parameters that sampling holds once more, in the processor's own layout."""
     shares: bool
     """Whether responses can share a row with what they begin with in common."""
 
@@ -45,14 +47,17 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
     from transformers import AutoModelForCausalLM
 
     from collab.models.local.attention import attends_to_all
+    from collab.models.local.packed import can_pack, weights_to_pack
     from collab.models.weights import pick_device, pick_dtype, quiet_transformers
     from collab.trainers.adapters import lora_config
 
     spec = TrainerSpec.model_validate_json(trainer)
-    width = pick_dtype(dtype, pick_device(device)).itemsize
+    place = pick_device(device)
+    number = pick_dtype(dtype, place)
     with quiet_transformers(), torch.device("meta"):
         module = AutoModelForCausalLM.from_config(_config(name, revision))
         parameters = sum(p.numel() for p in module.parameters())
+        packed = weights_to_pack(module) if can_pack(number, place) else 0
         adapted = get_peft_model(module, lora_config(spec.lora))
         adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     config = module.config.get_text_config()
@@ -66,7 +71,8 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
         intermediate=config.intermediate_size,
         key_values=2 * width_of_head * (getattr(config, "num_key_value_heads", None) or heads),
         vocabulary=config.vocab_size,
-        bytes=width,
+        bytes=number.itemsize,
+        packed=packed,
         shares=attends_to_all(config),
     )
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from collab.errors import TrainingError
 from collab.models.local.batches import pack
 from collab.models.local.memory import trim
-from collab.models.local.threads import fitting
 from collab.recipe import TrainerSpec
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs
@@ -93,7 +92,7 @@ class Learner:
             own = [s for s in samples if s.agent in policy.agents]
             own = [s for s in own if s.alive or self.spec.kl_coef]
             if own:
-                with _memory(self.spec, policy), fitting(policy.engine.module):
+                with _memory(self.spec, policy):
                     self._learn(policy, own, update, cancelled)
                 if policy.device.type == "cpu":
                     trim()

@@ -11,7 +11,9 @@ import torch
 
 from collab.errors import ModelUnavailable, UnknownName
 from collab.models import Call, Request
+from collab.models.local import packed
 from collab.models.local.engine import TransformersEngine
+from collab.models.local.packed import can_pack
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling
 
@@ -86,6 +88,22 @@ def test_a_small_token_budget_changes_nothing_but_the_batches(tiny: Path) -> Non
         answers.append([a.token_ids for a in ask(engine, requests)])
         asyncio.run(engine.aclose())
     assert answers[0] == answers[1]
+
+
+@pytest.mark.skipif(not can_pack(torch.float32, torch.device("cpu")), reason="nothing packs here")
+def test_packed_weights_are_held_where_asked(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "LEAST_WEIGHTS", 1)
+    answers, held = [], []
+    for packs in (True, False):
+        spec = TransformersModel(name=str(tiny), dtype="float32", device="cpu", packed=packs)
+        engine = TransformersEngine(spec)
+        answers.append([a.token_ids for a in ask(engine, mixed_requests())])
+        layers = [part for part in engine.module.modules() if type(part) is torch.nn.Linear]
+        held.append([layer in packed._PACKED for layer in layers])
+        asyncio.run(engine.aclose())
+    assert answers[0] == answers[1]
+    assert all(held[0])
+    assert not any(held[1])
 
 
 def test_each_row_keeps_its_own_length(tiny_engine: TransformersEngine) -> None:

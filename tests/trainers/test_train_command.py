@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from support.trainer_recipes import make_game
 
+from collab.models.local.packed import can_pack
 from collab.recipe import Recipe
 from collab.runtime.folder import dump_recipe
 from collab.trainers.plan import make_plan
@@ -117,6 +120,20 @@ def test_the_plan_counts_what_is_there(tiny_words: Path, tmp_path: Path) -> None
         plan = make_plan(recipe)
         assert plan.parameters == sum(p.numel() for p in held.values())
         assert plan.trainable == sum(p.numel() for p in trained)
+
+
+def test_the_plan_counts_packed_weights_where_they_are_sampled_from(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    def packed(**model: Any) -> int:
+        recipe = make_game(tiny_words, tmp_path, group_size=4)
+        changed = {"name": "smollm2-135m", "dtype": "float32", "device": "cpu", **model}
+        plan = make_plan(Recipe.model_validate({**recipe.model_dump(), "model": changed}))
+        return plan.memory["packed"]
+
+    expected = 134_479_872 if can_pack(torch.float32, torch.device("cpu")) else 0
+    assert packed() == 4 * expected
+    assert packed(packed=False) == 0
 
 
 def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path) -> None:

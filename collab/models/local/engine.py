@@ -137,6 +137,7 @@ class TransformersEngine:
             adapters,
             model=self.name,
             batch_tokens=self.spec.batch_tokens,
+            packs=self.spec.packed,
             cancelled=cancelled,
             report=report,
         )

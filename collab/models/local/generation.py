@@ -33,7 +33,10 @@ _PROCESSOR = Lock()
 
 
 class Generation:
-    """Answers the requests of one call; `model` names the model in actions and messages."""
+    """Answers the requests of one call.
+
+    `model` names the model in actions and messages; with `packs`, weights are packed on a CPU.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Generation:
         *,
         model: str,
         batch_tokens: int,
+        packs: bool,
         cancelled: Event,
         report: Report | None,
     ) -> None:
@@ -49,6 +53,7 @@ class Generation:
         self._adapters = adapters
         self._model = model
         self._batch_tokens = batch_tokens
+        self._packs = packs
         self._cancelled = cancelled
         self._report = report
 
@@ -98,8 +103,9 @@ class Generation:
             cancelled=self._cancelled,
             report=self._report,
         )
+        packing = packed(weights.module) if self._packs else nullcontext()
         try:
-            with _turn(weights.device, decoder), _inference(weights.module, decoder):
+            with _turn(weights.device, decoder), _inference(weights.module, decoder), packing:
                 self._decode(decoder)
         except torch.OutOfMemoryError as error:
             raise ModelError(
@@ -204,7 +210,6 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
         head = base.get_output_embeddings()
         stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)
-        stack.enter_context(packed(base))
         stack.enter_context(fitting(base))
         if training:
             stack.callback(module.train)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeGuard
 from weakref import WeakKeyDictionary
 
 import torch
@@ -49,10 +50,17 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     return dtype == torch.float32
 
 
-def _can_pack(layer: nn.Module) -> bool:
-    if type(layer) is not nn.Linear or layer.weight.numel() < LEAST_WEIGHTS:
-        return False
-    return can_pack(layer.weight.dtype, layer.weight.device)
+def weights_to_pack(module: nn.Module) -> int:
+    """How many weights of `module` are packed where that can be done."""
+    return sum(layer.weight.numel() for layer in module.modules() if _is_large(layer))
+
+
+def _can_pack(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    return _is_large(layer) and can_pack(layer.weight.dtype, layer.weight.device)
+
+
+def _is_large(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    return type(layer) is nn.Linear and layer.weight.numel() >= LEAST_WEIGHTS
 
 
 class _Packed:
