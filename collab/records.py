@@ -252,7 +252,7 @@ def failure_of(error: CollabError) -> Failure:
     return Failure(boundary=error.boundary, type=type(error).__name__, message=str(error))
 
 
-def read_episodes(path: Path) -> Iterator[Episode]:
+def read_episodes(path: str | Path) -> Iterator[Episode]:
     """The episodes of a run's folder or of an `episodes.jsonl`.
 
     A last line that was cut off in the middle of being written is passed over.
@@ -260,6 +260,7 @@ def read_episodes(path: Path) -> Iterator[Episode]:
     Raises:
         RecordError: there is no such file, or a line that is whole is not an episode.
     """
+    path = Path(path)
     file = path / EPISODES if path.is_dir() else path
     try:
         data = file.read_bytes()

@@ -56,7 +56,8 @@ def command(
             "--model",
             "-m",
             metavar="NAME",
-            help="Alias, hub name, folder, or ENGINE:NAME (see: collab models).",
+            help="For agents without a model of their own: alias, hub name, folder, or"
+            " ENGINE:NAME (see: collab models).",
         ),
     ] = None,
     settings: Settings = None,
@@ -88,7 +89,8 @@ def command(
       collab eval coding --task mine.jsonl --set team.turns=2 --json
 
     Exit status: 0 done, 1 the evaluation or every episode of a team failed,
-    2 bad usage, 130 interrupted.
+    2 bad usage or something is missing (a key, a server, a package), 130
+    interrupted.
     """
     from collab.evaluation.entrants import choose_k, find_entrants
 

@@ -32,8 +32,9 @@ def command(
 ) -> None:
     """Write one HTML file about runs: curves, comparisons, and every episode.
 
-    The file needs no network. Runs of one recipe with several seeds are drawn as one, with the
-    band of the seeds. Runs that were interrupted or killed are shown as far as they came.
+    The file needs no network. Runs of one recipe with several seeds are drawn
+    as one, with the band of the seeds. Runs that were interrupted or killed are
+    shown as far as they came.
 
     [bold]Examples[/]
       collab report runs/20260101-120000-000-coding --open

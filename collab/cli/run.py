@@ -38,7 +38,8 @@ def command(
             "--model",
             "-m",
             metavar="NAME",
-            help="Alias, hub name, folder, or ENGINE:NAME (see: collab models).",
+            help="For agents without a model of their own: alias, hub name, folder, or"
+            " ENGINE:NAME (see: collab models).",
         ),
     ] = None,
     settings: Settings = None,
@@ -72,9 +73,9 @@ def command(
       collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
       collab run recipe.yaml --model echo --dry-run
 
-    Exit status: 0 done, 1 the run or every episode failed, 2 bad usage, 130
-    interrupted. A program that fails its tests is a result, not an error,
-    unless --require-pass is given.
+    Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
+    something is missing (a key, a server, a package), 130 interrupted. A program
+    that fails its tests is a result, not an error, unless with --require-pass.
     """
     from collab.recipe import load_recipe
     from collab.tasks import split_address

@@ -35,7 +35,7 @@ def command(
     [bold]Examples[/]
       collab show runs/20260101-120000-000-coding
       collab show runs/20260101-120000-000-coding humaneval/12
-      collab show runs/20260101-120000-000-coding 'humaneval/12#0' --turn 2 --agent aux
+      collab show runs/20260101-120000-000-coding 'humaneval/12#0' --turn 2
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
     from collab.cli.page import open_page

@@ -33,7 +33,12 @@ def command(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Alias, hub name or folder."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="For agents without a model of their own: alias, hub name or folder.",
+        ),
     ] = None,
     settings: Settings = None,
     seed: Annotated[
@@ -63,8 +68,9 @@ def command(
       collab train --resume runs/first
       collab run runs/first --task humaneval/140        the team that came of it
 
-    Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted. What was
-    done up to the last checkpoint is kept in every case; go on with --resume.
+    Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
+    What was done up to the last checkpoint is kept in every case; go on with
+    --resume.
     """
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
@@ -92,6 +98,8 @@ def _training_recipe(run: Path) -> Path:
     from collab.errors import RecordError
     from collab.trainers.names import TRAINING
 
+    if not run.exists():
+        raise RecordError(f"{run} does not exist; runs are in runs/ or where --out said")
     path = run / TRAINING
     if not path.is_file():
         raise RecordError(f"{run} is no training run: it has no {TRAINING}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from collab.errors import RecipeError
+from collab.errors import RecipeError, UnknownName
 from collab.recipe.documents import parse_yaml
+
+_NAMED = {"agents": "agent", "parts": "part of the reward"}
+"""Keys whose entries are named by the user, so that a wrong name would make another entry."""
 
 
 def apply(data: dict[str, Any], setting: str) -> None:
@@ -14,7 +17,8 @@ def apply(data: dict[str, Any], setting: str) -> None:
     `agents.NAME` is short for `team.agents.NAME`. A number selects an entry of a list.
 
     Raises:
-        RecipeError: a setting that is not of this form, or whose path leads nowhere.
+        RecipeError: a setting that is not of this form, or whose path leads nowhere; with the
+            nearest name where an agent or a part is not there.
     """
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
@@ -26,7 +30,9 @@ def apply(data: dict[str, Any], setting: str) -> None:
 
 
 def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:
-    for key in keys[:-1]:
+    for above, key in zip([None, *keys], keys[:-1], strict=False):
+        if above in _NAMED and isinstance(data, dict) and key not in data:
+            raise UnknownName(_NAMED[above], key, data)
         data = _descend(data, key, setting)
     last = keys[-1]
     if isinstance(data, list):

@@ -31,9 +31,7 @@ def open_run(folder: Path) -> RunRecord:
         RecordError: there is nothing to be read.
     """
     if not folder.exists():
-        raise RecordError(
-            f"{folder} does not exist; runs are in the folder runs/ or where --out said"
-        )
+        raise RecordError(f"{folder} does not exist; runs are in runs/ or where --out said")
     episodes, complaints = read_whole_lines(
         folder / EPISODES if folder.is_dir() else folder, Episode
     )

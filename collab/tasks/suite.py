@@ -43,7 +43,8 @@ def open_suite(spec: TaskSpec) -> Suite:
     """
     rows = read_rows(spec.source)
     if not rows:
-        raise TaskError(f"the suite '{spec.name}' is empty")
+        origin = spec.source.path or spec.source.package or spec.source.hub
+        raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
     return Suite(spec, tuple(rows))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -33,15 +34,16 @@ def add_adapter(
     in PEFT's format, it begins from there, in that adapter's shape.
 
     Raises:
-        RecipeError: no layer is called as `spec.targets` says, or `start` does not fit.
+        RecipeError: no layer is called as `spec.targets` says, or `start` is no adapter.
+        RecordError: `start` does not fit.
     """
-    from peft import PeftConfig, get_peft_model
+    from peft import get_peft_model
 
     from collab.models.weights import quiet_transformers
 
     with quiet_transformers(), torch.random.fork_rng():
         torch.manual_seed(_seed_of(seed, name))
-        config = PeftConfig.from_pretrained(start) if start else lora_config(spec)
+        config, tensors = _read_adapter(Path(start)) if start else (lora_config(spec), None)
         config.inference_mode = False
         module: Any = engine.module
         try:
@@ -55,9 +57,23 @@ def add_adapter(
                 f" {list(spec.targets)}: {error}"
             ) from error
     parameters = parameters_of(module, name)
-    if start:
-        load_tensors(parameters, load_file(Path(start) / WEIGHTS), Path(start))
+    if start and tensors is not None:
+        load_tensors(parameters, tensors, Path(start))
     return parameters
+
+
+def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
+    """Its configuration and its tensors; raises RecipeError for a folder that holds none."""
+    from peft import PeftConfig
+
+    try:
+        tensors = read_tensors(folder / WEIGHTS)
+        return PeftConfig.from_pretrained(str(folder)), tensors
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RecipeError(
+            f"adapter {folder} cannot be read: {error}; give a folder with an adapter in PEFT's"
+            f" format, {CONFIG} and {WEIGHTS}"
+        ) from error
 
 
 def lora_config(spec: LoraSpec) -> Any:
@@ -111,8 +127,19 @@ def save_adapter(module: Any, name: str, folder: Path) -> None:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors of any device as safetensors."""
-    save_file({key: tensor.cpu() for key, tensor in tensors.items()}, path)
+    """Write tensors of any device as safetensors; raises OSError where that fails."""
+    try:
+        save_file({key: tensor.cpu() for key, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read safetensors; raises OSError for a file that is not there or not whole."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise OSError(f"{path.name}: {error}") from error
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ NAME = "collab_branches"
 
 
 class _Part(NamedTuple):
-    """Branches that are attended to in one call; indices are of the tokens of all rows."""
+    """Branches of like sizes, attended to in one call; indices are of the tokens of all rows."""
 
     queries: Tensor  # [branches, query]
     keys: Tensor  # [branches, key]
@@ -41,9 +41,11 @@ class Branches:
             for tree, offset in zip(trees, offsets, strict=True)
             for start, path in tree.branches
         ]
-        roots = [branch for branch in found if branch[0] == 0]
-        others = [branch for branch in found if branch[0] > 0]
-        self._parts = [_part(part, device) for part in (roots, others) if part]
+        alike: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
+        for start, path in found:
+            sizes = (len(path) - start).bit_length(), len(path).bit_length()
+            alike.setdefault(sizes, []).append((start, path))
+        self._parts = [_part(part, device) for part in alike.values()]
         self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
         flat = [index for part in self._parts for index in part.queries.flatten().tolist()]
         back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))

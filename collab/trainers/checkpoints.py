@@ -14,6 +14,7 @@ import random
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def load_checkpoint(
         for name, optimiser in optimisers.items():
             optimiser.restore(saved["optimisers"][name])
         restore_random_states(saved["random"])
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
+    except (OSError, EOFError, UnpicklingError, RuntimeError, KeyError, ValueError) as error:
         raise RecordError(f"checkpoint {path} does not fit this recipe: {error}") from error
     return state
 

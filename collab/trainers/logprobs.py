@@ -20,7 +20,7 @@ CHUNK_ELEMENTS = 1 << 23
 
 WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
-by the hundred. Padding adds a sixteenth at most."""
+by the hundred. Padding adds a sixteenth at most, or fewer tokens than these."""
 
 
 class Scored(NamedTuple):

@@ -44,6 +44,7 @@ class Optimiser:
             for group in self._adamw.param_groups:
                 group["lr"] = rate
             self._adamw.step()
+            torch.autograd.graph.increment_version(self._masters)  # fused AdamW leaves it out
         self._adamw.zero_grad(set_to_none=True)
         self._copy_out()
         return norm
@@ -55,8 +56,9 @@ class Optimiser:
 
     @torch.no_grad()
     def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state; parameters are restored already."""
         self._adamw.load_state_dict(copy.deepcopy(state["adamw"]))
-        for master, saved in zip(self._masters, state["masters"], strict=False):
+        for master, saved in zip(self._masters, state["masters"] or self._parameters, strict=True):
             master.copy_(saved)
         self._copy_out()
 

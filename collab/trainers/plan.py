@@ -17,7 +17,7 @@ from collab.trainers.sizes import Sizes, sizes_of
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
 
-HELD = 0.3
+HELD = 0.5
 """What a CPU's allocator holds beyond the activations, as a share of them; measured."""
 
 CHARACTERS_A_TOKEN = 3.5

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from collab.errors import RecipeError
@@ -26,6 +25,7 @@ from collab.trainers.adapters import (
     add_adapter,
     load_tensors,
     parameters_of,
+    read_tensors,
     replacing,
     save_adapter,
     save_tensors,
@@ -110,7 +110,7 @@ class Policy:
 
     def load_parameters(self, folder: Path) -> None:
         """Take the parameters of a checkpoint; raises RecordError where they do not fit."""
-        load_tensors(self.parameters, load_file(folder / WEIGHTS), folder)
+        load_tensors(self.parameters, read_tensors(folder / WEIGHTS), folder)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.models.local.batches import pack
-from collab.models.local.memory import trim
+from collab.models.local.memory import is_out_of_memory, trim
 from collab.recipe import TrainerSpec
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs
@@ -61,7 +61,7 @@ class Update:
     gradient_norms: dict[str, float] = field(default_factory=dict)
     rate: float = 0.0
     computed_tokens: int = 0
-    """Of all forward passes with gradient, padding included."""
+    """Of all forward passes with gradient, with padding to the longest row of each."""
 
 
 class Learner:
@@ -94,8 +94,6 @@ class Learner:
             if own:
                 with _memory(self.spec, policy):
                     self._learn(policy, own, update, cancelled)
-                if policy.device.type == "cpu":
-                    trim()
         return update
 
     def _learn(
@@ -121,6 +119,8 @@ class Learner:
                         reference=references[number],
                     )
                     loss += self._backward(policy, found)
+                    if policy.device.type == "cpu":
+                        trim()
                     update.computed_tokens += len(batch) * max(map(width, batch))
                     if epoch == 0:
                         starts.append(logprobs.detach())
@@ -256,8 +256,7 @@ def _memory(spec: TrainerSpec, policy: Policy) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        allocator = "can't allocate memory" in str(error)
-        if not (isinstance(error, torch.OutOfMemoryError) or allocator):
+        if not is_out_of_memory(error):
             raise
         other = (
             "" if spec.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"

@@ -90,8 +90,7 @@ def test_the_team_and_the_task_run_together(folder: Path) -> None:
     team, task = blocks("yaml")
     (folder / "agents").mkdir()
     (folder / "tasks").mkdir()
-    offline = team.replace("anthropic:claude-sonnet-4-6", "echo")
-    (folder / "agents" / "editors.yaml").write_text(offline)
+    (folder / "agents" / "editors.yaml").write_text(team)
     (folder / "tasks" / "mine.yaml").write_text(task)
     problem = {"task_id": "0", "prompt": "Name a colour.", "answer": "colour"}
     (folder / "tasks" / "problems.jsonl").write_text(json.dumps(problem) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,31 @@ def test_a_trainers_adapters_answer_by_name_and_keep_their_gradients(
     assert ask(tiny_engine, requests)[0].token_ids != base.token_ids
     assert [p for p in module.parameters() if p.requires_grad] == trainable
     assert module.active_adapters == ["trained"]
+
+
+def test_an_adapter_with_a_layer_of_its_own_answers_its_rows_only(
+    tiny_engine: TransformersEngine, tmp_path: Path
+) -> None:
+    config = LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["lm_head"])
+    base = copy.deepcopy(tiny_engine.module)
+    with quiet_transformers():
+        module = get_peft_model(base, config)
+        torch.nn.init.normal_(module.lm_head.modules_to_save["default"].weight)
+        module.save_pretrained(tmp_path)
+    chosen = [None, tmp_path]
+    actions = ask(tiny_engine, [request_of(n, a) for n, a in enumerate(chosen)])
+    for adapter, action in zip(chosen, actions, strict=True):
+        name = None if adapter is None else tiny_engine.load_adapter(str(adapter))
+        assert list(action.logprobs) == pytest.approx(
+            logprobs_under(tiny_engine, name, action), abs=1e-4
+        )
+
+
+def test_a_folders_adapter_takes_no_other_ones_name(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    config = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
+    with quiet_transformers():
+        tiny_engine.module = get_peft_model(tiny_engine.module, config, adapter_name="adapter0")
+    assert tiny_engine.load_adapter(str(adapters["aux"])) == "adapter1"
+    assert set(tiny_engine.module.peft_config) == {"adapter0", "adapter1"}

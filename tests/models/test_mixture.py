@@ -9,7 +9,7 @@ import torch
 
 from collab.models.local import mixture
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.mixture import BASE, Mixture, can_mix, single
+from collab.models.local.mixture import BASE, Mixture, adapted_layers, bare, can_mix, single
 from collab.models.weights import quiet_transformers
 
 ROWS = ["adapter0", BASE, "adapter1", "adapter0"]
@@ -87,3 +87,14 @@ def test_other_kinds_of_adapter_are_left_to_peft(engine: TransformersEngine) -> 
     with quiet_transformers():
         engine.module.add_adapter("dora", LoraConfig(r=2, use_dora=True, target_modules=["q_proj"]))
     assert not can_mix(engine.module)
+
+
+def test_what_is_replaced_within_is_put_back(engine: TransformersEngine) -> None:
+    base = engine.module.get_base_model()
+    layer = vars(adapted_layers(base)[0])
+    with single(base, "adapter0"):
+        outer = layer["forward"]
+        with bare(base):
+            assert layer["forward"] is not outer
+        assert layer["forward"] is outer
+    assert "forward" not in layer

@@ -109,3 +109,30 @@ def test_batches_hold_everything_once_and_keep_to_the_budget(
     for batch in batches:
         width = max(sizes[i][0] for i in batch) + max(sizes[i][1] for i in batch)
         assert len(batch) == 1 or len(batch) * width <= budget
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0), Sampling(top_p=0.5)])
+@pytest.mark.parametrize("width", [3, 2 * BLOCK, 2 * BLOCK + 7])
+def test_logits_that_are_no_numbers_have_no_logprob(
+    width: int, sampling: Sampling, value: float
+) -> None:
+    prepared = settings_of([sampling] * 2, [1, 2], width, CPU)
+    logits = torch.zeros(2, width)
+    whole, _ = draw(logits, prepared, step=0)
+    logits[1] = value
+    tokens, logprobs = draw(logits, prepared, step=0)
+    assert tokens[0] == whole[0]
+    assert tokens[1] < width
+    assert logprobs.isfinite().tolist() == [True, False]
+
+
+def test_settings_are_exact_while_another_model_is_loaded() -> None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)  # as transformers does while it builds a model
+    try:
+        prepared = settings_of([Sampling(temperature=0.7, top_p=0.9)], [1], len(LOGITS), CPU)
+    finally:
+        torch.set_default_dtype(before)
+    assert prepared.temperature.tolist() == pytest.approx([0.7], rel=1e-6)
+    assert prepared.top_p.tolist() == pytest.approx([0.9], rel=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import weakref
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from collab.models.local import packed as subject
 from collab.models.local.packed import LEAST_WEIGHTS, MOST_ROWS, can_pack, packed
+from collab.trainers.optimiser import Optimiser
 
 CPU = torch.device("cpu")
 TYPES = [dtype for dtype in (torch.float32, torch.bfloat16) if can_pack(dtype, CPU)]
@@ -93,3 +95,37 @@ def test_unchanged_weights_are_packed_once() -> None:
     with packed(layer):
         layer(x)
     assert subject._PACKED[layer] is first
+
+
+def test_weights_that_learning_changed_in_part_are_packed_anew() -> None:
+    layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
+    with packed(layer), torch.no_grad():
+        layer(x)
+    layer.weight.grad = torch.zeros_like(layer.weight)
+    layer.weight.grad[1] = 1
+    Optimiser(layer.parameters(), weight_decay=0.0).step(0.1, None)
+    with torch.no_grad():
+        plain = layer(x)
+        with packed(layer):
+            torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_change_past_torch_is_seen_in_other_columns_than_the_first() -> None:
+    layer, x = nn.Linear(SIDE, SIDE), torch.randn(2, SIDE)
+    with packed(layer):
+        layer(x)
+    layer.weight.data[:, 1:] += 0.1
+    plain = layer(x)
+    with packed(layer):
+        torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-4)
+
+
+@torch.no_grad()
+def test_packed_weights_go_with_their_layer() -> None:
+    layer = layer_of(torch.float32)
+    with packed(layer):
+        layer(torch.randn(2, SIDE))
+    held = weakref.ref(subject._PACKED[layer])
+    del layer
+    assert held() is None

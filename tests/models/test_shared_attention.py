@@ -114,3 +114,33 @@ def test_a_prompt_without_rows_is_let_go() -> None:
     layers = prefixes._cache.layers
     assert [len(layer._keys) for layer in layers] == [1, 1]
     assert prefixes.extend(torch.tensor([9, 10])).shape == (2, 50)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@torch.no_grad()
+def test_a_row_that_has_ended_may_pass_the_context(shared: bool) -> None:
+    module = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=10)
+    ids = torch.randint(3, 50, (2, 9))
+    mask = torch.ones_like(ids)
+    mask[1, :5] = 0
+    both, one = (Prefixes(module, [BASE] * n, shared=shared) for n in (2, 1))
+    both.read(ids, mask)
+    one.read(ids[1:, 5:], mask[1:, 5:])
+    for token in range(10, 15):
+        found = both.extend(torch.tensor([token, token]))[1:]
+        torch.testing.assert_close(found, one.extend(torch.tensor([token])), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "dtype"), [(1, torch.float32), (2, torch.bfloat16)])
+@torch.no_grad()
+def test_the_type_suits_the_rows_that_go_on(
+    rows: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tiny("llama").to(torch.bfloat16)
+    monkeypatch.setattr(attention, "SMALL", 5 * 16)  # one row's keys: 5 tokens, 2 heads of 8
+    prefixes = Prefixes(module, [BASE], shared=True)
+    prefixes.read(torch.randint(3, 50, (1, 5)), torch.ones(1, 5, dtype=torch.long))
+    if rows > 1:
+        prefixes.select([0] * rows)
+    prefixes.extend(torch.full((rows,), 7))
+    assert {layer._keys.dtype for layer in prefixes._cache.layers} == {dtype}

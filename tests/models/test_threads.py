@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -40,3 +41,17 @@ def test_a_larger_one_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "SMALL", 10)
     with fitting(Model(4, 4)):
         assert torch.get_num_threads() == 2
+
+
+def test_a_larger_one_takes_all_where_its_thread_began_beside_a_small_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def count() -> int:
+        with fitting(Model(4, 4)):
+            return torch.get_num_threads()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        with fitting(Model(4, 4)):
+            assert thread.submit(torch.get_num_threads).result() == 1
+        monkeypatch.setattr(threads, "SMALL", 10)
+        assert thread.submit(count).result() == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from collab.errors import ModelUnavailable, UnknownName
+from collab.errors import ModelError, ModelUnavailable, UnknownName
 from collab.models import Call, Request
 from collab.models.local import packed
 from collab.models.local.engine import TransformersEngine
@@ -236,3 +236,19 @@ def test_a_device_that_is_not_there(tiny: Path) -> None:
     spec = TransformersModel(name=str(tiny), device=f"cuda:{torch.cuda.device_count()}")
     with pytest.raises(ModelUnavailable, match="torch sees"):
         TransformersEngine(spec).load()
+
+
+def test_a_model_that_gives_no_numbers_says_so(tiny_engine: TransformersEngine) -> None:
+    with torch.no_grad():
+        tiny_engine.module.lm_head.weight.fill_(float("nan"))
+    with pytest.raises(ModelError, match=r"no numbers.*in float32"):
+        ask(tiny_engine, [request_of()])
+
+
+def test_too_little_memory_says_so(tiny_engine: TransformersEngine) -> None:
+    def too_much(*_: Any) -> None:
+        torch.empty(1 << 60, dtype=torch.uint8)
+
+    tiny_engine.module.lm_head.register_forward_pre_hook(too_much)
+    with pytest.raises(ModelError, match="ran out of memory on cpu in a batch of 1 rows"):
+        ask(tiny_engine, [request_of()])

@@ -108,7 +108,7 @@ def test_set_takes_a_short_model_apart(project: Path) -> None:
     ("settings", "said"),
     [
         (["team.turn=2"], "unknown key 'turn'; did you mean 'turns'?"),
-        (["agents.mian.sampling.temperature=1"], "team.agents.mian.prompt"),
+        (["agents.mian.sampling.temperature=1"], "unknown agent 'mian'; did you mean 'main'?"),
         (["team.turns=0"], "greater than or equal to 1, got 0"),
         (["team.turns"], "--set takes KEY=VALUE"),
         (["team.turns=[1"], "--set team.turns, line 1"),

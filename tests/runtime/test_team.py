@@ -174,7 +174,7 @@ def test_leaving_a_stream_cancels_the_rest_and_keeps_the_record(project: Path) -
 
     asyncio.run(asyncio.wait_for(leave(), 5))
     assert (project / "closed").exists()
-    assert [e.task for e in collab.read_episodes(project / "run")] == ["words/0"]
+    assert [e.task for e in collab.read_episodes(str(project / "run"))] == ["words/0"]
     assert json.loads((project / "run" / "run.json").read_text())["status"] == "interrupted"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 import torch
 from support.trainer_recipes import make_game
 
-from collab.errors import CollabError, RecipeError, TrainingError
+from collab.errors import CollabError, RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe
 from collab.trainers import Training
 from collab.trainers.adapters import add_adapter
 from collab.trainers.check import check_recipe
+from collab.trainers.checkpoints import Checkpoints
 from collab.trainers.policy import Policies, open_policies
 from collab.trainers.samples import Sample
 from collab.trainers.update import Learner, OutOfMemory, _memory
@@ -247,3 +249,28 @@ def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
     assert len(list(read_episodes(tmp_path / "run"))) > 50
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
     assert list((tmp_path / "run" / "checkpoints").glob("step-*"))
+
+
+def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        with pytest.raises(RecordError, match=r"cannot be written: .*File too large"):
+            Checkpoints(tmp_path / "checkpoints", 1).save(
+                0, learner.policies, learner.optimisers, {}
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(checkpoints.folder.iterdir())
+
+
+@pytest.mark.parametrize("files", [{}, {"adapter_config.json": '{"peft_type": "LORA"}'}])
+def test_an_adapter_to_begin_from_that_is_not_there(
+    game: Recipe, tmp_path: Path, files: dict[str, str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    recipe = changed(game, "team.agents.a.adapter", str(tmp_path))
+    with pytest.raises(RecipeError, match=f"adapter {tmp_path} cannot be read"):
+        asyncio.run(Training(recipe, tmp_path / "run").run())

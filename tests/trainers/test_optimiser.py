@@ -81,3 +81,14 @@ def test_the_papers_rate_is_for_whole_models() -> None:
     assert TrainerSpec(policies="full").rate == 1e-5
     assert TrainerSpec().rate == 1e-4
     assert TrainerSpec(learning_rate=0.5).rate == 0.5
+
+
+def test_a_wider_types_checkpoint_is_gone_on_from_in_a_narrower_one() -> None:
+    wide, narrow = parameter(torch.float32), parameter(torch.bfloat16)
+    whole, parted = (Optimiser([one], weight_decay=0.0) for one in (wide, narrow))
+    wide.grad = torch.ones_like(wide)
+    whole.step(0.1, None)
+    with torch.no_grad():
+        narrow.copy_(wide)
+    parted.restore(whole.state())
+    assert torch.equal(narrow, wide.bfloat16())

@@ -250,6 +250,17 @@ def test_a_checkpoint_of_another_shape_is_refused(recipe: Recipe, tmp_path: Path
         )
 
 
+@pytest.mark.parametrize("content", [b"", b"no tensors" * 100])
+@pytest.mark.parametrize("name", ["state.pt", "policies/a/adapter_model.safetensors"])
+def test_a_damaged_checkpoint_is_refused(
+    recipe: Recipe, tmp_path: Path, name: str, content: bytes
+) -> None:
+    asyncio.run(Training(load_short(recipe), tmp_path / "run").run())
+    (tmp_path / "run" / "checkpoints" / "step-000001" / name).write_bytes(content)
+    with pytest.raises(RecordError, match=r"checkpoint .*step-000001 does not fit"):
+        asyncio.run(Training(recipe, tmp_path / "run", resume=True).run())
+
+
 def test_a_trained_team_is_a_folder_that_runs(recipe: Recipe, tmp_path: Path) -> None:
     asyncio.run(Training(load_short(recipe), tmp_path / "run").run())
     trained = load_recipe(str(tmp_path / "run"))

@@ -73,7 +73,7 @@ def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
     [
         ([], "give a recipe to train"),
         (["r.yaml", "--resume", "run"], "give a recipe to train"),
-        (["--resume", "nowhere"], "nowhere is no training run"),
+        (["--resume", "nowhere"], "nowhere does not exist"),
         (["r.yaml", "--set", "trainer.group_sise=3"], "did you mean 'group_size'?"),
         (["r.yaml", "--set", "trainer.group_size=1"], "nothing to compare"),
         (["--resume", "run", "--seed", "3"], "only --set can change it"),

@@ -70,7 +70,7 @@ def read_run(path: Path) -> Run:
         RecordError: there is nothing in it to be shown.
     """
     if not path.exists():
-        raise RecordError(f"{path} does not exist; runs are in runs/ or where --out said")
+        raise RecordError(f"{path} does not exist; look in runs/, in evals/, or where --out said")
     if path.is_dir() and not any((path / name).is_file() for name in (EPISODES, METRICS, RUN)):
         raise RecordError(
             f"{path} is not a run's folder: it has neither {EPISODES} nor {METRICS} nor {RUN}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,14 @@ class Adapters:
         folder = Path(adapter).expanduser().resolve()
         name = self._by_folder.get(folder)
         if name is None or name not in self.names:
-            name = f"adapter{len(self._by_folder)}"
+            name = self._free_name()
             self._load(name, folder)
             self._by_folder[folder] = name
         return name
+
+    def _free_name(self) -> str:
+        taken = self.names.union(self._by_folder.values())
+        return next(name for n in count() if (name := f"adapter{n}") not in taken)
 
     def _load(self, name: str, folder: Path) -> None:
         if not (folder / "adapter_config.json").is_file():

@@ -102,7 +102,6 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self._own_keys = self._keys.new_empty(len(keys), *self._keys.shape[1:3], 0)
         self._own_values = values[:, :, :0]
         self._own = 0
-        self._suit()
 
     def get_seq_length(self) -> int:
         return int(self._keys.shape[-1]) + self._own
@@ -116,6 +115,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         """Take one token of each row, [rows, heads, 1, size]; `attend` reads them from here."""
         if self._own == self._own_keys.shape[-1]:
+            self._suit()
             self._own_keys = functional.pad(self._own_keys, (0, ROOM))
             self._own_values = functional.pad(self._own_values, (0, 0, 0, ROOM))
         self._own_keys[..., self._own] = key_states[:, :, 0]

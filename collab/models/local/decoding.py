@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -100,12 +101,17 @@ class Decoder:
         self._step = 0
 
     def choose(self, logits: Tensor) -> Tensor:
-        """The next token of each row, [rows], from [rows, vocabulary]."""
+        """The next token of each row, [rows], from [rows, vocabulary].
+
+        Raises FloatingPointError for a row whose logits are not numbers.
+        """
         self.check()
         tokens, logprobs = draw(logits, self._settings, self._step)
         self._step += 1
         for row, token, logprob in zip(self.rows, tokens.tolist(), logprobs.tolist(), strict=True):
             if row.finish_reason is None:
+                if not math.isfinite(logprob):
+                    raise FloatingPointError
                 row.add(token, logprob, self._stop_ids, self._tokenizer)
         self.report()
         return tokens

@@ -10,11 +10,15 @@ from typing import Any
 @contextmanager
 def replaced(layers: Sequence[Any], forward: Callable[[Any], Any]) -> Iterator[None]:
     """While entered, each of `layers` is called as `forward(layer)`."""
+    before = [vars(layer).get("forward") for layer in layers]
     try:
         for layer in layers:
             # Past torch's own __setattr__, which would take a module for a part of the layer.
             vars(layer)["forward"] = forward(layer)
         yield
     finally:
-        for layer in layers:
-            vars(layer).pop("forward", None)
+        for layer, held in zip(layers, before, strict=True):
+            if held is None:
+                vars(layer).pop("forward", None)
+            else:
+                vars(layer)["forward"] = held

@@ -17,7 +17,7 @@ from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batches import pack
 from collab.models.local.decoding import Cancelled, Decoder, Report, Row
-from collab.models.local.memory import trim
+from collab.models.local.memory import is_out_of_memory, trim
 from collab.models.local.mixture import BASE
 from collab.models.local.packed import packed
 from collab.models.local.prefixes import Prefixes
@@ -107,7 +107,15 @@ class Generation:
         try:
             with _turn(weights.device, decoder), _inference(weights.module, decoder), packing:
                 self._decode(decoder)
-        except torch.OutOfMemoryError as error:
+        except FloatingPointError as error:
+            dtype = str(weights.module.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"model {self._model!r} gives logits that are no numbers, in {dtype}; set its dtype"
+                " to float32, or look for weights that are no numbers"
+            ) from error
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             raise ModelError(
                 f"model {self._model!r} ran out of memory on {weights.device} in a batch of "
                 f"{len(rows)} rows of up to {max(len(r.prompt) + len(r.tokens) for r in rows)} "

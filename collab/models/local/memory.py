@@ -1,4 +1,4 @@
-"""Gives freed memory back to the system."""
+"""Gives freed memory back to the system, and tells when none is left."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def trim() -> None:
     release = _malloc_trim()
     if release is not None:
         release(0)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch found no memory; on a CPU its error has no type of its own."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 @cache

@@ -148,7 +148,8 @@ def adapted_layers(module: nn.Module) -> list[Any]:
 
 def can_mix(module: nn.Module) -> bool:
     """Whether all adapters of `module` are plain LoRA on linear layers, as is usual."""
-    return all(map(_is_plain, adapted_layers(module)))
+    whole = any("original_module" in part._modules for part in module.modules())
+    return not whole and all(map(_is_plain, adapted_layers(module)))
 
 
 def _is_plain(layer: Any) -> bool:

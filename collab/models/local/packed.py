@@ -24,8 +24,8 @@ MOST_ROWS = 128
 LEAST_WEIGHTS = 1 << 16
 """Below it a product is over before packing pays."""
 
-SAMPLES = 16
-"""Weights of a layer that are looked at for a change: not every optimiser counts a version."""
+SAMPLES = 64
+"""Weights of a layer that are looked at for a change which torch does not count as a version."""
 
 
 @contextmanager
@@ -99,5 +99,5 @@ def _packed(layer: nn.Linear) -> _Packed:
 def _state(layer: nn.Linear) -> tuple[object, ...]:
     """Changes when the layer's weights do."""
     weight = layer.weight.detach()
-    sample = weight.flatten()[:: weight.numel() // SAMPLES]
+    sample = weight.flatten()[:: weight.numel() // SAMPLES | 1]  # odd, or all were of one column
     return weight.data_ptr(), layer.weight._version, id(layer.bias), *sample.tolist()

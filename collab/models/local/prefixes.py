@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -38,6 +39,8 @@ class Prefixes:
         self._adapters = list(adapters)
         self._module = base if self.mixture else module
         self._config = base.config.get_text_config()
+        # Rows that have ended go on beside others, past the positions that a model may have.
+        self._last = (getattr(self._config, "max_position_embeddings", None) or sys.maxsize) - 1
         self._taken = set(inspect.signature(base.forward).parameters)
         self._shared = can_share(module) if shared is None else shared
         self._layout: Layout | None = None
@@ -67,7 +70,7 @@ class Prefixes:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
         with sharing(self._config, self._cache.layers) if self._layout else nullcontext():
             logits = self._forward(tokens[:, None], self._next)
-        self._next = self._next + 1
+        self._next = (self._next + 1).clamp(max=self._last)
         return logits
 
     def select(self, rows: Sequence[int]) -> None:

@@ -55,9 +55,9 @@ def settings_of(
     narrow = [s.top_p < 1 or 0 < s.top_k < vocabulary for s in samplings]
     drawn = [s.temperature > 0 for s in samplings]
     return Settings(
-        temperature=torch.tensor([s.temperature or 1.0 for s in samplings], device=device),
+        temperature=_floats([s.temperature or 1.0 for s in samplings], device),
         tempered=any(s.temperature not in (0, 1) for s in samplings),
-        top_p=torch.tensor([s.top_p for s in samplings], device=device),
+        top_p=_floats([s.top_p for s in samplings], device),
         top_k=torch.tensor([s.top_k or vocabulary for s in samplings], device=device),
         uniforms=torch.from_numpy(uniforms).to(device),
         plain=_rows([d and not n for d, n in zip(drawn, narrow, strict=True)], device),
@@ -69,7 +69,8 @@ def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]
     """Tokens [rows] and their log-probabilities [rows] from `logits` [rows, vocabulary].
 
     The log-probability is that of the distribution which the token was drawn from: after
-    temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1.
+    temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1. It is not
+    finite where logits are not numbers.
     """
     if settings.tempered:
         logits = logits / settings.temperature[:, None]
@@ -125,17 +126,20 @@ def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
     """For each row the first index whose cumulated weight passes `uniforms` of the total.
 
     Weights are cumulated by blocks, then within the block that is hit: a wide row's cumulated sum
-    would take as long as all else that is done to draw.
+    would take as long as all else that is done to draw. Weights that are not numbers lead to the
+    last index.
     """
-    weights = functional.pad(weights, (0, -weights.shape[-1] % BLOCK))
+    last = weights.shape[-1] - 1
+    if missing := -weights.shape[-1] % BLOCK:
+        weights = functional.pad(weights, (0, missing))
     blocks = weights.view(len(weights), -1, BLOCK)
     cumulated = blocks.sum(dim=-1).to(uniforms.dtype).cumsum(dim=-1)  # [rows, blocks]
     targets = uniforms[:, None] * cumulated[:, -1:]
-    block = _first_beyond(cumulated, targets)
+    block = _first_beyond(cumulated, targets).clamp(max=last // BLOCK)
     before = functional.pad(cumulated, (1, 0)).gather(1, block)
     hit = blocks.gather(1, block[:, :, None].expand(-1, -1, BLOCK))[:, 0]
     place = _first_beyond(hit.to(uniforms.dtype).cumsum(dim=-1), targets - before)
-    return (block * BLOCK + place)[:, 0]
+    return (block * BLOCK + place)[:, 0].clamp(max=last)
 
 
 def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
@@ -146,6 +150,11 @@ def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
     total = cumulated[:, -1:]
     targets = torch.minimum(targets, torch.nextafter(total, -torch.ones_like(total)))
     return torch.searchsorted(cumulated, targets, right=True)
+
+
+def _floats(values: list[float], device: torch.device) -> Tensor:
+    """In float32 also while another thread loads a model, which changes torch's default."""
+    return torch.tensor(values, dtype=torch.float32, device=device)
 
 
 def _rows(mask: list[bool], device: torch.device) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,15 +15,29 @@ SMALL = 64_000_000
 
 @contextmanager
 def fitting(module: Any) -> Iterator[None]:
-    """While entered, this thread multiplies alone where the model is small."""
-    threads = torch.get_num_threads()
-    if threads == 1 or module.device.type != "cpu" or _bytes(module) > SMALL:
+    """While entered, this thread multiplies alone where the model is small, else with all."""
+    if module.device.type != "cpu":
         yield
         return
-    torch.set_num_threads(1)
+    threads = _all()
+    _take(1 if _bytes(module) <= SMALL else threads)
     try:
         yield
     finally:
+        _take(threads)
+
+
+def _all() -> int:
+    """What a thread is given as it begins.
+
+    This one may have begun while another multiplied alone, and have kept to one since.
+    """
+    with ThreadPoolExecutor(max_workers=1) as fresh:
+        return fresh.submit(torch.get_num_threads).result()
+
+
+def _take(threads: int) -> None:
+    if torch.get_num_threads() != threads:  # or torch would forget the products it has compiled
         torch.set_num_threads(threads)
 
 

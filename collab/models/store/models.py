@@ -69,8 +69,8 @@ def check_name(name: str, revision: str | None = None) -> None:
         if revision is not None:
             raise RecipeError(f"revision {revision!r} is for hub names, and {name!r} is none")
     elif not HUB_NAME.fullmatch(name):
-        remedy = "(a hub name is written OWNER/NAME, a local folder ./NAME)"
-        raise UnknownName("model", name, ALIASES, remedy=remedy)
+        forms = "a hub name is OWNER/NAME, a local folder ./NAME, another engine's ENGINE:NAME"
+        raise UnknownName("model", name, ALIASES, remedy=f"({forms})")
 
 
 def resolve(name: str, revision: str | None = None, progress: StoreProgress = quiet) -> Path:
