@@ -133,7 +133,8 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     def _suit(self) -> None:
         """Few and short rows go on in float32: small products in other types take longer there."""
         size = self._keys[0].numel() * len(self._own_keys)
-        if self._keys.device.type == "cpu" and size <= SMALL:
+        narrow = self._keys.device.type == "cpu" and self._keys.element_size() < 4
+        if narrow and size <= SMALL:
             self._keys, self._values = self._keys.float(), self._values.float()
             self._own_keys, self._own_values = self._own_keys.float(), self._own_values.float()
 

@@ -75,7 +75,8 @@ class _Mixed:
         if not self._names:
             return y
         flat = y.view(-1, y.shape[-1])
-        if y.device.type == "cpu" and len(flat) * self._rank <= SMALL:
+        narrow = y.device.type == "cpu" and y.element_size() < 4
+        if narrow and len(flat) * self._rank <= SMALL:
             inner, up = self._inner(x.float())
             flat.add_(inner @ up)
         else:
