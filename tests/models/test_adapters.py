@@ -48,6 +48,13 @@ def logprobs_under(engine: TransformersEngine, name: str | None, action: Action)
     return logprobs.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0].tolist()
 
 
+def expect_from(engine: TransformersEngine, adapter: Path | None, action: Action) -> None:
+    """The action's log-probabilities are those under this adapter, or under none."""
+    name = None if adapter is None else engine.load_adapter(str(adapter))
+    expected = logprobs_under(engine, name, action)
+    assert list(action.logprobs) == pytest.approx(expected, abs=1e-4)
+
+
 def test_a_mixed_batch_answers_by_each_rows_adapter(
     tiny_engine: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
@@ -55,10 +62,7 @@ def test_a_mixed_batch_answers_by_each_rows_adapter(
     actions = ask(tiny_engine, [request_of(n, a) for n, a in enumerate(chosen)])
     for adapter, action in zip(chosen, actions, strict=True):
         assert action.adapter == (None if adapter is None else str(adapter))
-        name = None if adapter is None else tiny_engine.load_adapter(str(adapter))
-        assert list(action.logprobs) == pytest.approx(
-            logprobs_under(tiny_engine, name, action), abs=1e-4
-        )
+        expect_from(tiny_engine, adapter, action)
 
 
 def test_adapters_change_the_answer_and_are_loaded_once(
@@ -131,10 +135,7 @@ def test_an_adapter_with_a_layer_of_its_own_answers_its_rows_only(
     chosen = [None, tmp_path]
     actions = ask(tiny_engine, [request_of(n, a) for n, a in enumerate(chosen)])
     for adapter, action in zip(chosen, actions, strict=True):
-        name = None if adapter is None else tiny_engine.load_adapter(str(adapter))
-        assert list(action.logprobs) == pytest.approx(
-            logprobs_under(tiny_engine, name, action), abs=1e-4
-        )
+        expect_from(tiny_engine, adapter, action)
 
 
 def test_a_folders_adapter_takes_no_other_ones_name(
