@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import platform
 import weakref
+from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from collab.models.local import packed as subject
+from collab.models.local.mixture import BASE, Mixture, bare
 from collab.models.local.packed import LEAST_WEIGHTS, MOST_ROWS, can_pack, packed
+from collab.models.local.siblings import siblings
+from collab.models.weights import quiet_transformers
 from collab.trainers.optimiser import Optimiser
 
 CPU = torch.device("cpu")
@@ -25,7 +31,7 @@ def layer_of(dtype: torch.dtype, *, bias: bool = False) -> nn.Linear:
 
 def is_packed(layer: nn.Linear) -> bool:
     held = subject._PACKED.get(layer)
-    return held is not None and held._packed is not None
+    return held is not None and "packed" in vars(held)
 
 
 def test_this_processor_has_a_layout() -> None:
@@ -42,7 +48,7 @@ def test_products_are_equal(dtype: torch.dtype, rows: int, bias: bool) -> None:
     layer = layer_of(dtype, bias=bias)
     x = torch.randn(1, SIDE, rows, dtype=dtype).transpose(1, 2)  # not contiguous
     before = layer(x)
-    with packed(layer):
+    with packed([[layer]]):
         within = layer(x)
     assert is_packed(layer)
     assert within.is_contiguous()
@@ -54,7 +60,7 @@ def test_products_are_equal(dtype: torch.dtype, rows: int, bias: bool) -> None:
 @torch.no_grad()
 def test_weights_are_packed_for_few_rows_only() -> None:
     wide, small = layer_of(torch.float32), nn.Linear(8, 8)
-    with packed(nn.ModuleList([wide, small])):
+    with packed([[wide], [small]]):
         wide(torch.randn(MOST_ROWS + 1, SIDE))
         small(torch.randn(1, 8))
     assert not is_packed(wide)
@@ -66,7 +72,7 @@ def test_weights_are_packed_for_few_rows_only() -> None:
 def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
     layer, x = layer_of(dtype), torch.randn(2, SIDE, dtype=dtype)
     optimiser = torch.optim.AdamW(layer.parameters(), lr=0.01, fused=True)
-    with packed(layer), torch.no_grad():
+    with packed([[layer]]), torch.no_grad():
         before = layer(x)
     if way == "optimiser":
         layer(x).square().sum().backward()
@@ -80,7 +86,7 @@ def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
         layer.weight.data += 0.1
     with torch.no_grad():
         plain = layer(x)
-        with packed(layer):
+        with packed([[layer]]):
             after = layer(x)
     assert not torch.equal(before, after)
     torch.testing.assert_close(after, plain, atol=1e-4, rtol=1e-2)
@@ -89,43 +95,112 @@ def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
 @torch.no_grad()
 def test_unchanged_weights_are_packed_once() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
-    with packed(layer):
+    with packed([[layer]]):
         layer(x)
     first = subject._PACKED[layer]
-    with packed(layer):
+    with packed([[layer]]):
         layer(x)
     assert subject._PACKED[layer] is first
 
 
 def test_weights_that_learning_changed_in_part_are_packed_anew() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
-    with packed(layer), torch.no_grad():
+    with packed([[layer]]), torch.no_grad():
         layer(x)
     layer.weight.grad = torch.zeros_like(layer.weight)
     layer.weight.grad[1] = 1
     Optimiser(layer.parameters(), weight_decay=0.0).step(0.1, None)
     with torch.no_grad():
         plain = layer(x)
-        with packed(layer):
+        with packed([[layer]]):
             torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
 def test_a_change_past_torch_is_seen_in_other_columns_than_the_first() -> None:
     layer, x = nn.Linear(SIDE, SIDE), torch.randn(2, SIDE)
-    with packed(layer):
+    with packed([[layer]]):
         layer(x)
     layer.weight.data[:, 1:] += 0.1
     plain = layer(x)
-    with packed(layer):
+    with packed([[layer]]):
         torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-4)
 
 
 @torch.no_grad()
 def test_packed_weights_go_with_their_layer() -> None:
     layer = layer_of(torch.float32)
-    with packed(layer):
+    with packed([[layer]]):
         layer(torch.randn(2, SIDE))
     held = weakref.ref(subject._PACKED[layer])
     del layer
     assert held() is None
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@torch.no_grad()
+def test_layers_that_read_the_same_are_one_product(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
+    x = torch.randn(2, 3, SIDE, dtype=dtype)
+    before = [layer(x) for layer in layers]
+    with packed([layers]):
+        within = [layer(x) for layer in layers]
+    assert len({y.untyped_storage().data_ptr() for y in within}) == 1
+    error = 1e-5 if dtype == torch.float32 else 2e-2
+    for ours, theirs in zip(within, before, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@torch.no_grad()
+def test_layers_of_a_group_may_read_something_else(in_place: bool) -> None:
+    layers = [layer_of(torch.float32), layer_of(torch.float32, bias=True)]
+    x = torch.randn(2, SIDE)
+    with packed([layers]):
+        layers[0](x)
+        x = x.mul_(2) if in_place else x * 2
+        found = layers[1](x)
+    torch.testing.assert_close(found, layers[1](x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("targets", [["q_proj", "v_proj", "down_proj"], "all-linear"])
+@torch.no_grad()
+def test_adapters_are_multiplied_with_their_layers(dtype: torch.dtype, targets: Any) -> None:
+    module = adapted(targets).to(dtype)
+    ids = torch.tensor([[5, 6, 7, 8]] * 4)
+    mixture = Mixture(["one", BASE, "two", "one"])
+    with mixture.applied(module):
+        apart = module(ids).logits.float()
+        with packed(siblings(module), mixture):
+            together = module(ids).logits.float()
+            mixture.select([2, 1])
+            fewer = module(ids[:2]).logits.float()
+    error = 1e-5 if dtype == torch.float32 else 0.03
+    assert (together - apart).norm() < error * apart.norm()
+    assert (fewer - apart[[2, 1]]).norm() < error * apart.norm()
+    with bare(module):
+        plain = module(ids).logits.float()
+    assert (apart[0] - plain[0]).norm() > 0.1 * plain[0].norm()  # or adapters would not matter
+
+
+def adapted(targets: Any) -> Any:
+    """A small Llama with two adapters that change much; every group of layers can be packed."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=300,
+        hidden_size=SIDE,
+        intermediate_size=SIDE + 8,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    module: Any = LlamaForCausalLM(config).eval()
+    with quiet_transformers():
+        module = get_peft_model(module, LoraConfig(r=4, target_modules=targets), "one")
+        module.add_adapter("two", LoraConfig(r=6, target_modules=targets))
+    for name, parameter in module.named_parameters():
+        if "lora_" in name:
+            nn.init.normal_(parameter, std=0.1)
+    return module.eval()

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from collab.models.local import attention
 from collab.models.local.mixture import BASE
-from collab.models.local.prefixes import Prefixes, can_share
+from collab.models.local.prefixes import Prefixes
+from collab.models.local.sharing import can_share
 
 PROMPTS, NEW = 3, 70
 """More new tokens than a buffer has room for at first."""
@@ -76,6 +77,11 @@ def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[st
     for ours, theirs in zip(together, apart, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert module.config._attn_implementation == "sdpa"
+
+
+def test_models_of_a_narrow_type_are_told_apart() -> None:
+    assert can_share(tiny("llama").to(torch.bfloat16))
+    assert not can_share(tiny("bloom", n_layer=2, n_head=4).to(torch.bfloat16))
 
 
 @pytest.mark.parametrize("small", [0, 1 << 30])

@@ -10,6 +10,7 @@ import pytest
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
+from collab.models.local.sharing import can_share
 from collab.records import Action, Message, Sampling
 
 
@@ -35,6 +36,10 @@ def test_it_answers_and_ends_its_turn(smollm2: TransformersEngine) -> None:
     assert first.finish_reason == "stop"
     assert first.token_ids[-1] == smollm2.tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert first.token_ids == again.token_ids
+
+
+def test_its_rows_attend_to_their_prompt_together(smollm2: TransformersEngine) -> None:
+    assert can_share(smollm2.module)
 
 
 def test_numbers_are_split_as_the_model_was_taught(smollm2: TransformersEngine) -> None:

@@ -14,6 +14,7 @@ from collab.models import Call, Request
 from collab.models.local import packed
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.packed import can_pack
+from collab.models.local.siblings import siblings
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling
 
@@ -98,8 +99,7 @@ def test_packed_weights_are_held_where_asked(tiny: Path, monkeypatch: pytest.Mon
         spec = TransformersModel(name=str(tiny), dtype="float32", device="cpu", packed=packs)
         engine = TransformersEngine(spec)
         answers.append([a.token_ids for a in ask(engine, mixed_requests())])
-        layers = [part for part in engine.module.modules() if type(part) is torch.nn.Linear]
-        held.append([layer in packed._PACKED for layer in layers])
+        held.append([group[0] in packed._PACKED for group in siblings(engine.module)])
         asyncio.run(engine.aclose())
     assert answers[0] == answers[1]
     assert all(held[0])

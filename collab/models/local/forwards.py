@@ -1,14 +1,25 @@
-"""Other forward passes for a model's layers, for a while."""
+"""A model's layers, and other forward passes for them, for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from torch import nn
+
+Forward = Callable[..., Any]
+
+
+def decoder_layers(base: Any) -> Iterable[Any]:
+    """The blocks of a causal language model, in their order; none where it is built otherwise."""
+    count = base.config.get_text_config().num_hidden_layers
+    lists = (part for part in base.modules() if isinstance(part, nn.ModuleList))
+    return next((blocks for blocks in lists if len(blocks) == count), ())
+
 
 @contextmanager
-def replaced(layers: Sequence[Any], forward: Callable[[Any], Any]) -> Iterator[None]:
+def replaced(layers: Sequence[Any], forward: Callable[[Any], Forward]) -> Iterator[None]:
     """While entered, each of `layers` is called as `forward(layer)`."""
     before = [vars(layer).get("forward") for layer in layers]
     try:

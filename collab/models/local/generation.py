@@ -17,11 +17,14 @@ from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batches import pack
 from collab.models.local.decoding import Cancelled, Decoder, Report, Row
+from collab.models.local.forwards import decoder_layers
 from collab.models.local.memory import is_out_of_memory, trim
-from collab.models.local.mixture import BASE
+from collab.models.local.mixture import BASE, Mixture
 from collab.models.local.packed import packed
 from collab.models.local.prefixes import Prefixes
 from collab.models.local.sampling import settings_of
+from collab.models.local.sharing import can_share
+from collab.models.local.siblings import siblings
 from collab.models.local.threads import fitting
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
@@ -103,9 +106,8 @@ class Generation:
             cancelled=self._cancelled,
             report=self._report,
         )
-        packing = packed(weights.module) if self._packs else nullcontext()
         try:
-            with _turn(weights.device, decoder), _inference(weights.module, decoder), packing:
+            with _turn(weights.device, decoder), _inference(weights.module, decoder):
                 self._decode(decoder)
         except FloatingPointError as error:
             dtype = str(weights.module.dtype).removeprefix("torch.")
@@ -128,8 +130,10 @@ class Generation:
         """Draw a token of every row at a time, until all have ended."""
         module, rows = self._weights.module, decoder.rows
         first, places = _distinct(rows)
-        prefixes = Prefixes(module, [rows[index].adapter for index in first])
-        with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
+        prefixes = Prefixes(
+            module, [rows[index].adapter for index in first], shared=can_share(module)
+        )
+        with self._products(prefixes.mixture):
             logits = prefixes.read(*self._pad([rows[index] for index in first]))
             if len(first) < len(rows):
                 prefixes.select(places)
@@ -144,6 +148,16 @@ class Generation:
                     prefixes.select(live)
                     decoder.select(live)
                 logits = prefixes.extend(tokens)
+
+    @contextmanager
+    def _products(self, mixture: Mixture | None) -> Iterator[None]:
+        """The forward passes of linear layers: each row's adapter, and packed weights."""
+        module = self._weights.module
+        with (
+            mixture.applied(module) if mixture else nullcontext(),
+            packed(siblings(module), mixture) if self._packs else nullcontext(),
+        ):
+            yield
 
     def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
         """Left-padded prompts and their attention mask, both [rows, time]."""
@@ -212,9 +226,8 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
     """
     base = module.get_base_model() if hasattr(module, "get_base_model") else module
     training = module.training
-    layers = max((m for m in base.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
     with ExitStack() as stack:
-        for layer in layers:
+        for layer in decoder_layers(base):
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
         head = base.get_output_embeddings()
         stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)

@@ -2,21 +2,24 @@
 
 A linear layer as torch computes it lays its weights out anew for every product, which takes as
 long as the product itself while rows are few. Here that is done once, until the weights change:
-they are then in memory twice.
+they are then in memory twice. Layers that read the same input are multiplied as one, and their
+adapters with them, since a small product takes longer to begin than to do.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeGuard
+from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from collab.models.local.forwards import replaced
+from collab.models.local.forwards import Forward, replaced
+from collab.models.local.mixture import Mixture, SideBySide, base_of
 
 MOST_ROWS = 128
 """Above it packing gains little, and oneDNN keeps a compiled product for every number of rows."""
@@ -29,13 +32,16 @@ SAMPLES = 64
 
 
 @contextmanager
-def packed(module: nn.Module) -> Iterator[None]:
-    """While entered, linear layers of `module` multiply few rows by packed weights. No gradients.
+def packed(groups: Sequence[Sequence[Any]], mixture: Mixture | None = None) -> Iterator[None]:
+    """While entered, layers multiply few rows by packed weights, those of a group as one.
 
-    Where the processor has no such layout, layers are left as they are.
+    A group is of layers that read the same input. Each row is answered under its adapter in
+    `mixture`, which must be applied. For inference only. Where the processor has no such layout,
+    layers are left as they are.
     """
-    layers = [layer for layer in module.modules() if _can_pack(layer)]
-    with replaced(layers, _packed):
+    fusions = [_Fusion(layers, mixture) for layers in groups if _can_pack(layers)]
+    parts = {part.layer: part for fusion in fusions for part in fusion.parts()}
+    with replaced(list(parts), parts.__getitem__):
         yield
 
 
@@ -51,53 +57,134 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
 
 
 def weights_to_pack(module: nn.Module) -> int:
-    """How many weights of `module` are packed where that can be done."""
-    return sum(layer.weight.numel() for layer in module.modules() if _is_large(layer))
+    """How many weights of `module` are packed where that can be done, but for small layers."""
+    sizes = (layer.weight.numel() for layer in module.modules() if type(layer) is nn.Linear)
+    return sum(size for size in sizes if size >= LEAST_WEIGHTS)
 
 
-def _can_pack(layer: nn.Module) -> TypeGuard[nn.Linear]:
-    return _is_large(layer) and can_pack(layer.weight.dtype, layer.weight.device)
+def _can_pack(layers: Sequence[Any]) -> bool:
+    weights = [base_of(layer).weight for layer in layers]
+    large = sum(weight.numel() for weight in weights) >= LEAST_WEIGHTS
+    return large and can_pack(weights[0].dtype, weights[0].device)
 
 
-def _is_large(layer: nn.Module) -> TypeGuard[nn.Linear]:
-    return type(layer) is nn.Linear and layer.weight.numel() >= LEAST_WEIGHTS
-
-
-class _Packed:
+class _Part:
     """The forward pass of one layer."""
 
-    def __init__(self, layer: nn.Linear) -> None:
-        self._weight, self._bias = layer.weight, layer.bias
-        self._state = _state(layer)
-        self._packed: Tensor | None = None
-
-    def is_of(self, layer: nn.Linear) -> bool:
-        return self._state == _state(layer)
+    def __init__(self, layer: Any, fusion: _Fusion, columns: slice) -> None:
+        self.layer = layer
+        self._alone: Forward = layer.forward
+        self._fusion, self._columns = fusion, columns
 
     def __call__(self, x: Tensor) -> Tensor:
-        if x.numel() > MOST_ROWS * x.shape[-1]:
-            return nn.functional.linear(x, self._weight, self._bias)
-        if self._packed is None:
-            weight = self._weight.detach()
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, MOST_ROWS)
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x.contiguous(), self._packed, self._bias, "none", [], ""
-        )
+        many = x.numel() > MOST_ROWS * x.shape[-1]
+        y: Tensor = self._alone(x) if many else self._fusion.answer(x)[..., self._columns]
         return y
 
 
-_PACKED: WeakKeyDictionary[nn.Linear, _Packed] = WeakKeyDictionary()
+class _Fusion:
+    """The layers of a group as one: whichever is asked first has the product made for all."""
+
+    def __init__(self, layers: Sequence[Any], mixture: Mixture | None) -> None:
+        bases = [base_of(layer) for layer in layers]
+        self._layers, self._mixture = layers, mixture
+        self._weights, self._bias = _weights_of(bases), _bias_of(bases)
+        self._asked: tuple[Tensor, int] | None = None
+        self._answer: Tensor
+
+    def parts(self) -> Iterator[_Part]:
+        start = 0
+        for layer in self._layers:
+            end = start + len(base_of(layer).weight)
+            yield _Part(layer, self, slice(start, end))
+            start = end
+
+    def answer(self, x: Tensor) -> Tensor:
+        """[..., in] to [..., out], the outputs of the layers one after the other."""
+        if self._asked is None or self._asked[0] is not x or self._asked[1] != x._version:
+            self._answer = self._product(x.contiguous())
+            self._asked = x, x._version
+        return self._answer
+
+    def _product(self, x: Tensor) -> Tensor:
+        y = _times(x, self._weights.packed, self._bias)
+        return self._adapters.added(x, y) if self._adapters else y
+
+    @cached_property
+    def _adapters(self) -> _Adapters | None:
+        if self._mixture is None:
+            return None
+        adapters = self._mixture.side_by_side(self._layers, self._weights.dtype)
+        return _Adapters(self._mixture, adapters) if adapters else None
 
 
-def _packed(layer: nn.Linear) -> _Packed:
-    held = _PACKED.get(layer)
-    if held is None or not held.is_of(layer):
-        held = _PACKED[layer] = _Packed(layer)
+class _Adapters:
+    """LoRA on the layers of a group."""
+
+    def __init__(self, mixture: Mixture, adapters: SideBySide) -> None:
+        self._mixture, self._ranks = mixture, adapters.ranks
+        self._down, self._up = _pack(adapters.down), _pack(adapters.up.T)
+
+    def added(self, x: Tensor, y: Tensor) -> Tensor:
+        """`y`, what the layers make of `x` alone, and what each row's adapter adds."""
+        inner = self._mixture.masked(_times(x, self._down), self._ranks)
+        added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, self._up, None, "add")
+        return added
+
+
+class _Weights:
+    """The weights of some layers one below the other, [out, in], packed when first asked for."""
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        self._weights = [layer.weight for layer in layers]
+        self._states = [_state(weight) for weight in self._weights]
+        self.dtype = self._weights[0].dtype
+
+    def are_of(self, layers: Sequence[nn.Linear]) -> bool:
+        return self._states == [_state(layer.weight) for layer in layers]
+
+    @cached_property
+    def packed(self) -> Tensor:
+        weights = [weight.detach() for weight in self._weights]
+        return _pack(torch.cat(weights) if len(weights) > 1 else weights[0])
+
+
+_PACKED: WeakKeyDictionary[nn.Linear, _Weights] = WeakKeyDictionary()
+"""By the first layer of a group."""
+
+
+def _weights_of(layers: Sequence[nn.Linear]) -> _Weights:
+    held = _PACKED.get(layers[0])
+    if held is None or not held.are_of(layers):
+        held = _PACKED[layers[0]] = _Weights(layers)
     return held
 
 
-def _state(layer: nn.Linear) -> tuple[object, ...]:
-    """Changes when the layer's weights do."""
-    weight = layer.weight.detach()
+def _state(weight: Tensor) -> tuple[object, ...]:
+    """Changes when the weights do."""
+    weight = weight.detach()
     sample = weight.flatten()[:: weight.numel() // SAMPLES | 1]  # odd, or all were of one column
-    return weight.data_ptr(), layer.weight._version, id(layer.bias), *sample.tolist()
+    return weight.data_ptr(), weight._version, *sample.tolist()
+
+
+def _bias_of(layers: Sequence[nn.Linear]) -> Tensor | None:
+    """[out]; None where no layer has one."""
+    if all(layer.bias is None for layer in layers):
+        return None
+    biases = (
+        layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
+        for layer in layers
+    )
+    return torch.cat(list(biases)).detach()
+
+
+def _pack(weights: Tensor) -> Tensor:
+    """[out, in], in the layout of products of few rows."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), MOST_ROWS)
+    return packed
+
+
+def _times(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """[..., in] times packed weights: [..., out]."""
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weights, bias, "none", [], "")
+    return y

@@ -7,32 +7,23 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers.cache_utils import DynamicLayer
 
-from collab.models.local.attention import (
-    ROOM,
-    ROUNDING,
-    Layout,
-    SharedLayer,
-    attends_to_all,
-    sharing,
-)
-from collab.models.local.mixture import BASE, Mixture, can_mix
+from collab.models.local.attention import ROOM, Layout, SharedLayer, sharing
+from collab.models.local.mixture import Mixture, can_mix
 
 
 class Prefixes:
     """The tokens of each row so far, as the model holds them: keys and values, and positions."""
 
-    def __init__(self, module: Any, adapters: Sequence[str], *, shared: bool | None = None) -> None:
+    def __init__(self, module: Any, adapters: Sequence[str], *, shared: bool) -> None:
         """`adapters` are those of the rows, by name.
 
-        With `shared`, rows that `select` makes of one prompt attend to it together; by default
-        where the model can.
+        With `shared`, rows that `select` makes of one prompt attend to it together.
         """
         base = module.get_base_model() if hasattr(module, "get_base_model") else module
         self.mixture = Mixture(adapters) if can_mix(module) else None
@@ -42,7 +33,7 @@ class Prefixes:
         # Rows that have ended go on beside others, past the positions that a model may have.
         self._last = (getattr(self._config, "max_position_embeddings", None) or sys.maxsize) - 1
         self._taken = set(inspect.signature(base.forward).parameters)
-        self._shared = can_share(module) if shared is None else shared
+        self._shared = shared
         self._layout: Layout | None = None
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
@@ -106,45 +97,6 @@ class Prefixes:
         self._cache = output.past_key_values
         logits: Tensor = output.logits[:, -1]
         return logits.float()
-
-
-_CAN_SHARE: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-
-
-def can_share(module: Any) -> bool:
-    """Whether the model's rows can attend to their prompts together.
-
-    What its configuration leaves open, a probe decides, once for each model.
-    """
-    base = module.get_base_model() if hasattr(module, "get_base_model") else module
-    if base not in _CAN_SHARE:
-        config = base.config.get_text_config()
-        _CAN_SHARE[base] = attends_to_all(config) and _agrees(module)
-    return _CAN_SHARE[base]
-
-
-def _agrees(module: Any) -> bool:
-    """Whether rows are answered as they are without sharing."""
-    try:
-        together, apart = (_probe(module, shared=shared) for shared in (True, False))
-    except (ValueError, TypeError, RuntimeError, IndexError, AttributeError, KeyError):
-        return False
-    error = (together - apart).norm() / apart.norm()
-    return bool(error <= ROUNDING.get(module.dtype, 1e-3))
-
-
-@torch.no_grad()
-def _probe(module: Any, *, shared: bool) -> Tensor:
-    """Logits of three rows of two prompts after tokens of their own, [rows, vocabulary]."""
-    vocabulary = module.config.get_text_config().vocab_size
-    ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=module.device) % vocabulary
-    prefixes = Prefixes(module, [BASE, BASE], shared=shared)
-    with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
-        prefixes.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=module.device))
-        prefixes.select([1, 0, 1])
-        for tokens in ([1, 2, 3], [4, 5, 6]):
-            logits = prefixes.extend(torch.tensor(tokens, device=module.device) % vocabulary)
-    return logits
 
 
 def _make_room(layers: list[Any]) -> None:

@@ -1,0 +1,73 @@
+"""Layers that read the same input are found, whatever they are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from peft import LoraConfig, get_peft_model
+from torch import nn
+
+from collab.models.local.siblings import siblings
+from collab.models.weights import quiet_transformers
+
+
+def tiny(model_type: str, **options: Any) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(
+        model_type,
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        **options,
+    )
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+def names_of(module: nn.Module) -> list[list[str]]:
+    names = {part: name.split(".")[-1] for name, part in module.named_modules()}
+    return [[names[layer] for layer in group] for group in siblings(module)]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "expected"),
+    [
+        (
+            "llama",
+            [
+                ["q_proj", "k_proj", "v_proj"],
+                ["o_proj"],
+                ["gate_proj", "up_proj"],
+                ["down_proj"],
+                ["lm_head"],
+            ],
+        ),
+        ("phi3", [["qkv_proj"], ["o_proj"], ["gate_up_proj"], ["down_proj"], ["lm_head"]]),
+        (
+            "gpt_neox",
+            [["query_key_value"], ["dense"], ["dense_h_to_4h"], ["dense_4h_to_h"], ["lm_head"]],
+        ),
+    ],
+)
+def test_groups_are_those_of_the_model(model_type: str, expected: list[list[str]]) -> None:
+    options = {"pad_token_id": 0} if model_type == "phi3" else {}
+    assert names_of(tiny(model_type, **options)) == expected
+
+
+def test_a_layer_that_is_not_reached_is_alone() -> None:
+    module = tiny("llama")
+    module.spare = nn.Linear(4, 4)
+    assert names_of(module)[-1] == ["spare"]
+
+
+def test_layers_come_with_the_adapters_around_them() -> None:
+    module = tiny("llama")
+    before = siblings(module)
+    with quiet_transformers():
+        module = get_peft_model(module, LoraConfig(target_modules=["q_proj", "v_proj"]))
+    queries, keys, values = siblings(module)[0]
+    assert [queries.base_layer, keys, values.base_layer] == before[0]
+    assert not any("lora" in name for group in names_of(module) for name in group)
