@@ -139,17 +139,37 @@ def test_packed_weights_go_with_their_layer() -> None:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @torch.no_grad()
-def test_layers_that_read_the_same_are_one_product(dtype: torch.dtype) -> None:
+def test_layers_that_read_the_same_are_one_product(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
+    products = []
+    times = subject._times
+    monkeypatch.setattr(subject, "_times", lambda *a: products.append(a) or times(*a))
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
     x = torch.randn(2, 3, SIDE, dtype=dtype)
     before = [layer(x) for layer in layers]
     with packed([layers]):
         within = [layer(x) for layer in layers]
-    assert len({y.untyped_storage().data_ptr() for y in within}) == 1
+    assert len(products) == 1
+    assert all(y.is_contiguous() for y in within)
     error = 1e-5 if dtype == torch.float32 else 2e-2
     for ours, theirs in zip(within, before, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=error, atol=error)
+
+
+@torch.no_grad()
+def test_a_layer_may_read_the_same_again_and_nothing_is_held() -> None:
+    layers, x = [layer_of(torch.float32), layer_of(torch.float32)], torch.randn(2, SIDE)
+    with packed([layers, [layer_of(torch.float32)]]):
+        first = layers[0](x)
+        expected = first.clone()
+        first += 1
+        assert torch.equal(layers[0](x), expected)
+        layers[1](x)
+        held = weakref.ref(x)
+        del x
+        assert held() is None
 
 
 @pytest.mark.parametrize("in_place", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,9 +28,8 @@ def tiny(model_type: str, **options: Any) -> Any:
         vocab_size=50,
         hidden_size=32,
         intermediate_size=48,
-        num_hidden_layers=2,
         num_attention_heads=4,
-        **{"num_key_value_heads": 2, **options},
+        **{"num_hidden_layers": 2, "num_key_value_heads": 2, **options},
     )
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
@@ -108,6 +108,16 @@ def test_models_that_attend_otherwise_share_nothing(
     model_type: str, options: dict[str, Any]
 ) -> None:
     assert not can_share(tiny(model_type, **options))
+
+
+def test_one_layer_that_attends_otherwise_is_enough() -> None:
+    module = tiny("llama", num_hidden_layers=4)
+    assert can_share(module)
+    module = tiny("llama", num_hidden_layers=4)
+    own = copy.deepcopy(module.config)
+    own._attn_implementation = "eager"
+    module.model.layers[1].self_attn.config = own
+    assert not can_share(module)
 
 
 @torch.no_grad()

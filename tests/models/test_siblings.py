@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -61,6 +62,14 @@ def test_a_layer_that_is_not_reached_is_alone() -> None:
     module = tiny("llama")
     module.spare = nn.Linear(4, 4)
     assert names_of(module)[-1] == ["spare"]
+
+
+def test_a_layer_that_was_replaced_is_found_anew() -> None:
+    module = tiny("llama")
+    before = weakref.ref(siblings(module)[-1][0])
+    module.resize_token_embeddings(60)
+    assert siblings(module)[-1] == [module.lm_head]
+    assert before() is None
 
 
 def test_layers_come_with_the_adapters_around_them() -> None:

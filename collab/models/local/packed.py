@@ -40,8 +40,8 @@ def packed(groups: Sequence[Sequence[Any]], mixture: Mixture | None = None) -> I
     layers are left as they are.
     """
     fusions = [_Fusion(layers, mixture) for layers in groups if _can_pack(layers)]
-    parts = {part.layer: part for fusion in fusions for part in fusion.parts()}
-    with replaced(list(parts), parts.__getitem__):
+    fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}
+    with replaced(list(fusion_of), lambda layer: _Part(layer, fusion_of[layer])):
         yield
 
 
@@ -71,14 +71,13 @@ def _can_pack(layers: Sequence[Any]) -> bool:
 class _Part:
     """The forward pass of one layer."""
 
-    def __init__(self, layer: Any, fusion: _Fusion, columns: slice) -> None:
-        self.layer = layer
+    def __init__(self, layer: Any, fusion: _Fusion) -> None:
+        self._layer, self._fusion = layer, fusion
         self._alone: Forward = layer.forward
-        self._fusion, self._columns = fusion, columns
 
     def __call__(self, x: Tensor) -> Tensor:
         many = x.numel() > MOST_ROWS * x.shape[-1]
-        y: Tensor = self._alone(x) if many else self._fusion.answer(x)[..., self._columns]
+        y: Tensor = self._alone(x) if many else self._fusion.answer(x, self._layer)
         return y
 
 
@@ -87,24 +86,23 @@ class _Fusion:
 
     def __init__(self, layers: Sequence[Any], mixture: Mixture | None) -> None:
         bases = [base_of(layer) for layer in layers]
-        self._layers, self._mixture = layers, mixture
+        self.layers, self._mixture = layers, mixture
         self._weights, self._bias = _weights_of(bases), _bias_of(bases)
-        self._asked: tuple[Tensor, int] | None = None
-        self._answer: Tensor
+        self._widths = [len(base.weight) for base in bases]
+        self._read: Tensor | None = None
+        self._version = 0
+        self._pieces: dict[Any, Tensor] = {}  # of layers that were not asked yet
 
-    def parts(self) -> Iterator[_Part]:
-        start = 0
-        for layer in self._layers:
-            end = start + len(base_of(layer).weight)
-            yield _Part(layer, self, slice(start, end))
-            start = end
-
-    def answer(self, x: Tensor) -> Tensor:
-        """[..., in] to [..., out], the outputs of the layers one after the other."""
-        if self._asked is None or self._asked[0] is not x or self._asked[1] != x._version:
-            self._answer = self._product(x.contiguous())
-            self._asked = x, x._version
-        return self._answer
+    def answer(self, x: Tensor, layer: Any) -> Tensor:
+        """What `layer` makes of [..., in]: [..., out]."""
+        if layer not in self._pieces or self._read is not x or self._version != x._version:
+            pieces = torch.split(self._product(x.contiguous()), self._widths, dim=-1)
+            self._pieces = dict(zip(self.layers, pieces, strict=True))
+            self._read, self._version = x, x._version
+        piece = self._pieces.pop(layer)
+        if not self._pieces:
+            self._read = None
+        return piece.contiguous()
 
     def _product(self, x: Tensor) -> Tensor:
         y = _times(x, self._weights.packed, self._bias)
@@ -114,7 +112,7 @@ class _Fusion:
     def _adapters(self) -> _Adapters | None:
         if self._mixture is None:
             return None
-        adapters = self._mixture.side_by_side(self._layers, self._weights.dtype)
+        adapters = self._mixture.side_by_side(self.layers, self._weights.dtype)
         return _Adapters(self._mixture, adapters) if adapters else None
 
 

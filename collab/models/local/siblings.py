@@ -6,6 +6,7 @@ over one token tells, so no names of layers need to be known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,19 +25,20 @@ def siblings(module: Any) -> list[list[nn.Module]]:
     Where adapters can mix, a layer is given as PEFT has put LoRA around it.
     """
     base = module.get_base_model() if hasattr(module, "get_base_model") else module
-    if base not in _FOUND:
-        _FOUND[base] = _observed(base)
-    layers = adapted_layers(base) if can_mix(base) else []
-    around = {layer.base_layer: layer for layer in layers}
-    return [[around.get(layer, layer) for layer in group] for group in _FOUND[base]]
-
-
-@torch.no_grad()
-def _observed(base: Any) -> list[list[nn.Linear]]:
-    """Groups in the order of a forward pass; layers that it does not reach are alone."""
     layers = [
         m for name, m in base.named_modules() if type(m) is nn.Linear and ".lora_" not in name
     ]
+    groups = _FOUND.get(base, [])
+    if {layer for group in groups for layer in group} != set(layers):
+        groups = _FOUND[base] = _observed(base, layers)
+    adapted = adapted_layers(base) if can_mix(base) else []
+    around = {layer.base_layer: layer for layer in adapted}
+    return [[around.get(layer, layer) for layer in group] for group in groups]
+
+
+@torch.no_grad()
+def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
+    """Groups in the order of a forward pass; layers that it does not reach are alone."""
     inputs: list[Tensor] = []  # held, or another could be taken for one that is gone
     groups: dict[tuple[object, ...], list[nn.Linear]] = {}
     seen: set[nn.Linear] = set()
