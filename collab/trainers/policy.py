@@ -15,7 +15,7 @@ from torch import nn
 from collab.errors import RecipeError
 from collab.models import Model, Samples
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.mixture import bare, can_mix, single
+from collab.models.local.mixture import bare, can_mix, single, unwrapped
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
@@ -62,7 +62,7 @@ class Policy:
     def training(self) -> Iterator[Any]:
         """The causal language model, this policy active and its parameters open to gradients."""
         module = self.engine.module
-        base = _base_of(module)
+        base = unwrapped(module)
         plain = self.is_adapter and can_mix(base)
         if self.is_adapter and not plain:
             module.set_adapter(self.name)
@@ -83,7 +83,7 @@ class Policy:
                 yield self.frozen
                 return
             module = self.engine.module
-            base = _base_of(module)
+            base = unwrapped(module)
             with bare(base) if can_mix(base) else module.disable_adapter():
                 yield base
 
@@ -205,7 +205,7 @@ def open_policies(
         _quieten(policy.engine.module)
         if spec.gradient_checkpointing:
             policy.checkpointing = True
-            _enable_checkpointing(_base_of(policy.engine.module))
+            _enable_checkpointing(unwrapped(policy.engine.module))
     return Policies({policy.name: policy for policy in policies}, models, pool, own)
 
 
@@ -260,10 +260,6 @@ def _whole_model(name: str, engine: TransformersEngine, spec: TrainerSpec) -> Po
     frozen = copy.deepcopy(module).eval().requires_grad_(False) if spec.kl_coef else None
     parameters = dict(module.named_parameters())
     return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
-
-
-def _base_of(module: Any) -> Any:
-    return module.get_base_model() if hasattr(module, "get_base_model") else module
 
 
 def _enable_checkpointing(base: Any) -> None:

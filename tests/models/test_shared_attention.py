@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local import attention
@@ -17,21 +18,6 @@ from collab.models.local.sharing import can_share
 
 PROMPTS, NEW = 3, 70
 """More new tokens than a buffer has room for at first."""
-
-
-def tiny(model_type: str, **options: Any) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(
-        model_type,
-        vocab_size=50,
-        hidden_size=32,
-        intermediate_size=48,
-        num_attention_heads=4,
-        **{"num_hidden_layers": 2, "num_key_value_heads": 2, **options},
-    )
-    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
 
 @torch.no_grad()

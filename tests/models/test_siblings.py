@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import pytest
 from peft import LoraConfig, get_peft_model
+from support.tiny_models import tiny
 from torch import nn
 
 from collab.models.local.siblings import siblings
 from collab.models.weights import quiet_transformers
-
-
-def tiny(model_type: str, **options: Any) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    config = AutoConfig.for_model(
-        model_type,
-        vocab_size=50,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        **options,
-    )
-    return AutoModelForCausalLM.from_config(config).eval()
 
 
 def names_of(module: nn.Module) -> list[list[str]]:
@@ -54,18 +39,17 @@ def names_of(module: nn.Module) -> list[list[str]]:
     ],
 )
 def test_groups_are_those_of_the_model(model_type: str, expected: list[list[str]]) -> None:
-    options = {"pad_token_id": 0} if model_type == "phi3" else {}
-    assert names_of(tiny(model_type, **options)) == expected
+    assert names_of(tiny(model_type, num_hidden_layers=1, pad_token_id=0)) == expected
 
 
 def test_a_layer_that_is_not_reached_is_alone() -> None:
-    module = tiny("llama")
+    module = tiny("llama", num_hidden_layers=1)
     module.spare = nn.Linear(4, 4)
     assert names_of(module)[-1] == ["spare"]
 
 
 def test_a_layer_that_was_replaced_is_found_anew() -> None:
-    module = tiny("llama")
+    module = tiny("llama", num_hidden_layers=1)
     before = weakref.ref(siblings(module)[-1][0])
     module.resize_token_embeddings(60)
     assert siblings(module)[-1] == [module.lm_head]
@@ -73,7 +57,7 @@ def test_a_layer_that_was_replaced_is_found_anew() -> None:
 
 
 def test_layers_come_with_the_adapters_around_them() -> None:
-    module = tiny("llama")
+    module = tiny("llama", num_hidden_layers=1)
     before = siblings(module)
     with quiet_transformers():
         module = get_peft_model(module, LoraConfig(target_modules=["q_proj", "v_proj"]))

@@ -19,7 +19,7 @@ from collab.models.local.batches import pack
 from collab.models.local.decoding import Cancelled, Decoder, Report, Row
 from collab.models.local.forwards import decoder_layers
 from collab.models.local.memory import is_out_of_memory, trim
-from collab.models.local.mixture import BASE, Mixture
+from collab.models.local.mixture import BASE, Mixture, unwrapped
 from collab.models.local.packed import packed
 from collab.models.local.prefixes import Prefixes
 from collab.models.local.sampling import settings_of
@@ -224,7 +224,7 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
 
     A hook before each layer notices cancellation.
     """
-    base = module.get_base_model() if hasattr(module, "get_base_model") else module
+    base = unwrapped(module)
     training = module.training
     with ExitStack() as stack:
         for layer in decoder_layers(base):

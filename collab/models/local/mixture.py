@@ -141,6 +141,11 @@ class _Single:
         return y.view(*x.shape[:-1], -1)
 
 
+def unwrapped(module: Any) -> Any:
+    """The language model that PEFT is around, or itself where there is none."""
+    return module.get_base_model() if hasattr(module, "get_base_model") else module
+
+
 def adapted_layers(module: nn.Module) -> list[Any]:
     """The layers that PEFT has put LoRA around."""
     return [part for part in module.modules() if "lora_A" in part._modules]

@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers.cache_utils import DynamicLayer
 
 from collab.models.local.attention import ROOM, Layout, SharedLayer, sharing
-from collab.models.local.mixture import Mixture, can_mix
+from collab.models.local.mixture import Mixture, can_mix, unwrapped
 
 
 class Prefixes:
@@ -25,7 +25,7 @@ class Prefixes:
 
         With `shared`, rows that `select` makes of one prompt attend to it together.
         """
-        base = module.get_base_model() if hasattr(module, "get_base_model") else module
+        base = unwrapped(module)
         self.mixture = Mixture(adapters) if can_mix(module) else None
         self._adapters = list(adapters)
         self._module = base if self.mixture else module

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from collab.models.local.attention import ROUNDING, attends_to_all
 from collab.models.local.forwards import decoder_layers
-from collab.models.local.mixture import BASE, bare
+from collab.models.local.mixture import BASE, bare, unwrapped
 from collab.models.local.prefixes import Prefixes
 
 OUTLIER = 4
@@ -35,7 +35,7 @@ def can_share(module: Any) -> bool:
 
     What its configuration leaves open, a probe decides, once for each model.
     """
-    base = module.get_base_model() if hasattr(module, "get_base_model") else module
+    base = unwrapped(module)
     if base not in _CAN_SHARE:
         config = base.config.get_text_config()
         _CAN_SHARE[base] = attends_to_all(config) and _agrees(base)

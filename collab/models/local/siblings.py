@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from collab.models.local.mixture import adapted_layers, bare, can_mix
+from collab.models.local.mixture import adapted_layers, bare, can_mix, unwrapped
 
 _FOUND: WeakKeyDictionary[nn.Module, list[list[nn.Linear]]] = WeakKeyDictionary()
 
@@ -24,7 +24,7 @@ def siblings(module: Any) -> list[list[nn.Module]]:
 
     Where adapters can mix, a layer is given as PEFT has put LoRA around it.
     """
-    base = module.get_base_model() if hasattr(module, "get_base_model") else module
+    base = unwrapped(module)
     layers = [
         m for name, m in base.named_modules() if type(m) is nn.Linear and ".lora_" not in name
     ]
