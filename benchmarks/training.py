@@ -1,18 +1,19 @@
 """Training side by side with CoMLRL, the published implementation, on the same tiny model.
 
-    python benchmarks/training.py [--prompts 12] [--rounds 3]
+    python benchmarks/training.py [--steps 12] [--rounds 3]
 
 A random Llama of 8.4 M parameters (hidden 256, 4 layers, vocabulary 8192), G = 4, 64 new tokens,
-one turn, one prompt a step, the same reward. Every case runs in a process of its own that is held
-to as many cores as it has threads; the cases alternate, and a ratio is the median of those of each
-round. `processor_seconds` is what a step took of the processor, which says more on a busy machine.
-Cases of the peer need `pip install comlrl==1.4.3` and are left out where it is not installed.
+one turn, the same reward; two prompts a step, which is the peer's default, and one. Every case runs
+in a process of its own that is held to as many cores as it has threads; the cases alternate, and a
+ratio is the median of those of each round. `processor_seconds` is what a step took of the
+processor, which says more on a busy machine. Cases of the peer need `pip install comlrl==1.4.3` and
+are left out where it is not installed.
 
 peer      float32, every agent a whole model
 full      the same precision and parameters by this library
 default   our defaults: an adapter for each agent, bfloat16 where the processor is good at it
 
-Equal: model, prompts, G, lengths, sampling, reward, AdamW, one step a prompt, no evaluation. Not
+Equal: model, prompts, G, lengths, sampling, reward, AdamW, prompts a step, no evaluation. Not
 equal: ours also writes episodes and metrics, and of `default` the trained parameters and precision.
 """
 
@@ -31,13 +32,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 VOCABULARY, PROMPT_WORDS, NEW_TOKENS, GROUP = 8192, 32, 64, 4
 CHAT = "{% for m in messages %}{{ m.content }} {% endfor %}"
 KINDS = ("peer", "full", "default")
-SETTINGS = ((2, 1), (2, 2), (4, 2))
-"""Agents and threads."""
+
+
+class Setting(NamedTuple):
+    agents: int
+    threads: int
+    prompts: int
+    """A step."""
+
+
+SETTINGS = [Setting(*row) for row in ((2, 1, 2), (2, 2, 2), (4, 2, 2), (2, 1, 1), (2, 2, 1))]
 WARM_UP = 2
 TARGETS = {"full": 1.5, "default": 3.0}
 
@@ -93,15 +102,22 @@ def now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def run_ours(kind: str, agents: int, count: int, folder: Path) -> list[tuple[float, float]]:
+def run_ours(kind: str, setting: Setting, steps: int, folder: Path) -> list[tuple[float, float]]:
     """The ends of steps."""
     from collab.recipe import Recipe
     from collab.trainers import Training
 
-    rows = [{"task_id": str(n), "text": text} for n, text in enumerate(prompts(count))]
+    rows = [
+        {"task_id": str(n), "text": text} for n, text in enumerate(prompts(steps * setting.prompts))
+    ]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     agent = {"prompt": "{{ task.text }}"}
-    trainer = {"group_size": GROUP, "checkpoint_every": 10_000}
+    trainer = {
+        "group_size": GROUP,
+        "tasks_per_step": setting.prompts,
+        "checkpoint_every": 10_000,
+        "policies": "full" if kind == "full" else "adapters",
+    }
     recipe = Recipe.model_validate(
         {
             "model": {
@@ -109,14 +125,17 @@ def run_ours(kind: str, agents: int, count: int, folder: Path) -> list[tuple[flo
                 "dtype": "float32" if kind == "full" else "auto",
             },
             "sampling": {"max_new_tokens": NEW_TOKENS},
-            "team": {"name": "bench", "agents": {f"agent{n}": agent for n in range(agents)}},
+            "team": {
+                "name": "bench",
+                "agents": {f"agent{n}": agent for n in range(setting.agents)},
+            },
             "task": {
                 "name": "bench",
                 "kind": "text",
                 "source": {"path": str(folder / "tasks.jsonl")},
                 "reward": {"parts": {"even": {"use": f"{__file__}:even_part"}}},
             },
-            "trainer": {**trainer, "policies": "full" if kind == "full" else "adapters"},
+            "trainer": trainer,
         }
     )
     ends: list[tuple[float, float]] = []
@@ -129,13 +148,13 @@ def run_ours(kind: str, agents: int, count: int, folder: Path) -> list[tuple[flo
     return ends
 
 
-def run_peer(agents: int, count: int, folder: Path) -> list[tuple[float, float]]:
+def run_peer(setting: Setting, steps: int, folder: Path) -> list[tuple[float, float]]:
     """The same place in each step, told by its calls of the reward."""
     from comlrl.trainers.reinforce import MAGRPOConfig, MAGRPOTrainer
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
-    models = [AutoModelForCausalLM.from_pretrained(folder / "model") for _ in range(agents)]
+    models = [AutoModelForCausalLM.from_pretrained(folder / "model") for _ in range(setting.agents)]
     calls: list[tuple[float, float]] = []
 
     def reward(*completions: list[str]) -> list[float]:
@@ -144,51 +163,50 @@ def run_peer(agents: int, count: int, folder: Path) -> list[tuple[float, float]]
 
     trainer = MAGRPOTrainer(
         agents=models,
-        num_agents=agents,
+        num_agents=setting.agents,
         tokenizer=tokenizer,
         reward_func=reward,
-        formatters=[lambda item: item["prompt"]] * agents,
-        train_dataset=[{"prompt": text} for text in prompts(count)],
+        formatters=[lambda item: item["prompt"]] * setting.agents,
+        train_dataset=[{"prompt": text} for text in prompts(steps * setting.prompts)],
         args=MAGRPOConfig(
             num_train_epochs=1,
-            num_agents=agents,
+            num_agents=setting.agents,
             num_generations=GROUP,
             max_new_tokens=NEW_TOKENS,
             temperature=1.0,
             top_p=1.0,
             top_k=None,
             num_turns=1,
-            rollout_buffer_size=1,
+            rollout_buffer_size=setting.prompts,
             eval_interval=0,
         ),
     )
     trainer.train()
-    return [*calls[::GROUP], now()]
+    return [*calls[:: GROUP * setting.prompts], now()]
 
 
-def run_case(kind: str, agents: int, count: int) -> None:
+def run_case(kind: str, setting: Setting, steps: int) -> None:
     """Print the case's result as JSON."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_model(folder / "model")
         ends = (
-            run_peer(agents, count, folder)
+            run_peer(setting, steps, folder)
             if kind == "peer"
-            else run_ours(kind, agents, count, folder)
+            else run_ours(kind, setting, steps, folder)
         )
-    steps = list(itertools.pairwise(ends[WARM_UP:]))
+    pairs = list(itertools.pairwise(ends[WARM_UP:]))
     seconds, processor = (
-        statistics.median(after[n] - before[n] for before, after in steps) for n in (0, 1)
+        statistics.median(after[n] - before[n] for before, after in pairs) for n in (0, 1)
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(json.dumps({"seconds": seconds, "processor_seconds": processor, "gigabytes": peak}))
 
 
-def measure(kind: str, agents: int, threads: int, count: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--case", kind, "--agents", str(agents)]
+def measure(kind: str, setting: Setting, steps: int) -> dict[str, float]:
     found = subprocess.run(
-        [*command, "--prompts", str(count), "--threads", str(threads)],
-        env={**os.environ, "OMP_NUM_THREADS": str(threads), "WANDB_MODE": "disabled"},
+        [sys.executable, __file__, "--steps", str(steps), "--case", kind, *map(str, setting)],
+        env={**os.environ, "OMP_NUM_THREADS": str(setting.threads), "WANDB_MODE": "disabled"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -197,17 +215,17 @@ def measure(kind: str, agents: int, threads: int, count: int) -> dict[str, float
     return result
 
 
-def compare(kinds: list[str], agents: int, threads: int, count: int, rounds: int) -> dict[str, Any]:
+def compare(kinds: list[str], setting: Setting, steps: int, rounds: int) -> dict[str, Any]:
     """By kind: medians over the rounds."""
     results: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
         for kind in kinds:
-            results[kind].append(measure(kind, agents, threads, count))
+            results[kind].append(measure(kind, setting, steps))
     table: dict[str, Any] = {}
     for kind, found in results.items():
         seconds = statistics.median(row["seconds"] for row in found)
-        row = {"case": kind, "agents": agents, "threads": threads, "seconds": round(seconds, 3)}
-        row["episodes_per_s"] = round(GROUP / seconds, 2)
+        row = {"case": kind, **setting._asdict(), "seconds": round(seconds, 3)}
+        row["episodes_per_s"] = round(setting.prompts * GROUP / seconds, 2)
         processor = statistics.median(row["processor_seconds"] for row in found)
         row["processor_seconds"] = round(processor, 3)
         row["gigabytes"] = round(max(row["gigabytes"] for row in found), 2)
@@ -224,24 +242,23 @@ def compare(kinds: list[str], agents: int, threads: int, count: int, rounds: int
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--prompts", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--case", choices=KINDS)
-    parser.add_argument("--agents", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--case", choices=KINDS, help="run this one alone, in this process")
+    parser.add_argument("setting", nargs="*", type=int, help="agents, threads, prompts a step")
     options = parser.parse_args()
     if options.case:
+        setting = Setting(*options.setting)
         if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-        run_case(options.case, options.agents, options.prompts)
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: setting.threads])
+        run_case(options.case, setting, options.steps)
         return 0
     kinds = list(KINDS)
     if importlib.util.find_spec("comlrl") is None:
         print("comlrl is not installed; its cases are left out", file=sys.stderr)
         kinds.remove("peer")
     tables = {
-        (agents, threads): compare(kinds, agents, threads, options.prompts, options.rounds)
-        for agents, threads in SETTINGS
+        setting: compare(kinds, setting, options.steps, options.rounds) for setting in SETTINGS
     }
     missed = sum(
         row.get("times_the_peer", row.get("target", 0.0)) < row.get("target", 0.0)
@@ -249,8 +266,8 @@ def main() -> int:
         for row in table.values()
     )
     for kind in kinds:
-        growth = tables[4, 2][kind]["seconds"] / tables[2, 2][kind]["seconds"]
-        print(json.dumps({"case": kind, "seconds_from_2_to_4_agents": round(growth, 2)}))
+        few, many = (tables[Setting(agents, 2, 2)][kind]["seconds"] for agents in (2, 4))
+        print(json.dumps({"case": kind, "seconds_from_2_to_4_agents": round(many / few, 2)}))
     return int(missed > 0)
 
 

@@ -16,6 +16,7 @@ from collab.records import Problem
 from collab.tasks import open_suite
 from collab.trainers.algorithms import algorithm_for
 from collab.trainers.credit import MAX_COMBINATIONS
+from collab.trainers.sinks import check_trackers
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -38,6 +39,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
     algorithm_for(spec.algorithm)
+    check_trackers(spec.report_to)
     _check_local_parts(recipe, spec)
     _check_combinations(recipe, spec)
     return spec

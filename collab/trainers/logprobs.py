@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from collab.models.local.sampling import nucleus
 from collab.trainers.branches import Branches, branching
 from collab.trainers.rows import Row, Tree, inputs_of
 
-CHUNK_ELEMENTS = 1 << 23
+CHUNK_ELEMENTS = 1 << 22
 """Logits that are held at once: tokens x vocabulary."""
 
 WIDTHS = 16
@@ -97,16 +97,53 @@ def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device
 
 
 def _chunked(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> Scored:
-    """Logits are made chunk by chunk, and made again in the backward pass."""
+    """Logits are made chunk by chunk and held for one at a time."""
     size = max(1, CHUNK_ELEMENTS // model.config.get_text_config().vocab_size)
     columns = (torch.split(column, size) for column in (hidden, targets, settings))
-    chunks = zip(*columns, strict=True)
-    if len(hidden) <= size or not hidden.requires_grad:
-        pieces = [_score(model, *chunk) for chunk in chunks]
-    else:
-        pieces = [checkpoint(_score, model, *chunk, use_reentrant=False) for chunk in chunks]
+    score = _way_to_score(model, hidden)
+    pieces = [score(model, *chunk) for chunk in zip(*columns, strict=True)]
     logprobs, strays = zip(*pieces, strict=True)
     return Scored(torch.cat(logprobs), torch.cat(strays))
+
+
+def _way_to_score(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+    if not hidden.requires_grad:
+        return _score
+    learns = any(p.requires_grad for p in model.get_output_embeddings().parameters())
+    return _score_twice if learns else _score_once
+
+
+def _score_twice(model: Any, *chunk: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits are made again in the backward pass, where the head's own gradients need them."""
+    scored: tuple[Tensor, Tensor] = checkpoint(_score, model, *chunk, use_reentrant=False)
+    return scored
+
+
+def _score_once(model: Any, hidden: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients are made with the log-probabilities: each depends on its own token's state alone.
+
+    So logits are made once, and what is kept for the backward pass is as wide as a state.
+    """
+    with torch.enable_grad():
+        own = hidden.detach().requires_grad_()
+        logprobs, strays = _score(model, own, *rest)
+        (slopes,) = torch.autograd.grad(logprobs.sum(), own)
+    linear: Tensor = _Linear.apply(hidden, slopes, logprobs.detach())  # type: ignore[no-untyped-call]
+    return linear, strays
+
+
+class _Linear(torch.autograd.Function):
+    """`values` [tokens] as a function of [tokens, n] with these `slopes`, [tokens, n]."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slopes: Tensor, values: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.save_for_backward(slopes)
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return (upstream[:, None] * slopes).to(slopes.dtype), None, None
 
 
 def _score(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from collab.models.local.attention import ROUNDING, attends_to_all
+from collab.models.local.agreement import REFUSALS, Pass, agree, watched
+from collab.models.local.attention import attends_to_all
+from collab.models.local.mixture import unwrapped
 from collab.trainers.logprobs import states
-from collab.trainers.rows import Row
+from collab.trainers.rows import Row, Tree, inputs_of
 from collab.trainers.samples import Sample
 
 PROBES, PROBE_TOKENS = 8, 4
@@ -26,15 +29,35 @@ def can_share(model: Any, device: torch.device) -> bool:
 
 @torch.no_grad()
 def _agrees(model: Any, device: torch.device) -> bool:
-    """Whether siblings in one row have the states that they have in rows of their own."""
+    """Whether layers make of siblings in one row what they make of them in rows of their own."""
     row = _probe(model.config.get_text_config().vocab_size)
-    apart = states(model, [[sample] for sample in row], device)
+    tree = Tree()
+    paths = [tree.add(inputs_of(sample)) for sample in row]
+    with watched(unwrapped(model)) as apart:
+        states(model, [[sample] for sample in row], device)
+    alone = iter([layer.came for layer in apart])
+
+    def given(came: Tensor) -> Tensor:
+        """The row's states, [1, time, hidden], where siblings have them that are alone."""
+        found, own = came.clone(), next(alone)
+        for sibling, path in enumerate(paths):
+            found[0, path] = own[sibling, : len(path)]
+        return found
+
     try:
-        together = states(model, [row], device)
-    except (ValueError, TypeError, RuntimeError, IndexError):  # a mask of this shape is refused
+        with watched(unwrapped(model), given) as together:
+            states(model, [row], device)
+    except REFUSALS:
         return False
-    error = (together - apart).float().norm() / apart.float().norm()
-    return bool(error <= ROUNDING.get(apart.dtype, 1e-3))
+    return agree(
+        [Pass(*(_along(x, paths) for x in layer)) for layer in together],
+        [Pass(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
+    )
+
+
+def _along(row: Tensor, paths: list[list[int]]) -> Tensor:
+    """The states on each path, [siblings, time, hidden], of [1, time, hidden]."""
+    return row[0, torch.tensor(paths, device=row.device)]
 
 
 def _probe(vocabulary: int) -> Row:

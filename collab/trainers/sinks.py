@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,19 +54,20 @@ _TRACKERS: dict[Sink, tuple[str, Callable[..., Tracker]]] = {
 }
 
 
-def open_trackers(
-    names: Sequence[Sink], run: str, folder: Path, config: Mapping[str, Any]
-) -> list[Tracker]:
-    """The trackers called `names`; raises RecipeError for one that is not installed."""
-    trackers = []
+def check_trackers(names: Sequence[Sink]) -> None:
+    """Raises RecipeError for a tracker that is not installed."""
     for name in names:
-        module, make = _TRACKERS[name]
-        try:
-            found = import_module(module)
-        except ImportError as error:
+        found = find_spec(name)
+        if found is None or found.origin is None:  # the latter is a folder that runs were left in
             raise RecipeError(
                 f"trainer.report_to names '{name}', which is not installed; run:"
                 f" pip install 'collab[{name}]'"
-            ) from error
-        trackers.append(make(found, run, folder, config))
-    return trackers
+            )
+
+
+def open_trackers(
+    names: Sequence[Sink], run: str, folder: Path, config: Mapping[str, Any]
+) -> list[Tracker]:
+    """The trackers called `names`, which must be installed."""
+    found = [_TRACKERS[name] for name in names]
+    return [make(import_module(module), run, folder, config) for module, make in found]

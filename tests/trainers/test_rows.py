@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from collab.models import store
 from collab.models.local.attention import attends_to_all
+from collab.trainers import branches
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs
 from collab.trainers.policy import _enable_checkpointing as enable_checkpointing
@@ -40,10 +44,10 @@ def samples() -> list[Sample]:
 
 
 def tiny(model_type: str, **options: Any) -> Any:
-    sizes = {"vocab_size": 16, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
+    sizes = {"vocab_size": 16, "hidden_size": 32, "intermediate_size": 64}
     heads = {"num_attention_heads": 4, "max_position_embeddings": 64}
     names = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1, "initializer_range": 0.2}
-    options = {"num_key_value_heads": 2, **options}
+    options = {"num_key_value_heads": 2, "num_hidden_layers": 2, **options}
     config = AutoConfig.for_model(model_type, **sizes, **heads, **names, **options)
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config).eval()
@@ -92,6 +96,35 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
         found.append(torch.cat([logprobs, *(g.flatten() for g in gradients)]))
     together, apart = found  # Llama takes its norms in float32 always
     assert (together - apart).norm() <= 1e-6 * apart.norm()
+
+
+@pytest.mark.parametrize("short", [0, 512])
+def test_short_rows_of_a_narrow_type_attend_by_the_formula(
+    short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "SHORT", short)
+    calls = []
+    kernel = functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        functional,
+        "scaled_dot_product_attention",
+        lambda *args, **options: calls.append(1) or kernel(*args, **options),
+    )
+    model = tiny("llama")
+    exact = gradients_of(model)
+    assert calls
+    calls.clear()
+    rounded = gradients_of(model.to(torch.bfloat16))
+    assert bool(calls) == (short == 0)
+    assert (rounded - exact).norm() <= 0.03 * exact.norm()
+
+
+def gradients_of(model: Any) -> Tensor:
+    rows = rows_of(samples(), 1000, shared=True)
+    logprobs = response_logprobs(model, rows, CPU).logprobs
+    with branching(model):
+        gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()))
+    return torch.cat([g.flatten().float() for g in gradients])
 
 
 def test_the_order_of_rows_is_that_of_their_samples() -> None:
@@ -143,3 +176,27 @@ def test_the_probe_sees_a_model_that_does_not_hand_branches_on(tiny_words: Path)
 
     model.base_model.forward = deaf
     assert not can_share(model, CPU)
+
+
+def test_the_probe_sees_a_model_that_counts_positions_itself() -> None:
+    model = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=64)
+    assert can_share(model, CPU)
+    forward = model.base_model.forward
+    model.base_model.forward = lambda **options: forward(**{**options, "position_ids": None})
+    assert not can_share(model, CPU)
+
+
+def test_the_probe_sees_one_layer_that_attends_otherwise() -> None:
+    model = tiny("llama", num_hidden_layers=4)
+    assert can_share(model, CPU)
+    model = tiny("llama", num_hidden_layers=4)
+    own = copy.deepcopy(model.config)
+    own._attn_implementation = "sdpa"
+    model.model.layers[1].self_attn.config = own
+    assert not can_share(model, CPU)
+
+
+def test_rows_of_the_default_model_are_shared_in_its_own_type() -> None:
+    folder = store.resolve("smollm2-135m")
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    assert can_share(model, CPU)

@@ -26,9 +26,6 @@ ROOM = 64
 SMALL = 1 << 19
 """Numbers of prompts' keys for all rows up to which a CPU multiplies faster in float32."""
 
-ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
-"""How far equal states may be apart, against their own size; 1e-3 in wider types."""
-
 
 def attends_to_all(config: Any) -> bool:
     """Whether every layer is full attention that leaves scores as they are."""

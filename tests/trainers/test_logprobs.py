@@ -1,0 +1,68 @@
+"""Log-probabilities of response tokens, chunk by chunk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from collab.trainers import logprobs
+from collab.trainers.logprobs import logits_of, response_logprobs
+from collab.trainers.samples import Sample
+from tests.support.tiny_models import tiny
+
+CPU = torch.device("cpu")
+
+SAMPLES = [
+    Sample("a", (1, 2, 3), (4, 5, 6, 7), (0.0,) * 4, temperature=0.7, weight=1.0, scale=1.0),
+    Sample("a", (1, 2), (9, 8, 7), (0.0,) * 3, temperature=1.0, weight=1.0, scale=1.0, top_k=40),
+]
+WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
+"""Of the response tokens, so that no gradient can stand for another's."""
+
+
+@pytest.mark.parametrize("learns", ["all", "body"])
+@pytest.mark.parametrize("tokens", [2, 100])
+def test_chunks_give_the_gradient_of_the_whole(
+    learns: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", tokens * 50)
+    model = tiny("llama").double()
+    model.lm_head.requires_grad_(learns == "all")
+    learned = [p for p in model.parameters() if p.requires_grad]
+    ours = response_logprobs(model, [[s] for s in SAMPLES], CPU).logprobs
+    theirs = naive(model)
+    torch.testing.assert_close(ours, theirs)
+    found, exact = (
+        torch.cat([g.flatten() for g in torch.autograd.grad((WEIGHTS * x).sum(), learned)])
+        for x in (ours, theirs)
+    )
+    assert (found - exact).norm() <= 1e-6 * exact.norm()  # Llama takes its norms in float32 always
+
+
+def naive(model: torch.nn.Module) -> Tensor:
+    """Token by token, [tokens]."""
+    found = []
+    for sample in SAMPLES:
+        for place, token in enumerate(sample.token_ids):
+            ids = torch.tensor([[*sample.prompt_ids, *sample.token_ids[:place]]])
+            states = model.base_model(input_ids=ids).last_hidden_state[0, -1]
+            logits = logits_of(model, states) / sample.temperature
+            if sample.top_k:
+                least = logits.topk(sample.top_k).values[-1]
+                left_out = (logits < least) & (torch.arange(len(logits)) != token)
+                logits = logits.masked_fill(left_out, -torch.inf)
+            found.append(logits.log_softmax(dim=-1)[token])
+    return torch.stack(found)
+
+
+def test_a_frozen_heads_logits_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 2 * 50)
+    model = tiny("llama")
+    made = []
+    model.lm_head.register_forward_hook(lambda *_: made.append(1))
+    for frozen, times in ((True, 1), (False, 2)):
+        model.lm_head.requires_grad_(not frozen)
+        made.clear()
+        response_logprobs(model, [[s] for s in SAMPLES], CPU).logprobs.sum().backward()
+        assert len(made) == 4 * times  # seven tokens, by two
