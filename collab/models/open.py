@@ -33,7 +33,9 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
         case TransformersModel():
             _let_waiting_threads_sleep()
             from collab.models.local.engine import TransformersEngine
+            from collab.models.local.memory import keep_few_products
 
+            keep_few_products()
             return TransformersEngine(spec, progress=progress or quiet)
         case VLLMModel():
             _let_waiting_threads_sleep()

@@ -1,0 +1,39 @@
+"""What a process that runs a local model holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PRODUCTS = """
+import os
+from pathlib import Path
+from collab.models.local.memory import trim
+from collab.models.open import open_model
+from collab.recipe.model import TransformersModel
+
+open_model(TransformersModel(name="smollm2-135m"))
+import torch
+
+def held():
+    trim()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+torch.set_num_threads(1)
+weights = torch.ones(64, 64, dtype=torch.bfloat16)
+before = held()
+for rows in range(1, 601):
+    torch.nn.functional.linear(torch.ones(rows, 64, dtype=torch.bfloat16), weights)
+print(held() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells")
+def test_products_of_many_sizes_are_not_all_kept() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", PRODUCTS], check=True, capture_output=True, text=True
+    )
+    assert int(found.stdout) < 150_000_000
