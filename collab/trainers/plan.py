@@ -8,6 +8,7 @@ from math import ceil
 
 from collab.errors import RecipeError
 from collab.models.local.batches import pack
+from collab.models.local.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.records import Problem
@@ -18,7 +19,10 @@ LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
 
 HELD = 0.5
-"""What a CPU's allocator holds beyond the activations, as a share of them; measured."""
+"""What a CPU's allocator cannot fill between the activations, as a share of them; measured."""
+
+PRODUCT_BYTES = 600_000
+"""Of a product that oneDNN has compiled for bfloat16, and torch's description of it."""
 
 CHARACTERS_A_TOKEN = 3.5
 """Of prompts, where the tokenizer is not at hand."""
@@ -156,6 +160,7 @@ def _count_memory(
     sampling = max(_sampling(recipe, a, s, plan, lengths[a]) for a, s in of_agent.items())
     plan.memory = {
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
+        "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
         "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
         "packed": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 0 if spec.policies == "full" else sum(n * size for n, size in counts),

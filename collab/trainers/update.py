@@ -14,7 +14,9 @@ from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.models.local.batches import pack
-from collab.models.local.memory import is_out_of_memory, trim
+from collab.models.local.forwards import decoder_layers
+from collab.models.local.memory import is_out_of_memory, trim, trimmed
+from collab.models.local.mixture import unwrapped
 from collab.recipe import TrainerSpec
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs
@@ -105,7 +107,11 @@ class Learner:
         references = [self._reference(policy, batch) for batch in batches]
         for epoch in range(self.spec.inner_epochs):
             loss = 0.0
-            with policy.training() as model, self._attention(policy, model):
+            with (
+                policy.training() as model,
+                self._attention(policy, model),
+                trimmed(decoder_layers(unwrapped(model))),
+            ):
                 for number, batch in enumerate(batches):
                     if cancelled.is_set():
                         raise Cancelled

@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
+
+from collab.models.local import memory
 
 PRODUCTS = """
 import os
@@ -37,3 +41,16 @@ def test_products_of_many_sizes_are_not_all_kept() -> None:
         [sys.executable, "-c", PRODUCTS], check=True, capture_output=True, text=True
     )
     assert int(found.stdout) < 150_000_000
+
+
+def test_passes_both_ways_trim_at_some_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[None] = []
+    monkeypatch.setattr(memory, "trim", lambda: trims.append(None))
+    layers = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * memory.LAYERS_A_TRIM)))
+    with memory.trimmed(layers):
+        y = layers(torch.ones(1, 2))
+        assert len(trims) == 2
+        y.sum().backward()
+        assert len(trims) == 4
+    layers(torch.ones(1, 2)).sum().backward()
+    assert len(trims) == 4

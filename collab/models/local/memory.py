@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from itertools import islice
+from typing import Any
 
 COMPILED_PRODUCTS = 128
 """That are kept. A forward and backward pass makes up to 90 different ones."""
+
+LAYERS_A_TRIM = 4
+"""Passed between one trim and the next; a trim takes some milliseconds."""
 
 
 def keep_few_products() -> None:
@@ -32,11 +38,32 @@ def trim() -> None:
         release(0)
 
 
+@contextmanager
+def trimmed(layers: Iterable[Any]) -> Iterator[None]:
+    """While entered, `trim` on a CPU as passes forward and backward go through `layers`.
+
+    The GNU library cannot put an aligned tensor where one of its size was (its bug 14581), so that
+    what a layer has freed stays beside all that is kept for the backward pass.
+    """
+    with ExitStack() as stack:
+        for layer in islice(layers, 0, None, LAYERS_A_TRIM):
+            stack.callback(layer.register_forward_hook(_trim_both_ways).remove)
+        yield
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch found no memory; on a CPU its error has no type of its own."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _trim_both_ways(layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
+    states = output[0] if isinstance(output, tuple) else output
+    if states.device.type == "cpu":
+        trim()
+        if states.requires_grad:
+            states.register_hook(lambda _: trim())
 
 
 @cache
