@@ -99,7 +99,7 @@ def _read(
     dropout: float,
 ) -> Tensor:
     """What queries read: [branches, heads, query, size], as `query` is."""
-    short = key.shape[2] <= SHORT and query.device.type == "cpu" and query.element_size() < 4
+    short = key.shape[2] <= SHORT and by_formula(query.device, query.dtype)
     if dropout or not short:
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, scale=scaling, dropout_p=dropout
@@ -128,6 +128,11 @@ def _taken(tokens: Tensor, index: Tensor) -> Tensor:
     """[branches, n, heads, size] of [tokens, heads, size] by [branches, n]."""
     # Unlike indexing, index_select adds gradients up in the same order every time.
     return tokens.index_select(0, index.flatten()).view(*index.shape, *tokens.shape[1:])
+
+
+def by_formula(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether short branches attend by the formula, which keeps the weights of all keys."""
+    return device.type == "cpu" and dtype.itemsize < 4
 
 
 def _grouped(queries: Tensor, heads: int) -> Tensor:

@@ -18,8 +18,12 @@ from collab.trainers.sizes import Sizes, sizes_of
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
 
-HELD = 0.5
-"""What a CPU's allocator cannot fill between the activations, as a share of them; measured."""
+HELD = 0.25
+"""What a CPU's allocator holds beyond the activations, as a share of them; measured.
+
+Aligned memory that is freed cannot be taken again for the same size (glibc's bug 14581), so that
+chunk after chunk of logits takes another piece until the next trim: the more, the more tokens.
+"""
 
 PRODUCT_BYTES = 600_000
 """Of a product that oneDNN has compiled for bfloat16, and torch's description of it."""
@@ -27,8 +31,9 @@ PRODUCT_BYTES = 600_000
 CHARACTERS_A_TOKEN = 3.5
 """Of prompts, where the tokenizer is not at hand."""
 
-LOGIT_COPIES = 8
-"""Arrays of [chunk, vocabulary] in float32 for log-probabilities and their gradient."""
+LOGIT_COPIES = 4
+"""Arrays of [chunk, vocabulary] in float32 that log-probabilities and their gradient take at once:
+logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have left."""
 
 DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
@@ -205,10 +210,13 @@ def _micro_batch(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
 
 def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
     """Of one micro-batch: what each layer keeps for the backward pass."""
+    from collab.trainers.branches import SHORT
+
     tokens = _micro_batch(sizes, spec, lengths)
     # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
     hidden = sizes.hidden * (7 * sizes.bytes + 2 * 4)
-    layer = tokens * (hidden + 4 * sizes.intermediate * sizes.bytes)
+    weights = sizes.attention * min(lengths.prompt + lengths.new, SHORT)
+    layer = tokens * (hidden + (4 * sizes.intermediate + weights) * sizes.bytes)
     kept = tokens * sizes.hidden * sizes.bytes if spec.gradient_checkpointing else layer
     return kept * sizes.layers + layer
 

@@ -25,6 +25,8 @@ class Sizes:
     intermediate: int
     key_values: int
     """Numbers that the cache holds for one token in one layer."""
+    attention: int
+    """Numbers kept to learn from for one token and one key that it attends to, in one layer."""
     vocabulary: int
     bytes: int
     """Of one number."""
@@ -50,6 +52,7 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
     from collab.models.local.packed import can_pack, weights_to_pack
     from collab.models.weights import pick_device, pick_dtype, quiet_transformers
     from collab.trainers.adapters import lora_config
+    from collab.trainers.branches import by_formula
 
     spec = TrainerSpec.model_validate_json(trainer)
     place = pick_device(device)
@@ -70,6 +73,7 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
         hidden=config.hidden_size,
         intermediate=config.intermediate_size,
         key_values=2 * width_of_head * (getattr(config, "num_key_value_heads", None) or heads),
+        attention=heads if attends_to_all(config) and by_formula(place, number) else 0,
         vocabulary=config.vocab_size,
         bytes=number.itemsize,
         packed=packed,
