@@ -48,6 +48,9 @@ def test_passes_both_ways_trim_at_some_of_the_layers(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(memory, "trim", lambda: trims.append(None))
     layers = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * memory.LAYERS_A_TRIM)))
     with memory.trimmed(layers):
+        layers(torch.ones(1, 2))
+        assert not trims  # of so little
+        monkeypatch.setattr(memory, "LEAST_STATES", 1)
         y = layers(torch.ones(1, 2))
         assert len(trims) == 2
         y.sum().backward()

@@ -16,6 +16,9 @@ COMPILED_PRODUCTS = 128
 LAYERS_A_TRIM = 4
 """Passed between one trim and the next; a trim takes some milliseconds."""
 
+LEAST_STATES = 1 << 19
+"""Bytes that a layer gives, below which it frees too little to trim for."""
+
 
 def keep_few_products() -> None:
     """Before the first product: oneDNN compiles one anew for every number of rows.
@@ -60,7 +63,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 def _trim_both_ways(layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
     states = output[0] if isinstance(output, tuple) else output
-    if states.device.type == "cpu":
+    if states.device.type == "cpu" and states.nbytes >= LEAST_STATES:
         trim()
         if states.requires_grad:
             states.register_hook(lambda _: trim())
