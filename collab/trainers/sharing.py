@@ -33,18 +33,19 @@ def _agrees(model: Any, device: torch.device) -> bool:
     row = _probe(model.config.get_text_config().vocab_size)
     tree = Tree()
     paths = [tree.add(inputs_of(sample)) for sample in row]
-    with watched(unwrapped(model)) as apart:
-        states(model, [[sample] for sample in row], device)
-    alone = iter([layer.came for layer in apart])
+    alone: list[Tensor] = []
 
     def given(came: Tensor) -> Tensor:
         """The row's states, [1, time, hidden], where siblings have them that are alone."""
-        found, own = came.clone(), next(alone)
+        found, own = came.clone(), alone.pop(0)
         for sibling, path in enumerate(paths):
             found[0, path] = own[sibling, : len(path)]
         return found
 
     try:
+        with watched(unwrapped(model)) as apart:
+            states(model, [[sample] for sample in row], device)
+        alone += [layer.came for layer in apart]
         with watched(unwrapped(model), given) as together:
             states(model, [row], device)
     except REFUSALS:
