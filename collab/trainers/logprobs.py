@@ -15,8 +15,9 @@ from collab.models.local.sampling import nucleus
 from collab.trainers.branches import Branches, branching
 from collab.trainers.rows import Row, Tree, inputs_of
 
-CHUNK_ELEMENTS = 1 << 22
-"""Logits that are held at once: tokens x vocabulary."""
+CHUNK_TOKENS = 96
+"""Whose logits are held at once. With more of them a product gains nothing, and a processor reads
+logits from memory that it would find in its cache."""
 
 WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
@@ -98,8 +99,7 @@ def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device
 
 def _chunked(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> Scored:
     """Logits are made chunk by chunk and held for one at a time."""
-    size = max(1, CHUNK_ELEMENTS // model.config.get_text_config().vocab_size)
-    columns = (torch.split(column, size) for column in (hidden, targets, settings))
+    columns = (torch.split(column, CHUNK_TOKENS) for column in (hidden, targets, settings))
     score = _way_to_score(model, hidden)
     pieces = [score(model, *chunk) for chunk in zip(*columns, strict=True)]
     logprobs, strays = zip(*pieces, strict=True)

@@ -223,10 +223,10 @@ def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
 
 def _logits(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
     """Of one chunk of a micro-batch."""
-    from collab.trainers.logprobs import CHUNK_ELEMENTS
+    from collab.trainers.logprobs import CHUNK_TOKENS
 
-    tokens = _micro_batch(sizes, spec, lengths)
-    return LOGIT_COPIES * 4 * min(CHUNK_ELEMENTS, tokens * sizes.vocabulary)
+    tokens = min(_micro_batch(sizes, spec, lengths), CHUNK_TOKENS)
+    return LOGIT_COPIES * 4 * tokens * sizes.vocabulary
 
 
 def _sampling(recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Lengths) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 from collab.errors import TrainingError
 from collab.models.local.batches import pack
 from collab.models.local.forwards import decoder_layers
-from collab.models.local.memory import is_out_of_memory, trim, trimmed
+from collab.models.local.memory import is_out_of_memory, trimmed
 from collab.models.local.mixture import unwrapped
 from collab.recipe import TrainerSpec
 from collab.trainers.branches import branching
@@ -125,8 +125,6 @@ class Learner:
                         reference=references[number],
                     )
                     loss += self._backward(policy, found)
-                    if policy.device.type == "cpu":
-                        trim()
                     update.computed_tokens += len(batch) * max(map(width, batch))
                     if epoch == 0:
                         starts.append(logprobs.detach())

@@ -43,17 +43,21 @@ def test_products_of_many_sizes_are_not_all_kept() -> None:
     assert int(found.stdout) < 150_000_000
 
 
-def test_passes_both_ways_trim_at_some_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_both_ways_trim_by_what_they_have_gone_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trims: list[None] = []
     monkeypatch.setattr(memory, "trim", lambda: trims.append(None))
-    layers = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * memory.LAYERS_A_TRIM)))
+    layers, x = nn.Sequential(*(nn.Linear(2, 2) for _ in range(8))), torch.ones(1, 2)
     with memory.trimmed(layers):
-        layers(torch.ones(1, 2))
+        layers(x)
         assert not trims  # of so little
-        monkeypatch.setattr(memory, "LEAST_STATES", 1)
-        y = layers(torch.ones(1, 2))
+    monkeypatch.setattr(memory, "BYTES_A_TRIM", 4 * x.nbytes)
+    with memory.trimmed(layers):
+        y = layers(x)
         assert len(trims) == 2
         y.sum().backward()
         assert len(trims) == 4
-    layers(torch.ones(1, 2)).sum().backward()
-    assert len(trims) == 4
+    assert len(trims) == 5
+    layers(x).sum().backward()
+    assert len(trims) == 5

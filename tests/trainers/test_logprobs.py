@@ -26,7 +26,7 @@ WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
 def test_chunks_give_the_gradient_of_the_whole(
     learns: str, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", tokens * 50)
+    monkeypatch.setattr(logprobs, "CHUNK_TOKENS", tokens)
     model = tiny("llama").double()
     model.lm_head.requires_grad_(learns == "all")
     learned = [p for p in model.parameters() if p.requires_grad]
@@ -57,7 +57,7 @@ def naive(model: torch.nn.Module) -> Tensor:
 
 
 def test_a_frozen_heads_logits_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 2 * 50)
+    monkeypatch.setattr(logprobs, "CHUNK_TOKENS", 2)
     model = tiny("llama")
     made = []
     model.lm_head.register_forward_hook(lambda *_: made.append(1))

@@ -7,17 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from itertools import islice
 from typing import Any
 
 COMPILED_PRODUCTS = 128
 """That are kept. A forward and backward pass makes up to 90 different ones."""
 
-LAYERS_A_TRIM = 4
-"""Passed between one trim and the next; a trim takes some milliseconds."""
-
-LEAST_STATES = 1 << 19
-"""Bytes that a layer gives, below which it frees too little to trim for."""
+BYTES_A_TRIM = 1 << 23
+"""Of states that layers give, between one trim and the next. A trim takes some milliseconds, and
+the system as long to give back what it took."""
 
 
 def keep_few_products() -> None:
@@ -43,15 +40,40 @@ def trim() -> None:
 
 @contextmanager
 def trimmed(layers: Iterable[Any]) -> Iterator[None]:
-    """While entered, `trim` on a CPU as passes forward and backward go through `layers`.
+    """While entered, `trim` on a CPU as passes forward and backward go through `layers`, and last.
 
     The GNU library cannot put an aligned tensor where one of its size was (its bug 14581), so that
     what a layer has freed stays beside all that is kept for the backward pass.
     """
+    passed = _Passed()
     with ExitStack() as stack:
-        for layer in islice(layers, 0, None, LAYERS_A_TRIM):
-            stack.callback(layer.register_forward_hook(_trim_both_ways).remove)
+        for layer in layers:
+            stack.callback(layer.register_forward_hook(passed.forward).remove)
         yield
+    if passed.trims:
+        trim()
+
+
+class _Passed:
+    """Counts the bytes of states that layers give, and of their gradients."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self.trims = 0
+
+    def forward(self, layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG002
+        states = output[0] if isinstance(output, tuple) else output
+        if states.device.type == "cpu":
+            self._count(states)
+            if states.requires_grad:
+                states.register_hook(self._count)
+
+    def _count(self, states: Any) -> None:
+        self._bytes += states.nbytes
+        if self._bytes >= BYTES_A_TRIM:
+            self._bytes = 0
+            self.trims += 1
+            trim()
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
@@ -59,14 +81,6 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def _trim_both_ways(layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
-    states = output[0] if isinstance(output, tuple) else output
-    if states.device.type == "cpu" and states.nbytes >= LEAST_STATES:
-        trim()
-        if states.requires_grad:
-            states.register_hook(lambda _: trim())
 
 
 @cache
