@@ -271,7 +271,11 @@ def _enable_checkpointing(base: Any) -> None:
 
 
 def _quieten(module: nn.Module) -> None:
-    """Dropout would make the trainer's log-probabilities others than the sampler's."""
+    """Noise of training mode would make the trainer's log-probabilities others than the sampler's.
+
+    Dropout by layer, for gradient checkpointing goes back to that mode.
+    """
+    module.eval()
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0

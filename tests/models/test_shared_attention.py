@@ -146,3 +146,17 @@ def test_the_type_suits_the_rows_that_go_on(
         prefixes.select([0] * rows)
     prefixes.extend(torch.full((rows,), 7))
     assert {layer._keys.dtype for layer in prefixes._cache.layers} == {dtype}
+
+
+def test_what_sampling_leaves_in_a_model_can_be_learned_with() -> None:
+    ropes = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
+    module = tiny("llama", rope_parameters=ropes, max_position_embeddings=8)
+    before = module.model.rotary_emb.inv_freq
+    ids = torch.randint(3, 50, (1, 9))
+    with torch.inference_mode():
+        prefixes = Prefixes(module, [BASE], shared=True)
+        prefixes.read(ids, torch.ones_like(ids))
+        prefixes.extend(torch.tensor([7]))
+    assert module.model.rotary_emb.inv_freq is not before  # past the positions that it knew
+    module(input_ids=ids.repeat(1, 2)).logits.sum().backward()
+    assert module.lm_head.weight.grad.norm() > 0

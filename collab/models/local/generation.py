@@ -125,7 +125,6 @@ class Generation:
             ) from error
         decoder.report(last=True)
 
-    @torch.no_grad()
     def _decode(self, decoder: Decoder) -> None:
         """Draw a token of every row at a time, until all have ended."""
         module, rows = self._weights.module, decoder.rows
@@ -133,7 +132,7 @@ class Generation:
         prefixes = Prefixes(
             module, [rows[index].adapter for index in first], shared=can_share(module)
         )
-        with self._products(prefixes.mixture):
+        with self._products(prefixes.mixture), torch.inference_mode():
             logits = prefixes.read(*self._pad([rows[index] for index in first]))
             if len(first) < len(rows):
                 prefixes.select(places)

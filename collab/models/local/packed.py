@@ -90,15 +90,15 @@ class _Fusion:
         self._weights, self._bias = _weights_of(bases), _bias_of(bases)
         self._widths = [len(base.weight) for base in bases]
         self._read: Tensor | None = None
-        self._version = 0
+        self._changes = 0
         self._pieces: dict[Any, Tensor] = {}  # of layers that were not asked yet
 
     def answer(self, x: Tensor, layer: Any) -> Tensor:
         """What `layer` makes of [..., in]: [..., out]."""
-        if layer not in self._pieces or self._read is not x or self._version != x._version:
+        if layer not in self._pieces or self._read is not x or self._changes != _changes(x):
             pieces = torch.split(self._product(x.contiguous()), self._widths, dim=-1)
             self._pieces = dict(zip(self.layers, pieces, strict=True))
-            self._read, self._version = x, x._version
+            self._read, self._changes = x, _changes(x)
         piece = self._pieces.pop(layer)
         if not self._pieces:
             self._read = None
@@ -149,6 +149,11 @@ class _Weights:
 
 _PACKED: WeakKeyDictionary[nn.Linear, _Weights] = WeakKeyDictionary()
 """By the first layer of a group."""
+
+
+def _changes(x: Tensor) -> int:
+    """How often `x` was changed in place; in inference mode torch does not count it."""
+    return 0 if x.is_inference() else x._version
 
 
 def _weights_of(layers: Sequence[nn.Linear]) -> _Weights:
