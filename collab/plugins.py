@@ -30,11 +30,15 @@ def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Calla
         return built_in[name]
     if ":" in name:
         return load(kind, name)
-    registered = {point.name: point for point in entry_points(group=f"collab.{kind}s")}
+    registered = {point.name: point for point in entry_points(group=f"collab.{_plural(kind)}")}
     if name in registered:
         function: Callable[..., Any] = registered[name].load()
         return function
     raise UnknownName(kind, name, {*built_in, *registered})
+
+
+def _plural(kind: str) -> str:
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 def load(kind: str, reference: str) -> Callable[..., Any]:

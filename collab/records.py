@@ -92,6 +92,10 @@ class Decision(Record):
     agent: str
     round: int = 0
     """Position within the turn; agents of one round act at the same time."""
+    step: int = 0
+    """Position within the agent's move; above 0 after a tool has answered."""
+    saw: tuple[str, ...] = ()
+    """The agents whose answers of this turn the agent was shown."""
     observation: tuple[Message, ...]
     """The messages added to the agent's history (the first one carries its role)."""
     action: Action
@@ -187,6 +191,8 @@ class Turn(Record):
     decisions: tuple[Decision, ...]
     artefacts: dict[str, str] = {}
     """By agent: what its parser took from its last response of the turn."""
+    joined: tuple[str, ...] | None = None
+    """The agents whose artefacts make the joint one; None in records that hold all of them."""
     joint: str = ""
     """The joint artefact, e.g. the joined program."""
     score: Score | None = None

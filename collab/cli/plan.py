@@ -13,7 +13,8 @@ from collab.records import Problem
 from collab.runtime import Session
 from collab.runtime.folder import dump_recipe
 from collab.runtime.problems import find_problems
-from collab.runtime.protocols import rounds_of
+from collab.runtime.rehearsal import rounds_of
+from collab.runtime.turn import Round
 
 _SHOWN = 4
 
@@ -49,28 +50,34 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
 
 def check_prompts(recipe: Recipe, problem: Problem) -> None:
     """Raise RecipeError for a template that names a field which `problem` lacks."""
-    earlier: dict[str, str] = {}
+    rounds = rounds_of(recipe)
     for name, agent in recipe.team.agents.items():
-        _check_agent(recipe, name, agent, problem, earlier)
-        earlier[name] = ""
+        for round_ in rounds:
+            if name in round_.agents:
+                _check_agent(recipe, name, agent, problem, round_)
 
 
 def _check_agent(
-    recipe: Recipe, name: str, agent: AgentSpec, problem: Problem, earlier: dict[str, str]
+    recipe: Recipe, name: str, agent: AgentSpec, problem: Problem, round_: Round
 ) -> None:
-    everybody = list(recipe.team.agents)
-    seen = earlier if recipe.team.protocol == "sequential" else {}
-    others = {other: "" for other in everybody if other != name}
-    fields = {"agent": name, "agents": everybody, "task": problem.public, "feedback": ""}
-    stages = [("role", 0, seen), ("prompt", 0, seen)]
-    if recipe.team.turns > 1:
-        stages.append(("revise", 1, seen))
-    if recipe.team.protocol == "discussion":
-        stages.append(("discuss", 0, others))
-    for field, turn, visible in stages:
-        template = Template(getattr(agent, field), f"team.agents.{name}.{field}")
+    """Render every template that the agent may be shown in a round."""
+    own = {"prompt": agent.prompt, "revise": agent.revise, "discuss": agent.discuss}
+    texts = {"role": agent.role, round_.template: round_.otherwise, **own, **agent.templates}
+    stages = [("role", 0), (round_.template, 0)]
+    if recipe.team.turns > 1 and round_.template == "prompt":
+        stages.append(("revise", 1))
+    fields = {
+        "agent": name,
+        "agents": list(recipe.team.agents),
+        "task": problem.public,
+        "feedback": "",
+        "others": round_.others[name],
+        **round_.fields.get(name, {}),
+    }
+    for field, turn in stages:
+        template = Template(texts.get(field) or "", f"team.agents.{name}.{field}")
         try:
-            template.render(turn=turn, others=visible, **fields)
+            template.render(turn=turn, **fields)
         except AgentError as error:
             raise RecipeError(str(error)) from error
 
@@ -84,7 +91,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
     episodes = len(problems) * recipe.samples
     return Plan(
         team=recipe.team.name,
-        protocol=recipe.team.protocol,
+        protocol=str(recipe.team.protocol),
         turns=recipe.team.turns,
         models=models,
         problems=[problem.address for problem in problems],
@@ -97,7 +104,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
 
 
 def _tokens_of_a_turn(recipe: Recipe) -> int:
-    rounds = rounds_of(recipe.team.protocol, list(recipe.team.agents))
+    rounds = rounds_of(recipe)
     agents = [agent for round_ in rounds for agent in round_.agents]
     return sum(recipe.sampling_of(agent).max_new_tokens for agent in agents)
 

@@ -40,7 +40,7 @@ def _teams() -> None:
         except RecipeError as error:
             rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
             continue
-        rows.append([(name, "bold"), ", ".join(spec.agents), spec.protocol, spec.description])
+        rows.append([(name, "bold"), ", ".join(spec.agents), str(spec.protocol), spec.description])
     columns = [Column("team"), Column("agents"), Column("protocol"), Column("", wrap=True)]
     page = open_page()
     page.table(columns, rows)
@@ -59,8 +59,9 @@ def _team(name: str) -> None:
     page.line((f"protocol {spec.protocol}, {turns}, feedback {sources}, join {spec.join}", "dim"))
     for agent, role in spec.agents.items():
         fields = {"role": role.role, "prompt": role.prompt, "revise": role.revise}
-        if spec.protocol == "discussion":
+        if spec.protocol.use == "discussion":
             fields["discuss"] = role.discuss
+        fields |= role.templates
         page.line()
         page.line((agent, "bold"), (f", parser {role.parser}", "dim"))
         for field, template in fields.items():

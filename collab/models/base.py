@@ -19,6 +19,8 @@ class Call(Record):
     turn: int
     round: int
     agent: str
+    step: int = 0
+    """The how-manieth response of the agent's move; above 0 for agents that use tools."""
 
 
 class Request(Record):

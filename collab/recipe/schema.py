@@ -25,7 +25,7 @@ PARTS: dict[Part, type[Spec]] = {
     "trainer": TrainerSpec,
 }
 
-_NAMED = {"TeamSpec", "TaskSpec", "RewardSpec", "TrainerSpec"}
+_NAMED = {"TeamSpec", "TaskSpec", "RewardSpec", "TrainerSpec", "Component"}
 
 
 def json_schema(part: Part = "recipe") -> dict[str, Any]:

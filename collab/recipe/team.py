@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from collab.recipe.base import Spec
+from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.model import ModelSpec
 from collab.recipe.sampling import SamplingSpec
-
-Protocol = Literal["single", "parallel", "sequential", "discussion"]
 
 DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
@@ -40,6 +37,11 @@ class AgentSpec(Spec):
     """Observation of every later turn; sees `feedback` and what `prompt` sees."""
     discuss: str = DISCUSS
     """Observation of the second round of a discussion; sees `others`, the first answers."""
+    templates: dict[str, str] = {}
+    """Further observations by name, for protocols that ask for them, e.g. `rebut` in a debate."""
+    harness: Named = Component(use="respond")
+    """How the agent acts when it is its turn: `respond` gives one response; or one's own,
+    `file.py:function`."""
     parser: str = "text"
     """Turns a response into an artefact: `text`, `python`, or `module:function`."""
     model: ModelSpec | None = None
@@ -56,10 +58,10 @@ class TeamSpec(Spec):
 
     name: str = ""
     description: str = ""
-    protocol: Protocol = "parallel"
-    """`parallel`: agents act at the same time and see nothing of each other. `sequential`: each
-    sees the earlier agents' responses. `discussion`: parallel, then one more round in which each
-    sees the others' first answers. `single`: one agent."""
+    protocol: Named = Component(use="parallel")
+    """Who acts when, and what of the others each one sees: `single`, `parallel`, `sequential`,
+    `discussion`, `debate`, `pipeline`, `critic_loop`, or one's own, `file.py:function`. Options
+    are given as `{use: debate, options: {rebuttals: 2}}`."""
     turns: int = Field(default=1, ge=1)
     """H; an episode ends earlier when the task is solved."""
     feedback: tuple[FeedbackSpec, ...] = ()
@@ -71,12 +73,3 @@ class TeamSpec(Spec):
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1)
     """By name, in the order in which they act and are joined."""
-
-    @model_validator(mode="after")
-    def _protocol_fits(self) -> TeamSpec:
-        n_agents = len(self.agents)
-        if self.protocol == "single" and n_agents != 1:
-            raise ValueError(f"protocol 'single' takes 1 agent, the team has {n_agents}")
-        if self.protocol == "discussion" and n_agents < 2:
-            raise ValueError("protocol 'discussion' takes 2 agents or more, the team has 1")
-        return self

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
+from collab.errors import RecipeError
 from collab.models import Call, Checks, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.records import Message, Sampling
+from collab.runtime.harness import Harness, harness_for
 
 
 @dataclass(frozen=True)
@@ -19,22 +21,39 @@ class Player:
 
     name: str
     role: Template
-    prompt: Template
-    revise: Template
-    discuss: Template
+    templates: Mapping[str, Template]
+    """By name: `prompt`, `revise`, `discuss`, and those that its protocol asks for."""
+    harness: Harness
     parse: Parser
     model: Model
     sampling: Sampling
     adapter: str | None
 
-    def observe(self, template: Template, *, first: bool, **fields: object) -> list[Message]:
-        """The messages that a template adds to the agent's history."""
-        content = template.render(agent=self.name, **fields)
+    def observe(
+        self, template: str, otherwise: str | None, *, first: bool, **fields: object
+    ) -> list[Message]:
+        """The messages that the template of that name adds to the agent's history.
+
+        Raises:
+            RecipeError: the agent has no such template, and the protocol brings none.
+            AgentError: the template fails.
+        """
+        content = self._template(template, otherwise).render(agent=self.name, **fields)
         message = Message(role="user", content=content)
         if not first:
             return [message]
         role = self.role.render(agent=self.name, **fields)
         return [Message(role="system", content=role), message] if role else [message]
+
+    def _template(self, name: str, otherwise: str | None) -> Template:
+        if name in self.templates:
+            return self.templates[name]
+        if otherwise is None:
+            raise RecipeError(
+                f"agent '{self.name}' has no template '{name}', which its protocol asks for; add it"
+                f" under team.agents.{self.name}.templates (it has: {', '.join(self.templates)})"
+            )
+        return Template(otherwise, f"team.agents.{self.name}.templates.{name}")
 
 
 def make_players(recipe: Recipe, models: Mapping[str, Model]) -> dict[str, Player]:
@@ -59,9 +78,14 @@ def _make_player(name: str, spec: AgentSpec, sampling: Sampling, model: Model) -
     return Player(
         name=name,
         role=template("role"),
-        prompt=template("prompt"),
-        revise=template("revise"),
-        discuss=template("discuss"),
+        templates={
+            **{field: template(field) for field in ("prompt", "revise", "discuss")},
+            **{
+                key: Template(text, f"team.agents.{name}.templates.{key}")
+                for key, text in spec.templates.items()
+            },
+        },
+        harness=harness_for(spec.harness),
         parse=parser_for(spec.parser),
         model=model,
         sampling=sampling,
@@ -69,7 +93,7 @@ def _make_player(name: str, spec: AgentSpec, sampling: Sampling, model: Model) -
     )
 
 
-def make_request(player: Player, call: Call, history: list[Message], seed: int) -> Request:
+def make_request(player: Player, call: Call, history: Sequence[Message], seed: int) -> Request:
     return Request(
         call=call,
         messages=tuple(history),
@@ -82,4 +106,6 @@ def make_request(player: Player, call: Call, history: list[Message], seed: int) 
 def _seed_of(seed: int, call: Call) -> int:
     """A seed of its own for every decision, the same in every run with the same `seed`."""
     key = f"{seed}|{call.task}|{call.sample}|{call.turn}|{call.round}|{call.agent}"
+    if call.step:
+        key += f"|{call.step}"
     return int.from_bytes(blake2b(key.encode(), digest_size=7).digest(), "big")

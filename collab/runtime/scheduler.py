@@ -10,8 +10,9 @@ the same seed gives the same tokens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from collab.errors import ModelError, attribute
 from collab.models import Model, Progress, Request
@@ -64,6 +65,31 @@ class Scheduler:
         except asyncio.CancelledError:
             self._withdraw(wait)
             raise
+
+    async def together(self, branches: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Run the parts of one lane at the same time; each may wait for actions of its own.
+
+        When one of them raises, the others are cancelled and the error goes on.
+        """
+        running = len(branches)
+        self._busy += running - 1
+
+        async def run(branch: Coroutine[Any, Any, None]) -> None:
+            nonlocal running
+            try:
+                await branch
+            finally:
+                running -= 1
+                if running:  # the last one goes on as the lane
+                    self._busy -= 1
+                    self._dispatch_static()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for branch in branches:
+                    group.create_task(run(branch))
+        except* Exception as errors:
+            raise errors.exceptions[0] from None
 
     async def aclose(self) -> None:
         """Cancel what is in flight and wait until the engines have stopped."""

@@ -17,9 +17,12 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, Score
 from collab.rewards import Scorer
-from collab.runtime.episode import EpisodeRun, Stage, Start
+from collab.runtime.acting import Stage
+from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.players import make_players
+from collab.runtime.protocols import protocol_for
+from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 
 
@@ -62,6 +65,8 @@ class Session:
                     self.recipe.team.feedback, judge=self.judge, open_model=self._pool.open
                 )
             self._players = make_players(self.recipe, self.models)
+            self._protocol = protocol_for(self.recipe.team.protocol)
+            self.rounds = await rehearse(self._protocol, list(self._players))
             self._join = join
         except BaseException:
             await self.aclose()
@@ -141,7 +146,7 @@ class Session:
         """
         if self._scorer is None:
             raise RecipeError("the recipe names no task, so there is no reward; set task")
-        return await self._scorer.score(problem, artefacts, list(self._players))
+        return await self._scorer.score(problem, artefacts, list(artefacts))
 
     async def _play_all(
         self, starts: Sequence[Start], seed: int, emit: Emit, progress: bool
@@ -151,6 +156,7 @@ class Session:
         stage = Stage(
             recipe=self.recipe,
             players=self._players,
+            protocol=self._protocol,
             join=self._join,
             scorer=self._scorer,
             sources=self._sources,

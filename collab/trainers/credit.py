@@ -10,7 +10,7 @@ from math import fsum, isfinite
 
 from collab.errors import CollabError, TrainingError
 from collab.recipe import TrainerSpec
-from collab.records import Episode, Failure, Problem, Score, failure_of
+from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
 from collab.runtime import Session
 from collab.trainers.algorithms import Algorithm, Group, Place, Weights
 from collab.trainers.algorithms.group import Shape, Tree, make_group, tree_of
@@ -87,7 +87,10 @@ async def _crossed(
     agents: Sequence[str],
     spec: TrainerSpec,
 ) -> tuple[dict[Place, dict[str, float]], list[Failure]]:
-    """Score every combination of the peers' responses; a response gets the mean of its own."""
+    """Score every combination of the peers' responses; a response gets the mean of its own.
+
+    An agent whose answer is not in the joint artefact gets its own joint action's reward.
+    """
     rewards: dict[Place, dict[str, float]] = {}
     failures: list[Failure] = []
     slots = asyncio.Semaphore(_AT_ONCE)
@@ -100,8 +103,13 @@ async def _crossed(
                 return failure_of(error)
 
     for places in tree.peers:
-        made = [episodes[episode].turns[turn].artefacts for episode, turn in places]
+        made = [_joined(episodes[episode].turns[turn]) for episode, turn in places]
         team = list(made[0])
+        if any(list(other) != team for other in made):
+            raise TrainingError(
+                "joint_mode 'cross' needs the same agents' answers in every joint artefact, and the"
+                f" team's protocol chose others in {problem.address}; set joint_mode to 'aligned'"
+            )
         choices = list(product(range(len(places)), repeat=len(team)))
         known = {(n,) * len(team): _score_at(episodes, place) for n, place in enumerate(places)}
         missing = [choice for choice in choices if choice not in known]
@@ -116,9 +124,17 @@ async def _crossed(
         for position, place in enumerate(places):
             rewards[place] = {
                 agent: _mean_reward(results, team.index(agent), position, agent, spec)
+                if agent in team
+                else reward_of(_score_at(episodes, place), agent, spec)
                 for agent in agents
             }
     return rewards, failures
+
+
+def _joined(turn: Turn) -> dict[str, str]:
+    """The artefacts that make the joint one."""
+    names = turn.artefacts if turn.joined is None else turn.joined
+    return {name: turn.artefacts[name] for name in names}
 
 
 def _mean_reward(

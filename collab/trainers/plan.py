@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -12,6 +13,7 @@ from collab.models.local.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.records import Problem
+from collab.runtime.rehearsal import rounds_of
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.sizes import Sizes, sizes_of
 
@@ -101,9 +103,9 @@ def make_plan(recipe: Recipe) -> Plan:
     episodes = spec.tasks_per_step * spec.group_size
     if spec.turn_structure == "tree":
         episodes *= spec.group_size ** (n_turns - 1)
-    rounds = 2 if recipe.team.protocol == "discussion" else 1
+    acting = Counter(agent for round_ in rounds_of(recipe) for agent in round_.agents)
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    responses = dict.fromkeys(trained, episodes * n_turns * rounds)
+    responses = {name: episodes * n_turns * acting[name] for name in trained}
     lengths = {
         name: Lengths(
             _prompt_tokens(recipe, name, tasks.training),

@@ -10,8 +10,8 @@ from collab.errors import ModelError
 from collab.models.base import Batching, Progress, Promises, Request
 from collab.records import Action, Episode, failure_of, read_episodes
 
-Key = tuple[str, int, int, int, str]
-"""Task, sample, turn, round and agent."""
+Key = tuple[str, int, int, int, str, int]
+"""Task, sample, turn, round, agent, and the step of its move."""
 
 
 class ReplayModel:
@@ -47,7 +47,8 @@ class ReplayModel:
 
     def _find(self, request: Request) -> Action:
         call = request.call
-        recorded = self._actions.get((call.task, call.sample, call.turn, call.round, call.agent))
+        key = (call.task, call.sample, call.turn, call.round, call.agent, call.step)
+        recorded = self._actions.get(key)
         if recorded is None:
             error = ModelError(
                 f"{self.name} holds no answer of agent {call.agent!r} to task {call.task!r}, "
@@ -64,5 +65,5 @@ class ReplayModel:
 def _actions(episode: Episode) -> Iterator[tuple[Key, Action]]:
     for turn in episode.turns:
         for decision in turn.decisions:
-            key = episode.task, episode.sample, turn.index, decision.round, decision.agent
-            yield key, decision.action
+            place = episode.task, episode.sample, turn.index, decision.round
+            yield (*place, decision.agent, decision.step), decision.action

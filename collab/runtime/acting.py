@@ -1,0 +1,160 @@
+"""How the agents of one episode observe and act, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from collab.agents.joins import Join
+from collab.errors import AgentError, BudgetExceeded, RecipeError, attribute
+from collab.feedback import Source
+from collab.models import Call
+from collab.recipe import Recipe
+from collab.records import Action, Decision, Feedback, Message, Problem, Turn
+from collab.rewards import Scorer
+from collab.runtime.events import AgentActed, AgentActing, Emit
+from collab.runtime.harness.move import ActionFailed, Move
+from collab.runtime.players import Player, make_request
+from collab.runtime.protocols import Protocol
+from collab.runtime.scheduler import Scheduler
+from collab.runtime.turn import Round
+
+Told = Mapping[str, Sequence[Feedback]]
+"""By agent: the feedback on the turn before."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the episodes of a run share."""
+
+    recipe: Recipe
+    players: Mapping[str, Player]
+    protocol: Protocol
+    join: Join
+    scorer: Scorer | None
+    sources: Sequence[Source]
+    scheduler: Scheduler
+    emit: Emit
+
+
+@dataclass
+class Acting:
+    """The agents of one episode: their histories, and what they do in a round."""
+
+    stage: Stage
+    problem: Problem
+    episode: str
+    sample: int
+    seed: int
+    new_tokens: int = 0
+    """Of all responses so far."""
+    histories: dict[str, list[Message]] = field(default_factory=dict)
+
+    def restore(self, turns: Sequence[Turn]) -> None:
+        """Take turns that were played already for what the agents remember."""
+        self.histories = {name: [] for name in self.stage.players}
+        for turn in turns:
+            for decision in turn.decisions:
+                self._remember(decision)
+
+    async def play(
+        self, turn: int, told: Told, decisions: list[Decision], round_: Round
+    ) -> dict[str, str]:
+        """Let the agents of a round act at the same time; returns their artefacts.
+
+        Each response is added to `decisions` and told to who listens.
+
+        Raises:
+            ActionFailed: a model gave no answer. AgentError: a template or a parser fails.
+            BudgetExceeded: the episode has used up its tokens.
+        """
+        self._check_tokens()
+        moves = [
+            Move(
+                name,
+                self.histories[name],
+                self._observe(name, turn, told, round_),
+                partial(self._ask, turn, round_.number, name),
+            )
+            for name in round_.agents
+        ]
+        await self.stage.scheduler.together([self._play_out(move) for move in moves])
+        return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
+
+    async def _play_out(self, move: Move) -> None:
+        """A failure is told when the agents before it in the round have been recorded."""
+        with suppress(ActionFailed):
+            await self.stage.players[move.agent].harness(move)
+
+    def _observe(self, name: str, turn: int, told: Told, round_: Round) -> list[Message]:
+        player, history = self.stage.players[name], self.histories[name]
+        template = round_.template
+        if template == "prompt" and history:
+            template = "revise"
+        fields = {
+            "task": self.problem.public,
+            "agents": list(self.stage.players),
+            "turn": turn,
+            "others": round_.others[name],
+            "feedback": "\n\n".join(item.text for item in told.get(name, ()) if item.text),
+            **round_.fields.get(name, {}),
+        }
+        return player.observe(template, round_.otherwise, first=not history, **fields)
+
+    async def _ask(
+        self, turn: int, round_: int, name: str, step: int, messages: Sequence[Message]
+    ) -> Action:
+        player = self.stage.players[name]
+        call = Call(
+            task=self.problem.address,
+            sample=self.sample,
+            turn=turn,
+            round=round_,
+            agent=name,
+            step=step,
+        )
+        self.stage.emit(AgentActing(episode=self.episode, turn=turn, round=round_, agent=name))
+        request = make_request(player, call, messages, self.seed)
+        [action] = await self.stage.scheduler.act([(player.model, request)])
+        return action
+
+    def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
+        """Record what an agent did, and parse the artefact out of its last response."""
+        for number, step in enumerate(move.steps):
+            decision = Decision(
+                agent=move.agent,
+                round=round_.number,
+                step=number,
+                saw=tuple(round_.others[move.agent]),
+                observation=step.observation,
+                action=step.action,
+            )
+            decisions.append(decision)
+            self.stage.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))
+            if step.action.failure:
+                raise ActionFailed(step.action.failure)
+            self._remember(decision)
+        if not move.steps:
+            raise RecipeError(f"the harness of agent '{move.agent}' ended without a response")
+        try:
+            return self.stage.players[move.agent].parse(move.steps[-1].action.text)
+        except Exception as error:
+            raise attribute(error, AgentError) from error
+
+    def _remember(self, decision: Decision) -> None:
+        action = decision.action
+        self.new_tokens += len(action.token_ids) or action.usage.new_tokens
+        self.histories[decision.agent] += [
+            *decision.observation,
+            Message(role="assistant", content=action.text),
+        ]
+
+    def _check_tokens(self) -> None:
+        limit = self.stage.recipe.budget.tokens
+        if limit is not None and self.new_tokens >= limit:
+            raise BudgetExceeded(
+                f"the episode has {self.new_tokens} new tokens, its limit is {limit}"
+                " (budget.tokens)"
+            )

@@ -1,0 +1,35 @@
+"""Harnesses: what an agent does when it is its turn to act.
+
+A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`; it
+asks the agent's model for one response, or for several with observations between them. The last
+one is the agent's answer. Each of the built-in ones is a file here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from collab.plugins import check_options, find
+from collab.recipe.component import Component
+from collab.runtime.harness.move import Move
+from collab.runtime.harness.respond import respond
+
+Harness = Callable[[Move], Coroutine[Any, Any, None]]
+
+BUILT_IN: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"respond": respond}
+
+
+def harness_for(component: Component) -> Harness:
+    """The harness that an agent names, with its options.
+
+    Raises:
+        RecipeError: there is no such harness, or it does not take these options.
+    """
+    function = find("harness", component.use, BUILT_IN)
+    options = check_options(f"harness '{component.use}'", function, component.options)
+    return partial(function, **options)
+
+
+__all__ = ["BUILT_IN", "Harness", "Move", "harness_for"]

@@ -1,0 +1,70 @@
+"""One agent acting once in a turn: the responses it gives, and what it observes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from collab.records import Action, Failure, Message
+
+Generate = Callable[[int, Sequence[Message]], Awaitable[Action]]
+"""From the number of the response within the move, and all that the agent has observed and said,
+to the response."""
+
+
+class ActionFailed(Exception):
+    """A model gave no answer, which ends the episode."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+@dataclass(frozen=True)
+class Step:
+    """One response within a move, and the messages that it was given on."""
+
+    observation: tuple[Message, ...]
+    action: Action
+
+
+class Move:
+    """What a harness is handed: the agent's history, and its model.
+
+    Each response is one decision of its own in the record. Only tokens that the model drew are
+    trained; what the harness says in between carries no gradient.
+    """
+
+    def __init__(
+        self, agent: str, history: Sequence[Message], observed: Sequence[Message], ask: Generate
+    ) -> None:
+        """`history` is what came before this move, `observed` what begins it."""
+        self.agent = agent
+        self.steps: list[Step] = []
+        """The responses so far."""
+        self._history = list(history)
+        self._pending = list(observed)
+        self._ask = ask
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All that the agent has observed and said."""
+        return (*self._history, *self._pending)
+
+    def observe(self, *messages: Message) -> None:
+        """Tell the agent something before its next response."""
+        self._pending.extend(messages)
+
+    async def generate(self) -> Action:
+        """Ask the agent's model for one response to all that it has observed.
+
+        Raises:
+            ActionFailed: the model gave no answer; a harness lets it pass.
+        """
+        observation = tuple(self._pending)
+        action = await self._ask(len(self.steps), self.messages)
+        self.steps.append(Step(observation, action))
+        if action.failure:
+            raise ActionFailed(action.failure)
+        self._history += [*observation, Message(role="assistant", content=action.text)]
+        self._pending = []
+        return action

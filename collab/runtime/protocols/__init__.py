@@ -1,0 +1,47 @@
+"""Protocols: who acts when within a turn, and what of the others each one sees.
+
+A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`; each of the
+built-in ones is a file here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from collab.plugins import check_options, find
+from collab.recipe.component import Component
+from collab.runtime.protocols.critic_loop import critic_loop
+from collab.runtime.protocols.debate import debate
+from collab.runtime.protocols.discussion import discussion
+from collab.runtime.protocols.parallel import parallel
+from collab.runtime.protocols.pipeline import pipeline
+from collab.runtime.protocols.sequential import sequential
+from collab.runtime.protocols.single import single
+from collab.runtime.turn import Turn
+
+Protocol = Callable[[Turn], Awaitable[None]]
+
+BUILT_IN: dict[str, Callable[..., Awaitable[None]]] = {
+    "single": single,
+    "parallel": parallel,
+    "sequential": sequential,
+    "discussion": discussion,
+    "debate": debate,
+    "pipeline": pipeline,
+    "critic_loop": critic_loop,
+}
+
+
+def protocol_for(component: Component) -> Protocol:
+    """The protocol that a team names, with its options.
+
+    Raises:
+        RecipeError: there is no such protocol, or it does not take these options.
+    """
+    function = find("protocol", component.use, BUILT_IN)
+    options = check_options(f"protocol '{component.use}'", function, component.options)
+    return partial(function, **options)
+
+
+__all__ = ["BUILT_IN", "Protocol", "protocol_for"]

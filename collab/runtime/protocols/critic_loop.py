@@ -1,0 +1,51 @@
+"""Propose, criticise, revise, until the critic accepts (Self-Refine, arXiv 2303.17651)."""
+
+from __future__ import annotations
+
+from collab.errors import RecipeError
+from collab.runtime.turn import Turn
+
+CRITICISE = """\
+{% for name, response in others.items() %}Agent {{ name }} now answers:
+{{ response }}
+
+{% endfor %}Say what is still wrong with it.
+If nothing is, answer with the single word {{ accept }}.
+"""
+REVISE = """\
+{% for name, response in others.items() %}Agent {{ name }} says of your answer:
+{{ response }}
+
+{% endfor %}Revise your answer and give it in full.
+"""
+
+
+async def critic_loop(
+    turn: Turn,
+    *,
+    proposer: str | None = None,
+    critic: str | None = None,
+    revisions: int = 2,
+    accept: str = "ACCEPT",
+) -> None:
+    """One agent proposes, another one criticises; the last proposal counts.
+
+    Args:
+        proposer: default: the team's first agent.
+        critic: default: the team's last agent.
+        revisions: how often the proposer may revise its answer.
+        accept: the loop ends when the critic's answer begins with this word.
+    """
+    if len(turn.agents) < 2:
+        raise RecipeError("protocol 'critic_loop' takes 2 agents, the team has 1")
+    proposer, critic = proposer or turn.agents[0], critic or turn.agents[-1]
+    await turn.act(proposer)
+    for _ in range(revisions):
+        template = "criticise" if turn.acted(critic) else "prompt"
+        verdict = await turn.act(
+            critic, template, sees=[proposer], otherwise=CRITICISE, accept=accept
+        )
+        if verdict.lstrip().startswith(accept):
+            break
+        await turn.act(proposer, "answer_critic", sees=[critic], otherwise=REVISE)
+    turn.choose(proposer)

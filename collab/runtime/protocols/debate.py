@@ -1,0 +1,56 @@
+"""Debate: all answer, answer each other's answers for some rounds, and one answer is taken.
+
+After Du et al. (arXiv 2305.14325), with an optional moderator (Liang et al., arXiv 2305.19118).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from collab.errors import RecipeError
+from collab.runtime.turn import Turn
+
+REBUT = """\
+{% for name, response in others.items() %}Agent {{ name }} answered:
+{{ response }}
+
+{% endfor %}Say where the others are wrong or right, and give your own answer in full.
+"""
+
+
+async def debate(
+    turn: Turn,
+    *,
+    rebuttals: int = 1,
+    moderator: str | None = None,
+    decide: Literal["vote", "join"] = "vote",
+) -> None:
+    """Debaters answer at the same time, then rebut each other.
+
+    Args:
+        rebuttals: rounds in which each debater sees the others' latest answers.
+        moderator: an agent that sees all last answers and gives the one that counts.
+        decide: without a moderator, `vote` takes the answer that most debaters gave (the first
+            of them where several have as many), `join` joins all last answers.
+    """
+    debaters = [agent for agent in turn.agents if agent != moderator]
+    if len(debaters) < 2:
+        raise RecipeError(f"protocol 'debate' takes 2 debaters or more, not {len(debaters)}")
+    if rebuttals < 0:
+        raise RecipeError(f"protocol 'debate': rebuttals is {rebuttals}; it must be 0 or more")
+    await turn.together(debaters)
+    for _ in range(rebuttals):
+        await turn.together(debaters, "rebut", sees=debaters, otherwise=REBUT)
+    if moderator is not None:
+        await turn.act(moderator, sees="all")
+        turn.choose(moderator)
+    elif decide == "vote":
+        turn.choose(_majority(turn, debaters))
+
+
+def _majority(turn: Turn, debaters: Sequence[str]) -> str:
+    """The first debater whose answer is the most frequent one."""
+    votes = Counter(turn.artefacts[agent].strip() for agent in debaters)
+    return max(debaters, key=lambda agent: votes[turn.artefacts[agent].strip()])

@@ -1,0 +1,193 @@
+"""Protocols as programs: the built-in ones, one's own, and what the record keeps of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import collab
+from collab.errors import RecipeError
+from collab.records import Episode
+
+TEAM = """\
+agents:
+  a: {prompt: "Say {{ task.word }}.", revise: "Again."}
+  b: {prompt: "Say {{ task.word }}.", revise: "Again."}
+  c:
+    prompt: "Decide.{% for n in others %} {{ n }} said {{ others[n] }}.{% endfor %}"
+    revise: "Decide again."
+"""
+
+
+@pytest.fixture
+def trio(project: Path) -> Path:
+    """The project with a team of three, `trio`."""
+    (project / "agents" / "trio.yaml").write_text(TEAM)
+    return project
+
+
+def play(folder: Path, protocol: Any, answers: dict[str, list[str]], *settings: str) -> Episode:
+    (folder / "script.yaml").write_text(json.dumps(answers))
+    chosen = [f"team.protocol={json.dumps(protocol)}", *settings]
+    team = collab.load("trio", model="scripted:script.yaml", settings=chosen)
+    return team.run("words/3").episode
+
+
+def order(episode: Episode, turn: int = 0) -> list[tuple[int, str, tuple[str, ...]]]:
+    return [(d.round, d.agent, d.saw) for d in episode.turns[turn].decisions]
+
+
+def last_seen(episode: Episode, agent: str) -> str:
+    return episode.decisions(agent)[-1].observation[-1].content
+
+
+def test_a_moderated_debate(trio: Path) -> None:
+    protocol = {"use": "debate", "options": {"rebuttals": 1, "moderator": "c"}}
+    episode = play(trio, protocol, {"a": ["a1", "a2"], "b": ["b1", "b2"], "c": ["the end"]})
+    assert order(episode) == [
+        (0, "a", ()),
+        (0, "b", ()),
+        (1, "a", ("b",)),
+        (1, "b", ("a",)),
+        (2, "c", ("a", "b")),
+    ]
+    assert "b1" in last_seen(episode, "a")
+    assert last_seen(episode, "c") == "Decide. a said a2. b said b2."
+    assert episode.turns[0].joined == ("c",)
+    assert episode.turns[0].joint.strip() == "the end"
+
+
+@pytest.mark.parametrize(
+    ("answers", "winner"), [(["x", "y", "y"], "b"), (["x", "y", "z"], "a"), (["x", "x", "y"], "a")]
+)
+def test_a_debate_takes_the_answer_of_most(trio: Path, answers: list[str], winner: str) -> None:
+    protocol = {"use": "debate", "options": {"rebuttals": 0}}
+    script = {agent: [answer] for agent, answer in zip("abc", answers, strict=True)}
+    episode = play(trio, protocol, script)
+    assert episode.turns[0].joined == (winner,)
+
+
+def test_a_debate_may_join_all_last_answers(trio: Path) -> None:
+    protocol = {"use": "debate", "options": {"rebuttals": 0, "decide": "join"}}
+    episode = play(trio, protocol, {"a": ["x"], "b": ["y"], "c": ["z"]})
+    assert episode.turns[0].joint.split() == ["x", "y", "z"]
+
+
+def test_a_pipeline_hands_documents_on(trio: Path) -> None:
+    reads = {"a": ["plan"], "b": ["plan"], "c": ["code", "tests"]}
+    protocol = {
+        "use": "pipeline",
+        "options": {"writes": {"a": "code", "b": "tests"}, "reads": reads},
+    }
+    (trio / "agents" / "trio.yaml").write_text(
+        TEAM.replace("Decide.{%", "{{ documents.code }}+{{ documents.tests }}{%").replace(
+            "agents:", "agents:\n  planner: {prompt: 'Plan {{ task.word }}.'}"
+        )
+    )
+    protocol["options"]["writes"]["planner"] = "plan"
+    script = {"planner": ["p"], "a": ["A"], "b": ["B"], "c": ["C"]}
+    episode = play(trio, protocol, script)
+    assert order(episode) == [
+        (0, "planner", ()),
+        (1, "a", ("planner",)),
+        (1, "b", ("planner",)),
+        (2, "c", ("a", "b")),
+    ]
+    assert last_seen(episode, "c").startswith("A+B")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"reads": {"a": ["b"], "b": ["a"]}}, "a, b wait for each other's documents"),
+        ({"reads": {"a": ["plan"]}}, "'a' reads 'plan', which nobody writes; kinds: a, b, c"),
+        ({"reads": {"d": []}}, "names the agent 'd'"),
+        ({"reads": {}, "writes": {"a": "x", "b": "x"}}, "two agents write the same kind"),
+        ({}, "needs the option 'reads'"),
+    ],
+)
+def test_a_pipeline_that_cannot_be_played(trio: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        play(trio, {"use": "pipeline", "options": options}, {})
+
+
+def test_a_critic_loop_ends_when_the_critic_accepts(trio: Path) -> None:
+    answers = {"a": ["one", "two"], "c": ["too short", "ACCEPT, well done"]}
+    protocol = {"use": "critic_loop", "options": {"revisions": 5}}
+    episode = play(trio, protocol, answers)
+    assert [d.agent for d in episode.turns[0].decisions] == ["a", "c", "a", "c"]
+    assert "too short" in last_seen(episode, "a")
+    assert "two" in last_seen(episode, "c")
+    assert "ACCEPT" in last_seen(episode, "c")
+    assert episode.turns[0].joint.strip() == "two"
+
+
+def test_a_critic_loop_ends_at_its_limit(trio: Path) -> None:
+    answers = {"a": ["one", "two", "three"], "c": ["no", "no"]}
+    episode = play(trio, "critic_loop", answers)
+    assert episode.turns[0].joint.strip() == "three"
+
+
+OWN = """\
+async def chosen_speaker(turn, *, first: str, times: int = 1):
+    speaker = await turn.act(first)
+    for _ in range(times):
+        speaker = await turn.act(speaker or "b", "prompt", sees=[first])
+    turn.choose("b")
+"""
+
+
+def test_a_protocol_of_ones_own(trio: Path) -> None:
+    (trio / "speaker.py").write_text(OWN)
+    protocol = {"use": "speaker.py:chosen_speaker", "options": {"first": "a"}}
+    episode = play(trio, protocol, {"a": ["b"], "b": ["done"]})
+    assert order(episode) == [(0, "a", ()), (1, "b", ("a",))]
+    assert episode.turns[0].joint.strip() == "done"
+    assert set(episode.turns[0].artefacts) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [
+        ("paralel", "did you mean 'parallel'"),
+        ("single", "takes 1 agent, the team has 3"),
+        ({"use": "debate", "options": {"rebutals": 2}}, "rebuttals"),
+        ({"use": "debate", "options": {"rebuttals": -1}}, "it must be 0 or more"),
+        ({"use": "speaker.py:endless", "options": {}}, "give its loop a limit"),
+        ({"use": "speaker.py:silent", "options": {}}, "without letting any agent act"),
+        ({"use": "speaker.py:stranger", "options": {}}, "which the team does not have"),
+        ({"use": "speaker.py:broken", "options": {}}, "ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_before_any_work(
+    trio: Path, protocol: Any, said: str
+) -> None:
+    (trio / "speaker.py").write_text(
+        "async def endless(turn):\n    while True:\n        await turn.together()\n"
+        "async def silent(turn):\n    pass\n"
+        "async def stranger(turn):\n    await turn.act('nobody')\n"
+        "async def broken(turn):\n    1 / 0\n"
+    )
+    with pytest.raises(RecipeError, match=said):
+        play(trio, protocol, {})
+
+
+def test_a_template_that_nobody_brings_is_named(trio: Path) -> None:
+    (trio / "own.py").write_text("async def own(turn):\n    await turn.act('a', 'decide')\n")
+    episode = play(trio, "own.py:own", {"a": []})
+    assert episode.failure is not None
+    assert "team.agents.a.templates" in episode.failure.message
+
+
+def test_turns_build_on_each_other(trio: Path) -> None:
+    protocol = {"use": "debate", "options": {"rebuttals": 0, "moderator": "c"}}
+    answers = {agent: ["x", "y"] for agent in "abc"}
+    episode = play(trio, protocol, answers, "team.turns=2", "team.feedback=[self]")
+    assert [d.observation[-1].content for d in episode.turns[1].decisions] == [
+        "Again.",
+        "Again.",
+        "Decide again.",
+    ]
