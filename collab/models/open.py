@@ -33,7 +33,7 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
         case TransformersModel():
             _let_waiting_threads_sleep()
             from collab.models.local.engine import TransformersEngine
-            from collab.models.local.memory import keep_few_products
+            from collab.models.local.fast.memory import keep_few_products
 
             keep_few_products()
             return TransformersEngine(spec, progress=progress or quiet)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from collab.errors import RecipeError
-from collab.models.local.batches import pack
-from collab.models.local.memory import COMPILED_PRODUCTS
+from collab.models.local.batching import pack
+from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.records import Problem

@@ -15,7 +15,7 @@ from torch import nn
 from collab.errors import RecipeError
 from collab.models import Model, Samples
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.mixture import bare, can_mix, single, unwrapped
+from collab.models.local.multi_lora import bare, can_mix, single, unwrapped
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec

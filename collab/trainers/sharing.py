@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from collab.models.local.agreement import REFUSALS, Pass, agree, watched
-from collab.models.local.attention import attends_to_all
-from collab.models.local.mixture import unwrapped
+from collab.models.local.fast.equivalence import REFUSALS, Pass, agree, watched
+from collab.models.local.fast.shared_prefix import attends_to_all
+from collab.models.local.multi_lora import unwrapped
 from collab.trainers.logprobs import states
 from collab.trainers.rows import Row, Tree, inputs_of
 from collab.trainers.samples import Sample

@@ -48,8 +48,8 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from collab.models.local.attention import attends_to_all
-    from collab.models.local.packed import can_pack, weights_to_pack
+    from collab.models.local.fast.prepacked_weights import can_pack, weights_to_pack
+    from collab.models.local.fast.shared_prefix import attends_to_all
     from collab.models.weights import pick_device, pick_dtype, quiet_transformers
     from collab.trainers.adapters import lora_config
     from collab.trainers.branches import by_formula

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from collab.errors import TrainingError
-from collab.models.local.batches import pack
-from collab.models.local.forwards import decoder_layers
-from collab.models.local.memory import is_out_of_memory, trimmed
-from collab.models.local.mixture import unwrapped
+from collab.models.local.batching import pack
+from collab.models.local.fast.memory import is_out_of_memory, trimmed
+from collab.models.local.layers import decoder_layers
+from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs

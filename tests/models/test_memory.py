@@ -15,7 +15,7 @@ from collab.models.local import memory
 PRODUCTS = """
 import os
 from pathlib import Path
-from collab.models.local.memory import trim
+from collab.models.local.fast.memory import trim
 from collab.models.open import open_model
 from collab.recipe.model import TransformersModel
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collab.models.local.batches import pack
+from collab.models.local.batching import pack
 from collab.models.local.sampling import BLOCK, NUCLEUS_WIDTH, _inverse_cdf, draw, settings_of
 from collab.records import Sampling
 

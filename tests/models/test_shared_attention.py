@@ -12,9 +12,9 @@ from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local import attention
-from collab.models.local.mixture import BASE
-from collab.models.local.prefixes import Prefixes
-from collab.models.local.sharing import can_share
+from collab.models.local.fast.supports_shared_prefix import can_share
+from collab.models.local.kv_cache import Prefixes
+from collab.models.local.multi_lora import BASE
 
 PROMPTS, NEW = 3, 70
 """More new tokens than a buffer has room for at first."""

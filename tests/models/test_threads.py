@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from collab.models.local import threads
-from collab.models.local.threads import fitting
+from collab.models.local.fast.threads import fitting
 
 
 class Model(nn.Linear):

@@ -13,8 +13,8 @@ from collab.errors import ModelError, ModelUnavailable, UnknownName
 from collab.models import Call, Request
 from collab.models.local import packed
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.packed import can_pack
-from collab.models.local.siblings import siblings
+from collab.models.local.fast.fused_projections import siblings
+from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling
 

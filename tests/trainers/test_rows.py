@@ -13,7 +13,7 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models import store
-from collab.models.local.attention import attends_to_all
+from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.trainers import branches
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs

@@ -14,7 +14,7 @@ import pytest
 import torch
 from support.trainer_recipes import make_game
 
-from collab.models.local.packed import can_pack
+from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe
 from collab.runtime.folder import dump_recipe
 from collab.trainers.plan import make_plan

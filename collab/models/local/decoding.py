@@ -13,7 +13,7 @@ from torch import Tensor
 
 from collab.models.base import Request
 from collab.models.chat import response_text
-from collab.models.local.mixture import BASE
+from collab.models.local.multi_lora import BASE
 from collab.models.local.sampling import Settings, draw
 from collab.records import FinishReason
 

@@ -15,17 +15,16 @@ from collab.errors import ModelError
 from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import Adapters
-from collab.models.local.batches import pack
+from collab.models.local.batching import pack
 from collab.models.local.decoding import Cancelled, Decoder, Report, Row
-from collab.models.local.forwards import decoder_layers
-from collab.models.local.memory import is_out_of_memory, trim
-from collab.models.local.mixture import BASE, Mixture, unwrapped
-from collab.models.local.packed import packed
-from collab.models.local.prefixes import Prefixes
+from collab.models.local.fast.fused_projections import siblings
+from collab.models.local.fast.memory import is_out_of_memory, trim
+from collab.models.local.fast.prepacked_weights import packed
+from collab.models.local.fast.supports_shared_prefix import can_share
+from collab.models.local.kv_cache import Prefixes
+from collab.models.local.layers import decoder_layers
+from collab.models.local.multi_lora import BASE, Mixture, unwrapped
 from collab.models.local.sampling import settings_of
-from collab.models.local.sharing import can_share
-from collab.models.local.siblings import siblings
-from collab.models.local.threads import fitting
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
 
@@ -230,7 +229,6 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
         head = base.get_output_embeddings()
         stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)
-        stack.enter_context(fitting(base))
         if training:
             stack.callback(module.train)
             module.eval()

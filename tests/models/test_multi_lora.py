@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.mixture import BASE, Mixture, adapted_layers, bare, can_mix, single
+from collab.models.local.multi_lora import BASE, Mixture, adapted_layers, bare, can_mix, single
 from collab.models.weights import quiet_transformers
 
 ROWS = ["adapter0", BASE, "adapter1", "adapter0"]

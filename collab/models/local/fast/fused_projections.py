@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from collab.models.local.mixture import adapted_layers, bare, can_mix, unwrapped
+from collab.models.local.multi_lora import adapted_layers, bare, can_mix, unwrapped
 
 _FOUND: WeakKeyDictionary[nn.Module, list[list[nn.Linear]]] = WeakKeyDictionary()
 

@@ -13,9 +13,9 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from collab.models.local import packed as subject
-from collab.models.local.mixture import BASE, Mixture, bare
-from collab.models.local.packed import LEAST_WEIGHTS, MOST_ROWS, can_pack, packed
-from collab.models.local.siblings import siblings
+from collab.models.local.fast.fused_projections import siblings
+from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, packed
+from collab.models.local.multi_lora import BASE, Mixture, bare
 from collab.models.weights import quiet_transformers
 from collab.trainers.optimiser import Optimiser
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.cache_utils import DynamicLayer
 
-from collab.models.local.attention import ROOM, Layout, SharedLayer, sharing
-from collab.models.local.mixture import Mixture, can_mix, unwrapped
+from collab.models.local.fast.shared_prefix import ROOM, Layout, SharedLayer, sharing
+from collab.models.local.multi_lora import Mixture, can_mix, unwrapped
 
 
 class Prefixes:

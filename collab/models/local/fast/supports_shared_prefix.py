@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from collab.models.local.agreement import REFUSALS, Pass, agree, watched
-from collab.models.local.attention import attends_to_all
-from collab.models.local.mixture import BASE, bare, unwrapped
-from collab.models.local.prefixes import Prefixes
+from collab.models.local.fast.equivalence import REFUSALS, Pass, agree, watched
+from collab.models.local.fast.shared_prefix import attends_to_all
+from collab.models.local.kv_cache import Prefixes
+from collab.models.local.multi_lora import BASE, bare, unwrapped
 
 _CAN_SHARE: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from collab.models.local.forwards import decoder_layers
+from collab.models.local.layers import decoder_layers
 
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
 """How far equal states may be apart, against their own size; 1e-3 in wider types."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from collab.models.local.forwards import replaced
+from collab.models.local.layers import replaced
 
 BASE = "__base__"
 """PEFT's name for a row that no adapter touches."""

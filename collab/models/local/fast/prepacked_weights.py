@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from collab.models.local.forwards import Forward, replaced
-from collab.models.local.mixture import Mixture, SideBySide, base_of
+from collab.models.local.layers import Forward, replaced
+from collab.models.local.multi_lora import Mixture, SideBySide, base_of
 
 MOST_ROWS = 128
 """Above it packing gains little, and oneDNN keeps a compiled product for every number of rows."""

@@ -1,0 +1,1 @@
+"""What only makes a local model faster; the engine works without any of it."""
