@@ -58,9 +58,8 @@ def _of_tests(scores: Sequence[Score], ks: Sequence[int]) -> Iterator[tuple[str,
 
 
 def _return_share(episode: Episode) -> float:
-    """The return of the largest that the turns that were played could have given."""
-    largest = fsum(turn.score.maximum for turn in episode.turns if turn.score)
-    return (episode.joint_return or 0.0) / (largest or 1.0)
+    """The return of the largest that all turns of the episode could have given."""
+    return (episode.joint_return or 0.0) / (episode.largest_return or 1.0)
 
 
 def _shares(score: Score) -> dict[str, float]:

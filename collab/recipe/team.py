@@ -9,6 +9,7 @@ from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.model import ModelSpec
 from collab.recipe.sampling import SamplingSpec
+from collab.records import WhenSolved
 
 DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
@@ -63,7 +64,11 @@ class TeamSpec(Spec):
     `discussion`, `debate`, `pipeline`, `critic_loop`, or one's own, `file.py:function`. Options
     are given as `{use: debate, options: {rebuttals: 2}}`."""
     turns: int = Field(default=1, ge=1)
-    """H; an episode ends earlier when the task is solved."""
+    """H, the turns of an episode; see `when_solved` for those after the task is solved."""
+    when_solved: WhenSolved = "absorb"
+    """`absorb`: a solved task is an absorbing state: the episode ends, and its last reward counts
+    for every turn that was not played, so that nothing is lost by solving a task early. `stop`: it
+    ends, and turns that were not played count for nothing. `continue`: all turns are played."""
     feedback: tuple[FeedbackSpec, ...] = ()
     """What agents are told between turns."""
     join: str = "text"

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from collab.recipe.base import Spec
 from collab.recipe.feedback import FeedbackSpec
 
-Normalise = Literal["none", "group", "agent"]
+Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_mean"]
 Policies = Literal["adapters", "shared_adapter", "full"]
 Sink = Literal["trackio", "wandb", "tensorboard"]
@@ -76,8 +76,9 @@ class TrainerSpec(Spec):
     discount: float = Field(default=1.0, gt=0.0, le=1.0)
     """gamma: R_t = r_t + gamma R_t+1."""
     normalise: Normalise = "none"
-    """Divide advantages by their standard deviation: of the episodes that are compared
-    (`group`), or of each agent's over the whole step (`agent`, Dr. MAS)."""
+    """Divide advantages by their standard deviation: that of the episodes that are compared
+    (`group`, GRPO), of each agent's within each task (`agent`, Dr. MAS), or of each agent's over
+    all tasks of the step (`step`)."""
     joint_mode: Literal["aligned", "cross"] = "aligned"
     """`aligned` joins the g-th responses of all agents; `cross` scores all G^n combinations, and
     a response's reward is the mean over those that it is in."""
@@ -153,10 +154,10 @@ class TrainerSpec(Spec):
                 " that every advantage is 0; set group_size to 2 or more, or algorithm to"
                 " 'mareinforce'"
             )
-        if self.group_size == 1 and self.normalise == "group":
+        if self.group_size == 1 and self.normalise in ("group", "agent"):
             raise ValueError(
-                "group_size 1 has no standard deviation for normalise 'group'; set group_size to"
-                " 2 or more, or normalise to 'none' or 'agent'"
+                f"group_size 1 has no standard deviation for normalise '{self.normalise}'; set"
+                " group_size to 2 or more, or normalise to 'none' or 'step'"
             )
         return self
 

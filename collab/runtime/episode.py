@@ -109,14 +109,15 @@ class EpisodeRun:
         return None
 
     async def _play_turns(self) -> None:
-        n_turns = self.stage.recipe.team.turns
+        team = self.stage.recipe.team
         told = self._turns[-1].feedback if self._turns else {}
-        for index in range(len(self._turns), n_turns):
+        for index in range(len(self._turns), team.turns):
             turn = _TurnState(index)
             try:
                 await self._act(turn, told)
                 await self._score(turn)
-                last = index + 1 == n_turns or bool(turn.score and turn.score.passed)
+                solved = bool(turn.score and turn.score.passed)
+                last = index + 1 == team.turns or (solved and team.when_solved != "continue")
                 if not last:
                     await self._tell(turn)
                     told = turn.feedback
@@ -191,6 +192,8 @@ class EpisodeRun:
             sample=self.sample,
             seed=self.seed,
             turns=tuple(self._turns),
+            horizon=self.stage.recipe.team.turns,
+            when_solved=self.stage.recipe.team.when_solved,
             failure=failure,
             started=self._started_at,
             seconds=time.perf_counter() - self._started,

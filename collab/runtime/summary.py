@@ -11,9 +11,13 @@ from collab.records import Episode, Usage
 
 
 def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
-    """Counts, mean joint reward, and the cost of a run; per agent where that tells more."""
+    """Counts, mean rewards and returns, and the cost of a run; per agent where that tells more.
+
+    A reward is the last turn's, a return the sum over all turns; each with its largest.
+    """
     scored = [episode for episode in episodes if episode.failure is None]
     rewards = [episode.reward for episode in scored if episode.reward is not None]
+    returns = [e.joint_return for e in scored if e.joint_return is not None]
     new_tokens = sum(agent["new_tokens"] for agent in by_agent(episodes).values())
     return {
         "episodes": len(episodes),
@@ -23,6 +27,8 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "passed": sum(episode.solved for episode in scored),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
         "maximum": max((e.score.maximum for e in scored if e.score), default=None),
+        "mean_return": sum(returns) / len(returns) if returns else None,
+        "largest_return": max((e.largest_return or 0.0 for e in scored if e.score), default=None),
         "flagged": sum(bool(e.score and e.score.flags) for e in scored),
         "new_tokens": new_tokens,
         "seconds": round(seconds, 3),

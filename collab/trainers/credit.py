@@ -50,17 +50,17 @@ async def give_credit(
         if len(episodes) < min(2, spec.group_size):
             continue
         tree = tree_of(episodes, shape)
-        scores = {place: [_score_at(episodes, place)] for place in tree.places}
-        rewards = {
-            place: {agent: reward_of(found[0], agent, spec) for agent in agents}
-            for place, found in scores.items()
+        aligned = {
+            place: {agent: reward_of(_score_at(episodes, place), agent, spec) for agent in agents}
+            for place in tree.places
         }
+        rewards = aligned
         if spec.joint_mode == "cross":
             rewards, failed = await _crossed(
                 session, item.problem, episodes, tree, agents=agents, spec=spec
             )
             failures += failed
-        groups.append(make_group(episodes, agents, rewards, tree, spec.discount))
+        groups.append(make_group(episodes, agents, rewards, tree, spec.discount, aligned=aligned))
     weights = [_checked(algorithm(group), group, spec.algorithm) for group in groups]
     weights = normalise(groups, weights, spec.normalise)
     return [Credited(g, w) for g, w in zip(groups, weights, strict=True)], failures

@@ -35,7 +35,8 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     """The metrics of one step; what a step cannot tell is left out.
 
     Means are over whole episodes, spreads are population standard deviations, returns are
-    undiscounted joint returns, log-probabilities and entropies are in nats a token.
+    undiscounted joint returns, log-probabilities and entropies are in nats a token. The reward of
+    a turn that was not played is the last one, where a solved task is an absorbing state.
     """
     episodes = [episode for played in data.played for episode in played.episodes]
     whole = [episode for played in data.played for episode in played.whole]
@@ -64,12 +65,13 @@ def _returns(played: Sequence[Played], whole: Sequence[Episode]) -> Iterator[tup
     if not returns:
         return
     yield "return/mean", mean(returns)
+    yield "return/maximum", max(e.largest_return or 0.0 for e in whole)
     yield "return/std", deviation(returns)
     within = [[e.joint_return or 0.0 for e in group.whole] for group in played if group.whole]
     yield "return/spread_in_group", mean([deviation(group) for group in within])
-    for turn in range(max(len(e.turns) for e in whole)):
-        scores = [e.turns[turn].score for e in whole if len(e.turns) > turn]
-        yield f"reward/turn_{turn + 1}", mean([s.reward for s in scores if s])
+    for turn in range(max(len(e.rewards) for e in whole)):
+        rewards = [e.rewards[turn] for e in whole if len(e.rewards) > turn]
+        yield f"reward/turn_{turn + 1}", mean(rewards)
     known = [e.score.passed for e in whole if e.score and e.score.passed is not None]
     if known:
         yield "solved", mean(known)

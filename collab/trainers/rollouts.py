@@ -80,7 +80,8 @@ async def _play(
 def _children(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
     """How a tree goes on from an episode; nothing where it has ended."""
     turn = len(episode.turns)
-    if shape.structure == "chains" or episode.failure or episode.solved or turn == shape.n_turns:
+    ended = episode.solved and episode.when_solved != "continue"
+    if shape.structure == "chains" or episode.failure or ended or turn == shape.n_turns:
         return []
     return [
         Start(

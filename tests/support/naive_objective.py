@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import sqrt
 from typing import Any
 
@@ -19,6 +19,7 @@ from collab.records import (
     Sampling,
     Score,
     Turn,
+    WhenSolved,
 )
 
 SAMPLER_NOISE = 0.3
@@ -46,7 +47,15 @@ def action(
     )
 
 
-def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1) -> list[Episode]:
+def episodes(
+    vocabulary: int,
+    *,
+    samples: int,
+    n_turns: int = 2,
+    rounds: int = 1,
+    solved: Collection[int] = (2,),
+    when_solved: WhenSolved = "absorb",
+) -> list[Episode]:
     """Hand-made episodes of two agents with ragged lengths and rewards; some end after a turn.
 
     All begin with the same prompts; later prompts continue an agent's own history.
@@ -57,7 +66,7 @@ def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1
     for sample in range(samples):
         turns = []
         history = dict(first)
-        for turn in range(1 if sample == 2 else n_turns):
+        for turn in range(1 if sample in solved else n_turns):
             decisions = tuple(
                 Decision(
                     agent=agent,
@@ -78,12 +87,25 @@ def episodes(vocabulary: int, *, samples: int, n_turns: int = 2, rounds: int = 1
                 PartScore(name=name, level=name, value=value, weight=2.0, reason="")
                 for name, value in zip(("own_a", "own_b"), points, strict=True)
             )
-            score = Score(reward=sum(p.points for p in parts), maximum=4.0, parts=parts)
+            score = Score(
+                reward=sum(p.points for p in parts),
+                maximum=4.0,
+                passed=sample in solved,
+                parts=parts,
+            )
             turns.append(
                 Turn(index=turn, decisions=decisions, artefacts={"a": "", "b": ""}, score=score)
             )
         found.append(
-            Episode(id=f"t#{sample}", task="t", team="pair", sample=sample, turns=tuple(turns))
+            Episode(
+                id=f"t#{sample}",
+                task="t",
+                team="pair",
+                sample=sample,
+                turns=tuple(turns),
+                horizon=n_turns,
+                when_solved=when_solved,
+            )
         )
     return found
 
@@ -152,12 +174,19 @@ def objective(
 
 
 def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[list[float]]:
-    """R_t^(g) for each episode and turn, from the last turn to the first."""
+    """R_t^(g) for each episode and turn, from the last turn to the first.
+
+    A solved episode that absorbs plays its last turn again and again until the horizon.
+    """
     table = []
     for episode in found:
+        turns = list(episode.turns)
+        assert episode.horizon is not None
+        while episode.when_solved == "absorb" and len(turns) < episode.horizon:
+            turns.append(turns[-1])
         row: list[float] = []
         value = 0.0
-        for turn in reversed(episode.turns):
+        for turn in reversed(turns):
             assert turn.score is not None
             own = spec.local_parts.get(agent, ())
             reward = spec.team_weight * turn.score.reward
@@ -168,14 +197,20 @@ def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[
     return table
 
 
-def advantages(table: Sequence[Sequence[float]], spec: TrainerSpec) -> list[list[float]]:
-    """A_t^(g) in chains: every turn against those of the same turn."""
-    result = [list(row) for row in table]
-    for t in range(max(len(row) for row in table)):
-        at = [g for g, row in enumerate(table) if len(row) > t]
-        column = [table[g][t] for g in at]
+def advantages(
+    table: Sequence[Sequence[float]], played: Sequence[int], spec: TrainerSpec
+) -> list[list[float]]:
+    """A_t^(g) in chains: every turn that was played against the same turn of the others.
+
+    One that plays alone is compared with those that are solved.
+    """
+    result = [list(row[:n]) for row, n in zip(table, played, strict=True)]
+    for t in range(max(played)):
+        at = [g for g, n in enumerate(played) if n > t]
+        compared = at if len(at) > 1 else [g for g, row in enumerate(table) if len(row) > t]
+        column = [table[g][t] for g in compared]
         for g in at:
-            others = [table[h][t] for h in at if h != g]
+            others = [table[h][t] for h in compared if h != g]
             result[g][t] -= {
                 "magrpo": sum(column) / len(column),
                 "marloo": sum(others) / len(others) if others else table[g][t],
@@ -183,10 +218,10 @@ def advantages(table: Sequence[Sequence[float]], spec: TrainerSpec) -> list[list
                 "mareinforce": 0.0,
             }[spec.algorithm]
         if spec.normalise == "group":
-            spread = std([result[g][t] for g in at])
+            spread = std([result[g][t] for g in at] if len(at) > 1 else column)
             for g in at:
                 result[g][t] /= spread
-    if spec.normalise == "agent":
+    if spec.normalise in ("agent", "step"):  # which are the same for a single task
         spread = std([value for row in result for value in row])
         result = [[value / spread for value in row] for row in result]
     return result

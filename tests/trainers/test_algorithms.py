@@ -99,10 +99,36 @@ def test_normalising_gives_unit_spread() -> None:
     assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
 
 
-def test_normalising_by_agent_takes_the_whole_step() -> None:
+def of_rewards(*rewards: dict[str, float]) -> Group:
+    """One turn, with rewards of each agent's own."""
+    episodes = [episode(g, [0.0]) for g in range(len(rewards))]
+    tree = tree_of(episodes, Shape("chains", len(rewards), 1))
+    return make_group(episodes, ("a", "b"), {(g, 0): r for g, r in enumerate(rewards)}, tree, 1.0)
+
+
+def test_normalising_by_agent_is_by_task_and_agent() -> None:
+    """Dr. MAS: neither another task's nor another agent's rewards change an agent's weights."""
+    one = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
+    other = of_rewards(*({"a": 7 * r["a"], "b": 100 * r["b"]} for r in one.rewards.values()))
+    plain = [algorithm_for("magrpo")(group) for group in (one, other)]
+    first, second = normalise([one, other], plain, "agent")
+    assert [second[key] for key in second] == pytest.approx([first[key] for key in second])
+    assert first == pytest.approx(normalise([one], plain[:1], "group")[0])
+    for agent in ("a", "b"):
+        values = of_agent(first, 0, agent)
+        assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
+
+
+def test_normalising_by_agent_keeps_the_turns_of_a_task_together() -> None:
+    group = chains([0.0, 1.0], [0.0, 3.0])
+    [found] = normalise([group], [algorithm_for("mareinforce")(group)], "agent")
+    assert (of_agent(found, 0), of_agent(found, 1)) == ([1.0, 3.0], [1.0, 3.0])
+
+
+def test_normalising_by_step_keeps_the_difference_of_tasks() -> None:
     groups = [chains([0.0], [1.0]), chains([0.0], [10.0])]
     weights = [algorithm_for("magrpo")(group) for group in groups]
-    small, large = normalise(groups, weights, "agent")
+    small, large = normalise(groups, weights, "step")
     assert of_agent(large, 0)[1] / of_agent(small, 0)[1] == pytest.approx(10.0)
     together = [*of_agent(small, 0), *of_agent(large, 0)]
     assert sum(v * v for v in together) / 4 == pytest.approx(1.0)
@@ -112,7 +138,7 @@ def test_normalising_by_agent_takes_the_whole_step() -> None:
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e6 + 0.1])
 def test_equal_returns_have_no_weight(name: str, value: float) -> None:
     group = chains(*[[value]] * 7)
-    for how in ("none", "group", "agent"):
+    for how in ("none", "group", "agent", "step"):
         [weights] = normalise([group], [algorithm_for(name)(group)], how)
         assert max(abs(w) for w in weights.values()) <= 1e-9
 

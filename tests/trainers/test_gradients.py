@@ -37,6 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mareinforce": {"algorithm": "mareinforce"},
     "normalise_group": {"normalise": "group"},
     "normalise_agent": {"normalise": "agent"},
+    "normalise_step": {"normalise": "step"},
     "discount": {"discount": 0.5},
     "response_mean": {"token_weighting": "response_mean"},
     "batch_mean": {"token_weighting": "batch_mean"},
@@ -113,7 +114,7 @@ def with_sampler(
 def samples_of(
     episodes: list[Episode], spec: TrainerSpec, samplings: Mapping[str, Sampling]
 ) -> list[Sample]:
-    tree = tree_of(episodes, Shape("chains", len(episodes), 2))
+    tree = tree_of(episodes, Shape("chains", len(episodes), 3))
     rewards = {
         (g, t): {agent: reward_of(episodes[g].turns[t].score, agent, spec) for agent in ("a", "b")}  # type: ignore[arg-type]
         for g, t in tree.places
@@ -154,7 +155,8 @@ def gradients_of_naive(
 ) -> dict[str, dict[str, torch.Tensor]]:
     found = {}
     for agent in ("a", "b"):
-        table = naive.advantages(naive.returns_of(episodes, agent, spec), spec)
+        played = [len(episode.turns) for episode in episodes]
+        table = naive.advantages(naive.returns_of(episodes, agent, spec), played, spec)
         responses = [
             (d.action, table[g][t], 1 / len(episodes))
             for g, episode in enumerate(episodes)
@@ -220,16 +222,38 @@ def test_the_gradient_is_that_of_the_truncated_distribution(
     check(policies, request, 1, TRUNCATED[truncation])
 
 
+EARLY: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "marloo": {"algorithm": "marloo"},
+    "maremax": {"algorithm": "maremax"},
+    "mareinforce": {"algorithm": "mareinforce"},
+    "discount": {"discount": 0.5},
+    "normalise": {"normalise": "group"},
+    "local_parts": {"local_parts": {"a": ["own_a"]}, "team_weight": 0.5},
+}
+SOLVED = {"some": (1, 2), "all_but_one": (0, 1, 2, 4), "all": range(5)}
+
+
+@pytest.mark.parametrize("policies", EARLY.values(), ids=EARLY, indirect=True)
+@pytest.mark.parametrize("solved", SOLVED.values(), ids=SOLVED)
+@pytest.mark.parametrize("when_solved", ["absorb", "stop"])
+def test_gradients_where_tasks_are_solved_early(
+    policies: Policies, request: pytest.FixtureRequest, solved: Any, when_solved: str
+) -> None:
+    check(policies, request, 1, n_turns=3, solved=solved, when_solved=when_solved)
+
+
 def check(
     policies: Policies,
     request: pytest.FixtureRequest,
     rounds: int,
     samplings: Mapping[str, Sampling] = SAMPLINGS,
+    **made_with: Any,
 ) -> None:
     options = request.node.callspec.params["policies"]
     spec = TrainerSpec.model_validate({"group_size": 5, **options})
     vocabulary = policies.by_name["a"].engine.module.config.vocab_size
-    made = naive.episodes(vocabulary, samples=5, rounds=rounds)
+    made = naive.episodes(vocabulary, samples=5, rounds=rounds, **made_with)
     made = with_sampler(made, policies, spec, samplings)
     ours = gradients_of_ours(policies, samples_of(made, spec, samplings), spec)
     plain = gradients_of_naive(policies, made, spec, samplings)

@@ -74,10 +74,9 @@ def _estimates(run: Run) -> dict[str, Estimate]:
     groups: dict[str, list[Episode]] = {}
     for episode in run.episodes:
         groups.setdefault(episode.task, []).append(episode)
-    largest = max((e.score.maximum for e in run.episodes if e.score), default=1.0)
-    turns = max((len(e.turns) for e in run.episodes), default=1)
+    largest = max((e.largest_return for e in run.episodes if e.largest_return), default=1.0)
     return {
-        metric: estimate_of(metric, [*by_task.values()], largest * turns)
+        metric: estimate_of(metric, [*by_task.values()], largest)
         for metric, by_task in task_values(groups, ()).items()
     }
 

@@ -69,9 +69,7 @@ def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
 
 
 def _largest_return(run: Run) -> float:
-    return max(
-        (sum(t.score.maximum for t in e.turns if t.score) for e in run.episodes), default=0.0
-    )
+    return max((e.largest_return or 0.0 for e in run.episodes), default=0.0)
 
 
 def held_out_table(runs: Sequence[Run]) -> Table | None:

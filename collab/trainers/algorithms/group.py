@@ -2,12 +2,15 @@
 
 Episodes of one task form a tree of joint actions. In `chains` each of the G episodes is a branch
 of its own; in `tree` every joint action has G children, and an episode is a path to a leaf.
+
+A solved task is an absorbing state, unless the team's `when_solved` says otherwise: the episode
+stays in it until the horizon, and earns the last reward again at every turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from typing import Literal
 
@@ -38,12 +41,22 @@ class Group:
     rewards: Rewards
     """r_t; the same for every agent unless it has local parts or joint actions are crossed."""
     returns: Rewards
-    """R_t = r_t + gamma x mean of R_t+1 over the joint actions that follow."""
+    """R_t = r_t + gamma x mean of R_t+1 over the joint actions that follow; where the episode
+    stays in its solved state for n more turns, r_t + (gamma + .. + gamma^n) x r_t."""
     peers: tuple[tuple[Place, ...], ...]
     """Sets of joint actions that are compared: in `chains` those of one turn, in `tree` the
     children of one joint action."""
     shares: Mapping[Place, float]
     """The part of all play that went through a joint action: 1/G at the first turn."""
+    absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
+    """In `chains`, by turn: what the episodes that were solved before it earn from it on."""
+
+    def compared(self, places: Sequence[Place], agent: str) -> list[float]:
+        """The returns of peers and, for one that plays on alone, of those solved before."""
+        returns = [self.returns[place][agent] for place in places]
+        if len(places) == 1:
+            returns += [earned[agent] for earned in self.absorbed.get(places[0][1], ())]
+        return returns
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,9 @@ class Tree:
     children: Mapping[Place, tuple[Place, ...]]
     peers: tuple[tuple[Place, ...], ...]
     shares: Mapping[Place, float]
+    solved: Mapping[int, tuple[Place, ...]] = field(default_factory=dict)
+    """In `chains`, by turn: the last joint actions of the episodes that were solved before it and
+    stay in their solved state."""
 
 
 def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
@@ -92,12 +108,18 @@ def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
             parent = place_of[key]
     places = tuple(place_of.values())
     followers = {place: tuple(children[place]) for place in places}
+    shares = _shares(children[None], followers)
     if shape.structure == "tree":
         peers = tuple(tuple(siblings) for siblings in children.values() if siblings)
-    else:
-        turns = sorted({turn for _, turn in places})
-        peers = tuple(tuple(p for p in places if p[1] == turn) for turn in turns)
-    return Tree(places, followers, peers, _shares(children[None], followers))
+        return Tree(places, followers, peers, shares)
+    turns = sorted({turn for _, turn in places})
+    peers = tuple(tuple(p for p in places if p[1] == turn) for turn in turns)
+    return Tree(places, followers, peers, shares, {t: _solved_before(episodes, t) for t in turns})
+
+
+def _solved_before(episodes: Sequence[Episode], turn: int) -> tuple[Place, ...]:
+    ends = ((number, len(e.turns) - 1, e.absorbed) for number, e in enumerate(episodes))
+    return tuple((number, last) for number, last, n in ends if last < turn <= last + n)
 
 
 def _shares(
@@ -119,25 +141,61 @@ def make_group(
     rewards: Rewards,
     tree: Tree,
     discount: float,
+    *,
+    aligned: Rewards | None = None,
 ) -> Group:
-    """Work out the returns, from the last turn to the first."""
+    """Work out the returns, from the last turn to the first.
+
+    `aligned` are the rewards of the joint actions as they were played, where `rewards` are of
+    crossed ones: a solved state goes on earning what its own joint action earned.
+    """
+    lasting = rewards if aligned is None else aligned
     returns: dict[Place, dict[str, float]] = {}
     for place in sorted(tree.places, key=lambda place: -place[1]):
         following = [returns[child] for child in tree.children[place]]
+        again = 0.0 if following else _geometric(discount, episodes[place[0]].absorbed)
         returns[place] = {
-            agent: rewards[place][agent] + discount * _mean([r[agent] for r in following])
+            agent: rewards[place][agent]
+            + discount * (_mean([r[agent] for r in following]) + again * lasting[place][agent])
             for agent in agents
         }
-    return Group(tuple(episodes), tuple(agents), rewards, returns, tree.peers, tree.shares)
+    absorbed = {
+        turn: tuple(_from_turn(turn, lasting[p], p, episodes, discount) for p in places)
+        for turn, places in tree.solved.items()
+    }
+    return Group(
+        tuple(episodes), tuple(agents), rewards, returns, tree.peers, tree.shares, absorbed
+    )
+
+
+def _from_turn(
+    turn: int,
+    last: Mapping[str, float],
+    place: Place,
+    episodes: Sequence[Episode],
+    discount: float,
+) -> dict[str, float]:
+    """What a solved state earns from a turn on that is not played."""
+    left = place[1] + 1 + episodes[place[0]].absorbed - turn
+    return {agent: _geometric(discount, left) * reward for agent, reward in last.items()}
+
+
+def _geometric(discount: float, terms: int) -> float:
+    """1 + gamma + gamma^2 + .., so many terms."""
+    return fsum(discount**k for k in range(terms))
 
 
 def compare(group: Group, rule: Rule) -> Weights:
-    """Apply a rule, from the returns of peers to their weights, to every agent and set of peers."""
+    """Apply a rule, from the returns of peers to their weights, to every agent and set of peers.
+
+    Where only one episode still plays, the rule compares it with those that were solved before:
+    by itself it would be its own baseline, and the turn would teach the less the better the team.
+    """
     weights: dict[tuple[int, int, str], float] = {}
     for places in group.peers:
         for agent in group.agents:
-            returns = [group.returns[place][agent] for place in places]
-            for (episode, turn), weight in zip(places, rule(returns), strict=True):
+            found = rule(group.compared(places, agent))[: len(places)]
+            for (episode, turn), weight in zip(places, found, strict=True):
                 weights[episode, turn, agent] = weight
     return weights
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from math import fsum, sqrt
 
 from collab.recipe.trainer import Normalise
 from collab.trainers.algorithms.group import Group, Weights
+
+Key = tuple[int, tuple[int, int, str]]
+"""A group of the step, and the episode, turn and agent of one of its weights."""
 
 NO_SPREAD = 1e-9
 """A deviation up to this is rounding; such advantages are left as they are."""
@@ -16,34 +20,57 @@ def normalise(groups: Sequence[Group], weights: Sequence[Weights], how: Normalis
     """The weights of a step's groups, divided by their population standard deviation.
 
     `group`: that of each agent within each set of peers, as in GRPO (arXiv 2402.03300). `agent`:
-    that of each agent over the whole step, as in Dr. MAS (arXiv 2602.08847), so that agents
-    whose advantages differ in size get gradients of like size.
+    that of each agent within each task, over all turns, as in Dr. MAS (arXiv 2602.08847), so that
+    agents whose rewards differ in size get gradients of like size. `step`: that of each agent
+    over all tasks of the step, which leaves hard and easy tasks their difference.
     """
-    if how == "none":
-        return list(weights)
     changed = [dict(found) for found in weights]
-    for group in groups[:1]:
-        for agent in group.agents if how == "agent" else ():
-            keys = [(n, k) for n, found in enumerate(weights) for k in found if k[2] == agent]
-            scale = _scale([weights[n][key] for n, key in keys])
-            for n, key in keys:
-                changed[n][key] /= scale
-    if how == "group":
-        for number, group in enumerate(groups):
-            _within_peers(group, changed[number])
+    for keys, deviation in _PARTS[how](groups, weights):
+        for number, key in keys:
+            changed[number][key] /= deviation
     return list(changed)
 
 
-def _within_peers(group: Group, weights: dict[tuple[int, int, str], float]) -> None:
-    for places in group.peers:
+Parts = Iterator[tuple[list[Key], float]]
+"""Weights that are divided by one deviation, and this deviation."""
+
+
+def _nothing(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:  # noqa: ARG001
+    return iter(())
+
+
+def _of_peers(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
+    for number, group in enumerate(groups):
+        for places, agent in product(group.peers, group.agents):
+            keys = [(number, (episode, turn, agent)) for episode, turn in places]
+            values = [weights[n][k] for n, k in keys]
+            if len(places) == 1:
+                values = group.compared(places, agent)
+            yield keys, _deviation(values)
+
+
+def _of_tasks(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
+    for number, group in enumerate(groups):
         for agent in group.agents:
-            keys = [(episode, turn, agent) for episode, turn in places]
-            scale = _scale([weights[key] for key in keys])
-            for key in keys:
-                weights[key] /= scale
+            keys = [(number, key) for key in weights[number] if key[2] == agent]
+            yield keys, _deviation([weights[n][k] for n, k in keys])
 
 
-def _scale(values: Sequence[float]) -> float:
-    mean = fsum(values) / len(values)
-    deviation = sqrt(fsum((value - mean) ** 2 for value in values) / len(values))
+def _of_step(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
+    for agent in {agent: None for group in groups for agent in group.agents}:
+        keys = [(n, key) for n, found in enumerate(weights) for key in found if key[2] == agent]
+        yield keys, _deviation([weights[n][k] for n, k in keys])
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = fsum(values) / max(len(values), 1)
+    deviation = sqrt(fsum((value - mean) ** 2 for value in values) / max(len(values), 1))
     return deviation if deviation > NO_SPREAD else 1.0
+
+
+_PARTS: dict[Normalise, Callable[[Sequence[Group], Sequence[Weights]], Parts]] = {
+    "none": _nothing,
+    "group": _of_peers,
+    "agent": _of_tasks,
+    "step": _of_step,
+}

@@ -1,0 +1,87 @@
+"""What becomes of the turns after the one that solves the task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from collab.recipe import Recipe
+from collab.records import Episode
+from collab.runtime import Team
+
+RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 0\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    row = {
+        "task_id": "0",
+        "prompt": "def f():\n",
+        "test": "def check(candidate):\n    assert candidate() == 1\n",
+        "entry_point": "f",
+    }
+    (tmp_path / "programs.jsonl").write_text(json.dumps(row) + "\n")
+    return tmp_path
+
+
+def play(folder: Path, *answers: str, turns: int, **team: str) -> Episode:
+    (folder / "script.yaml").write_text(json.dumps({"main": answers}))
+    recipe = Recipe.model_validate(
+        {
+            "model": f"scripted:{folder / 'script.yaml'}",
+            "team": {
+                "name": "one",
+                "protocol": "single",
+                "join": "python",
+                "turns": turns,
+                "agents": {"main": {"prompt": "write", "parser": "text"}},
+                **team,
+            },
+            "task": {
+                "name": "programs",
+                "kind": "code",
+                "source": {"path": str(folder / "programs.jsonl")},
+                "reward": {
+                    "parts": {
+                        "syntax": {"use": "parses", "weight": 1.5},
+                        "tests": {"use": "tests", "weight": 1.0},
+                    }
+                },
+            },
+        }
+    )
+    episode = Team(recipe).run("programs/0").episode
+    assert episode.failure is None
+    return Episode.model_validate_json(episode.model_dump_json())
+
+
+def test_a_solved_task_is_an_absorbing_state(folder: Path) -> None:
+    episode = play(folder, RIGHT, turns=3)
+    assert (len(episode.turns), episode.horizon, episode.unplayed) == (1, 3, 2)
+    assert episode.rewards == (2.5, 2.5, 2.5)
+    assert (episode.joint_return, episode.largest_return) == (7.5, 7.5)
+
+
+def test_it_is_reached_late(folder: Path) -> None:
+    episode = play(folder, WRONG, RIGHT, turns=3)
+    assert episode.rewards == (1.5, 2.5, 2.5)
+    assert (episode.joint_return, episode.largest_return) == (6.5, 7.5)
+
+
+def test_stop_counts_what_was_played(folder: Path) -> None:
+    episode = play(folder, RIGHT, turns=3, when_solved="stop")
+    assert (len(episode.turns), episode.unplayed, episode.rewards) == (1, 2, (2.5,))
+    assert (episode.joint_return, episode.largest_return) == (2.5, 7.5)
+
+
+def test_continue_plays_every_turn(folder: Path) -> None:
+    episode = play(folder, RIGHT, WRONG, RIGHT, turns=3, when_solved="continue")
+    assert (len(episode.turns), episode.unplayed) == (3, 0)
+    assert episode.rewards == (2.5, 1.5, 2.5)
+    assert episode.joint_return == 6.5
+
+
+def test_an_unsolved_task_is_played_to_the_end(folder: Path) -> None:
+    assert play(folder, WRONG, WRONG, turns=2).rewards == (1.5, 1.5)

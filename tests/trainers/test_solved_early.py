@@ -1,0 +1,177 @@
+"""Credit of episodes whose task is solved before their last turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collab.records import Episode, Score, Turn, WhenSolved
+from collab.trainers.algorithms import BUILT_IN, Group, algorithm_for
+from collab.trainers.algorithms.group import Shape, make_group, tree_of
+from collab.trainers.algorithms.normalise import normalise
+
+points = st.floats(-10, 10, allow_nan=False)
+discounts = st.floats(0.1, 1.0)
+SOLVED = 4.0
+"""The reward of a solved task in these tests; no other turn earns as much."""
+
+
+def episode(
+    rewards: Sequence[float],
+    horizon: int | None,
+    *,
+    sample: int = 0,
+    solved: float = SOLVED,
+    when: WhenSolved = "absorb",
+) -> Episode:
+    turns = tuple(
+        Turn(
+            index=t,
+            decisions=(),
+            score=Score(reward=reward, maximum=10.0, passed=reward == solved),
+        )
+        for t, reward in enumerate(rewards)
+    )
+    return Episode(
+        id="t", task="t", team="x", sample=sample, turns=turns, horizon=horizon, when_solved=when
+    )
+
+
+def group_of(
+    *rows: Sequence[float],
+    horizon: int,
+    samples: Sequence[int] | None = None,
+    shape: Shape | None = None,
+    discount: float = 1.0,
+    when: WhenSolved = "absorb",
+) -> Group:
+    numbers = samples or range(len(rows))
+    made = [episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)]
+    tree = tree_of(made, shape or Shape("chains", len(rows), horizon))
+    rewards = {(g, t): {"a": rows[g][t], "b": 2 * rows[g][t]} for g, t in tree.places}
+    return make_group(made, ("a", "b"), rewards, tree, discount)
+
+
+@given(st.lists(points, max_size=4), points, st.integers(0, 3), discounts)
+def test_an_earlier_solve_never_earns_less(
+    before: list[float], last: float, more: int, discount: float
+) -> None:
+    """Whichever turn the solving answer comes at, none before it being worth more than it."""
+    horizon = len(before) + 1 + more
+    before = [min(reward, last - 1) for reward in before]
+    rows = [[*before[:turn], last] for turn in range(len(before) + 1)]
+    made = [episode(row, horizon, sample=n, solved=last) for n, row in enumerate(rows)]
+    earned = [found.joint_return or 0.0 for found in made]
+    assert all(a >= b - 1e-9 for a, b in pairwise(earned))
+    tree = tree_of(made, Shape("chains", len(made), horizon))
+    rewards = {(g, t): {"a": rows[g][t]} for g, t in tree.places}
+    group = make_group(made, ("a",), rewards, tree, discount)
+    credit = [group.returns[g, 0]["a"] for g in range(len(made))]
+    assert all(a >= b - 1e-9 for a, b in pairwise(credit))
+
+
+@given(st.lists(points.filter(lambda r: r != SOLVED), max_size=4), st.integers(0, 4), discounts)
+def test_the_return_is_as_if_the_last_turn_had_been_played_again(
+    before: list[float], more: int, discount: float
+) -> None:
+    row = [*before, SOLVED]
+    played = [*row, *[SOLVED] * more]
+    group = group_of(row, horizon=len(played), discount=discount)
+    for turn in range(len(row)):
+        plain = sum(discount**k * reward for k, reward in enumerate(played[turn:]))
+        assert group.returns[0, turn]["a"] == pytest.approx(plain, abs=1e-9)
+        assert group.returns[0, turn]["b"] == pytest.approx(2 * plain, abs=1e-9)
+    found = episode(row, len(played))
+    assert found.rewards == tuple(played)
+    assert found.joint_return == pytest.approx(sum(played), abs=1e-9)
+    assert found.largest_return == pytest.approx(10.0 * len(played))
+
+
+def test_solving_at_once_is_worth_more_than_failing_twice() -> None:
+    """As the code reward has it: all tests 4.0 a turn, half of them 3.5, syntax alone 1.5."""
+    group = group_of([SOLVED], [1.5, 1.5], [3.5, 3.5], [3.5, SOLVED], horizon=2)
+    assert [group.returns[g, 0]["a"] for g in range(4)] == [8.0, 3.0, 7.0, 7.5]
+
+
+def test_stop_and_old_records_count_no_turn_that_was_not_played() -> None:
+    for found in (episode([SOLVED], 2, when="stop"), episode([SOLVED], None)):
+        assert (found.joint_return, found.rewards) == (4.0, (4.0,))
+    assert episode([SOLVED], 2, when="stop").largest_return == 20.0
+    assert episode([SOLVED], None).largest_return == 10.0
+    group = group_of([SOLVED], [1.0, 2.0], horizon=2, when="stop")
+    assert [group.returns[g, 0]["a"] for g in range(2)] == [4.0, 3.0]
+
+
+def test_an_unsolved_end_or_a_later_turn_shown_alone_is_not_absorbing() -> None:
+    assert episode([1.0], 3).rewards == (1.0,)
+    whole = episode([1.0, SOLVED], 2)
+    alone = whole.model_copy(update={"turns": whole.turns[1:]})
+    assert (alone.unplayed, alone.rewards) == (0, (4.0,))
+
+
+def test_a_tree_in_which_only_some_siblings_are_solved_early() -> None:
+    shape = Shape("tree", group_size=2, n_turns=3)
+    rows = ([SOLVED], [1, SOLVED], [1, 2, 3], [1, 2, 5])
+    group = group_of(*rows, horizon=3, samples=(0, 4, 6, 7), shape=shape, discount=0.5)
+    assert group.returns[0, 0]["a"] == SOLVED * 1.75
+    assert group.returns[1, 1]["a"] == SOLVED * 1.5
+    assert group.returns[2, 1]["a"] == 2 + 0.5 * (3 + 5) / 2
+    assert group.returns[1, 0]["a"] == 1 + 0.5 * (SOLVED * 1.5 + 4) / 2
+    weights = algorithm_for("magrpo")(group)
+    assert weights[0, 0, "a"] == -weights[1, 0, "a"] == (7.0 - 3.5) / 2
+    assert weights[1, 1, "a"] == (6.0 - 4.0) / 2
+    assert [weights[g, 2, "a"] for g in (2, 3)] == [-1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("magrpo", 1.5 - (4.0 + 4.0 + 1.5) / 3),
+        ("marloo", 1.5 - 4.0),
+        ("maremax", 1.5 - 4.0),
+        ("mareinforce", 1.5),
+    ],
+)
+def test_who_plays_on_alone_is_compared_with_the_solved(name: str, expected: float) -> None:
+    weights = algorithm_for(name)(group_of([SOLVED], [SOLVED], [1.0, 1.5], horizon=2))
+    assert weights[2, 1, "a"] == pytest.approx(expected)
+    assert weights[2, 1, "b"] == pytest.approx(2 * expected)
+
+
+def test_solving_last_of_all_is_neither_praised_nor_blamed() -> None:
+    weights = algorithm_for("magrpo")(group_of([SOLVED], [1.0, SOLVED], horizon=3))
+    assert weights[1, 1, "a"] == 0.0
+
+
+def test_who_plays_on_in_company_is_compared_with_the_company() -> None:
+    weights = algorithm_for("magrpo")(group_of([SOLVED], [1.0, 1.0], [1.0, 2.0], horizon=2))
+    assert [weights[g, 1, "a"] for g in (1, 2)] == [-0.5, 0.5]
+
+
+def test_who_plays_on_alone_is_normalised_by_those_it_is_compared_with() -> None:
+    group = group_of([SOLVED], [1.0, 2.0], horizon=2)
+    [found] = normalise([group], [algorithm_for("magrpo")(group)], "group")
+    assert found[1, 1, "a"] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("how", ["none", "group", "agent", "step"])
+def test_a_group_solved_at_once_has_weights_at_its_only_turn(name: str, how: str) -> None:
+    group = group_of([SOLVED], [SOLVED], horizon=3)
+    [found] = normalise([group], [algorithm_for(name)(group)], how)  # type: ignore[arg-type]
+    assert {turn for _, turn, _ in found} == {0}
+    if name != "mareinforce":
+        assert set(found.values()) == {0.0}
+
+
+def test_a_solved_state_goes_on_earning_what_was_played_not_what_was_crossed() -> None:
+    made = [episode([SOLVED], 3), episode([1.0, 1.0, 1.0], 3, sample=1)]
+    tree = tree_of(made, Shape("chains", 2, 3))
+    aligned = {(g, t): {"a": made[g].rewards[t]} for g, t in tree.places}
+    crossed = {**aligned, (0, 0): {"a": 2.5}, (1, 0): {"a": 2.5}}
+    group = make_group(made, ("a",), crossed, tree, 1.0, aligned=aligned)
+    assert [group.returns[g, 0]["a"] for g in range(2)] == [2.5 + 2 * SOLVED, 2.5 + 2.0]

@@ -1,0 +1,108 @@
+"""Training by a program that is right or wrong: a team with a second turn learns to solve at once.
+
+A wrong program that parses earns 1.5, a right one 2.5. Summed over the turns that are played, to be
+wrong twice (3.0) is worth more than to be right at once; where a solved task is an absorbing
+state, it is worth less (5.0).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from support.tiny_words import save_tiny
+
+from collab.recipe import Recipe
+from collab.records import Episode, read_episodes
+from collab.trainers import Training
+
+RIGHT, WRONG = "f=lambda:1", "f=lambda:0"
+TEST = "def check(candidate):\n    assert candidate() == 1\n"
+STEPS, GROUP = 60, 12
+
+
+@pytest.fixture(scope="session")
+def two_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("programs"), (RIGHT, WRONG), hidden=64, spread=0.1)
+
+
+def train(model: Path, folder: Path, team: dict[str, Any], **trainer: Any) -> list[Episode]:
+    """The episodes of a training run, in the order in which they were played."""
+    row = {"task_id": "0", "prompt": "# f", "test": TEST, "entry_point": "f"}
+    (folder / "programs.jsonl").write_text(json.dumps(row) + "\n")
+    recipe = Recipe.model_validate(
+        {
+            "model": {"name": str(model), "dtype": "float32", "device": "cpu"},
+            "sampling": {"max_new_tokens": 1},
+            "team": {
+                "name": "one",
+                "protocol": "single",
+                "join": "python",
+                "agents": {"main": {"prompt": "you", "revise": "end", "parser": "text"}},
+                **team,
+            },
+            "task": {
+                "name": "programs",
+                "kind": "code",
+                "source": {"path": str(folder / "programs.jsonl")},
+                "reward": {
+                    "parts": {
+                        "syntax": {"use": "parses", "weight": 1.5},
+                        "tests": {"use": "tests", "weight": 1.0},
+                    }
+                },
+            },
+            "trainer": {
+                "steps": STEPS,
+                "group_size": GROUP,
+                "learning_rate": 0.01,
+                "checkpoint_every": 1000,
+                **trainer,
+            },
+        }
+    )
+    asyncio.run(Training(recipe, folder / "run").run())
+    return list(read_episodes(folder / "run"))
+
+
+def solved_at_once(model: Path, folder: Path, **team: Any) -> float:
+    """The share of a trained team's episodes that is solved in the first turn."""
+    last = train(model, folder, team)[-5 * GROUP :]
+    return fmean(map(solved_first, last))
+
+
+def solved_first(episode: Episode) -> bool:
+    score = episode.turns[0].score
+    return bool(score and score.passed)
+
+
+@pytest.mark.parametrize("turns", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_team_learns_to_solve_at_once(two_programs: Path, tmp_path: Path, turns: int) -> None:
+    assert solved_at_once(two_programs, tmp_path, turns=turns) > 0.95
+
+
+@pytest.mark.slow
+def test_a_team_whose_early_end_counts_for_nothing_learns_to_fail(
+    two_programs: Path, tmp_path: Path
+) -> None:
+    assert solved_at_once(two_programs, tmp_path, turns=2, when_solved="stop") < 0.05
+
+
+@pytest.mark.parametrize("when_solved", ["absorb", "continue"])
+def test_a_tree_goes_on_from_what_is_not_over(
+    two_programs: Path, tmp_path: Path, when_solved: str
+) -> None:
+    team = {"turns": 2, "when_solved": when_solved}
+    tree = {"turn_structure": "tree", "group_size": 3, "steps": 2}
+    leaves = train(two_programs, tmp_path, team, **tree)
+    assert {solved_first(leaf) for leaf in leaves} == {True, False}
+    for leaf in leaves:
+        over = solved_first(leaf) and when_solved == "absorb"
+        assert len(leaf.turns) == (1 if over else 2)
+        assert len(leaf.rewards) == 2
+    if when_solved == "continue":
+        assert len(leaves) == 2 * 3**2
