@@ -31,6 +31,15 @@ def test_every_shipped_recipe_can_be_trained(path: Path) -> None:
     assert tasks.held_out
 
 
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_for_a_gpu_or_vllm_corrects_for_its_sampler(path: Path) -> None:
+    recipe = load_recipe(str(path))
+    assert recipe.trainer is not None
+    for model in map(recipe.model_of, recipe.team.agents):
+        if model.engine == "vllm" or getattr(model, "device", None) == "cuda":
+            assert recipe.trainer.importance_cap == 2.0
+
+
 def test_the_defaults_are_the_papers() -> None:
     shipped = load_recipe("coding", task="humaneval", trainer="magrpo").trainer
     assert shipped is not None
