@@ -30,8 +30,7 @@ def show_episode(page: Page, episode: Episode) -> None:
             show_score(page, turn.score, reward)
         show_feedback(page, turn)
         reward = turn.score.reward if turn.score else None
-    if episode.failure:
-        show_failure(page, episode.failure)
+    show_end(page, episode)
     page.line()
 
 
@@ -66,8 +65,8 @@ def show_score(
     page: Page, score: Score, before: float | None = None, *, parts: bool = True
 ) -> None:
     """The verdict, its change from the turn before, and every part of the joint reward."""
-    change = "" if before is None else f" ({score.reward - before:+.2f})"
-    page.line(*verdict(score), f", reward {score.reward:.2f} of {score.maximum:.2f}{change}")
+    change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
+    page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
     if score.schemes:
@@ -124,6 +123,32 @@ def show_feedback(page: Page, turn: Turn) -> None:
         )
 
 
+def show_end(page: Page, episode: Episode) -> None:
+    """Why the episode ended; of several turns, what they were worth together."""
+    if episode.failure:
+        show_failure(page, episode.failure)
+    elif (episode.horizon or len(episode.turns)) > 1 and episode.joint_return is not None:
+        told = f"return {out_of(episode.joint_return, episode.largest_return)}"
+        if episode.unplayed:
+            rest = (
+                "its reward counts for the rest" if episode.absorbed else "the rest counts nothing"
+            )
+            told += f": {solved_early(episode)}, {rest}"
+        page.line(told)
+
+
+def solved_early(episode: Episode) -> str:
+    """That it ended before its last turn; empty where it did not."""
+    if not episode.unplayed:
+        return ""
+    return f"solved in turn {episode.turns[-1].index + 1} of {episode.horizon}"
+
+
+def out_of(value: float, largest: float | None) -> str:
+    """A reward or a return, of the largest that it could have been where that is known."""
+    return f"{value:.2f}" if largest is None else f"{value:.2f} of {largest:.2f}"
+
+
 def show_failure(page: Page, failure: Failure) -> None:
     page.line(
         ("failed", f"bold {BAD}"), f": {failure.type} ({failure.boundary}): {failure.message}"
@@ -142,7 +167,8 @@ def show_line(page: Page, episode: Episode, width: int) -> None:
     page.line(
         *_status(episode),
         f"  {episode.id:<{width}}  {cells}",
-        *_compact_score(episode.score),
+        _compact(episode),
+        (f"  {solved_early(episode)}" if episode.unplayed else "", DIM),
         (_flags(episode.score), WARN),
     )
 
@@ -155,11 +181,12 @@ def _status(episode: Episode) -> Sequence[Piece]:
     return [(f"{'not passed':<10}", BAD)]
 
 
-def _compact_score(score: Score | None) -> Sequence[Piece]:
-    if score is None:
-        return []
+def _compact(episode: Episode) -> str:
+    score = episode.score
+    if score is None or episode.joint_return is None:
+        return ""
     tests = f"  {score.tests.passed:>3} of {score.tests.total} tests" if score.tests else ""
-    return [f"  {score.reward:.2f} of {score.maximum:.2f}{tests}"]
+    return f"  return {out_of(episode.joint_return, episode.largest_return)}{tests}"
 
 
 def _flags(score: Score | None) -> str:

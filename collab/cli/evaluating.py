@@ -22,6 +22,7 @@ from collab.evaluation.events import (
     TeamFinished,
     TeamStarted,
 )
+from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Results, TeamResult
 from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
@@ -161,7 +162,7 @@ def show_results(page: Page, results: Results) -> None:
         page.table(_columns(labels), _rows(rows))
     if results.teams:
         lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
-        told = f"in brackets {results.confidence:.0%} intervals; new tokens by episode"
+        told = f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens by episode"
         told += ", cost of all" if any(_is_priced(team) for team in results.teams) else ""
         page.line((f"{told}; speed of {lanes} episodes at the same time", DIM))
     for note in results.notes:

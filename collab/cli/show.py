@@ -53,7 +53,7 @@ def command(
         _list(open_page(), record.about, chosen)
     else:
         for item in chosen:
-            _show(open_page(), item)
+            _show(open_page(), item, whole=turn is None)
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
 
@@ -110,7 +110,7 @@ def _list(page: Page, about: dict[str, Any], episodes: list[Episode]) -> None:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
     columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
-    columns += [Column(name, right=True) for name in ("reward", "of", "tests", "turns", "tokens")]
+    columns += [Column(name, right=True) for name in ("return", "of", "tests", "turns", "tokens")]
     columns += [Column("scheme"), Column("flags", style="yellow")]
     page.table(columns, [_row(number, episode) for number, episode in enumerate(episodes)])
 
@@ -124,15 +124,20 @@ def _row(number: int, episode: Episode) -> list[Any]:
     else:
         told = ("passed", "green") if score.passed else ("not passed", "red")
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
-    reward = [f"{score.reward:.2f}", f"{score.maximum:.2f}"] if score else ["-", "-"]
+    earned = [
+        "-" if points is None else f"{points:.2f}"
+        for points in (episode.joint_return, episode.largest_return)
+    ]
     tests = f"{score.tests.passed}/{score.tests.total}" if score and score.tests else "-"
-    counts = [tests, str(len(episode.turns)), str(tokens)]
+    played = str(len(episode.turns))
+    turns = f"{played} of {episode.horizon}" if episode.unplayed else played
+    counts = [tests, turns, str(tokens)]
     scheme = (score.scheme if score else None) or "-"
     flags = ", ".join(score.flags) if score else ""
-    return [str(number), episode.id, told, *reward, *counts, scheme, flags or "-"]
+    return [str(number), episode.id, told, *earned, *counts, scheme, flags or "-"]
 
 
-def _show(page: Page, episode: Episode) -> None:
+def _show(page: Page, episode: Episode, *, whole: bool) -> None:
     from collab.cli import episode as view
 
     page.heading(episode.id)
@@ -148,7 +153,9 @@ def _show(page: Page, episode: Episode) -> None:
             view.show_score(page, turn.score, before)
         view.show_feedback(page, turn)
         before = turn.score.reward if turn.score else None
-    if episode.failure:
+    if whole:
+        view.show_end(page, episode)
+    elif episode.failure:
         view.show_failure(page, episode.failure)
     page.line()
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from collab.cli.episode import BAD, DIM, GOOD, NAME, WARN
+from collab.cli.episode import BAD, DIM, GOOD, NAME, WARN, out_of
 from collab.cli.page import Column, Page, Piece, TerminalPage, open_page
 from collab.cli.views import JsonView, stage_text
 from collab.errors import CollabError
@@ -22,6 +22,7 @@ from collab.trainers.events import (
     StepFinished,
     TrainingEvent,
     TrainingProgress,
+    largest_return,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class TrainingReport:
                 self.page.line(*step_line(event))
                 self.warn(event)
             case Evaluation():
-                self.page.line((f"held out after {event.step} steps: {held_out(event)}", NAME))
+                self.page.line((f"{held_out_after(event.step)}: {held_out(event)}", NAME))
             case RunFinished():
                 self._finish(event)
             case _:
@@ -177,7 +178,10 @@ class LiveTraining:
             return self._stage
         now = self._progress
         count = f" {now.done} of {now.total} episodes" if now.total else ""
-        return f"step {now.step}: {now.phase}{count}, {time.monotonic() - self._since:.0f} s"
+        seconds = f"{time.monotonic() - self._since:.0f} s"
+        if now.phase == "evaluation":
+            return f"{held_out_after(now.step)}:{count}, {seconds}"
+        return f"step {now.step}: {now.phase}{count}, {seconds}"
 
 
 COLUMNS = ("step", "return", "spread", "solved", "dead", "dropped", "entropy", "kl", "tok/s", "s")
@@ -186,9 +190,10 @@ COLUMNS = ("step", "return", "spread", "solved", "dead", "dropped", "entropy", "
 def cells(event: StepFinished) -> list[str]:
     """The columns of the live table."""
     row = event.metrics
+    earned = row.get("return/mean")
     return [
         f"{event.step}/{event.steps}",
-        _number(row.get("return/mean"), ".3f"),
+        "-" if earned is None else out_of(earned, row.get("return/maximum")),
         _number(row.get("return/spread_in_group"), ".3f"),
         _number(row.get("solved"), ".0%"),
         _number(row.get("groups/dead"), ".0%"),
@@ -214,26 +219,31 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
+def held_out_after(step: int) -> str:
+    """When held-out tasks are played, by the steps of training before it."""
+    return f"held out, after step {step}" if step else "held out, before training"
+
+
 def held_out(event: Evaluation) -> str:
     """An evaluation in a few words."""
     told = []
     for name, results in (("sampled", event.sampled), ("greedy", event.greedy)):
         if results:
             mean = sum(result.joint_return for result in results.values()) / len(results)
-            told.append(f"{name} return {mean:.3f}")
+            told.append(f"{name} return {out_of(mean, largest_return(results))}")
     failed = f", {event.failed} episodes failed" if event.failed else ""
     return ", ".join(told) + failed + f" ({event.seconds:.0f} s)"
 
 
 def gains_table(gains: dict[str, dict[str, Any]]) -> tuple[list[Column], list[list[Piece]]]:
     """Before and after on held-out tasks."""
-    names = ("held out", "tasks", "before", "after", "gain", "solved before", "after")
+    names = ("held out", "tasks", "return before", "after", "gain", "solved before", "after")
     rows: list[list[Piece]] = []
     for name, gain in gains.items():
         error = gain["error"]
-        told = f"{gain['gain']:+.3f}" + ("" if error is None else f" ± {error:.3f}")
+        told = f"{gain['gain']:+.2f}" + ("" if error is None else f" ± {error:.2f}")
         row: list[Piece] = [name, str(gain["tasks"])]
-        row += [f"{gain['before']:.3f}", f"{gain['after']:.3f}"]
+        row += [out_of(gain[end], gain["maximum"]) for end in ("before", "after")]
         row += [(told, GOOD if gain["gain"] > 0 else BAD)]
         row += [_number(gain["solved_before"], ".0%"), _number(gain["solved_after"], ".0%")]
         rows.append(row)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Protocol, TextIO
 
-from collab.cli.episode import DIM, NAME, WARN, show_episode, show_line
+from collab.cli.episode import DIM, NAME, WARN, out_of, show_episode, show_line
 from collab.cli.page import Column, Page
 from collab.records import Record
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
@@ -153,8 +153,8 @@ def _counts(summary: dict[str, Any]) -> str:
     if summary["failed"]:
         types = ", ".join(f"{name} {count}" for name, count in summary["failures"].items())
         text += f", {summary['failed']} failed ({types})"
-    if summary["mean_reward"] is not None:
-        text += f"; mean reward {summary['mean_reward']:.2f} of {summary['maximum']:.2f}"
+    if summary["mean_return"] is not None:
+        text += f"; mean return {out_of(summary['mean_return'], summary['largest_return'])}"
     if summary["flagged"]:
         text += f"; {summary['flagged']} flagged"
     return text

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
+METHOD = "Bayesian bootstrap over problems that allows for one more, unlike those seen"
+"""What kind of interval it is, for captions."""
 DRAWS = 5000
 
 _SEED = 20250804

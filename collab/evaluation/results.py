@@ -71,6 +71,11 @@ class TeamResult(Record):
     schemes: dict[str, float]
     """By cooperation scheme: its share of the joint programs that have one; empty for none."""
 
+    @property
+    def largest_return(self) -> float | None:
+        """Turns x maximum; None where nothing was scored."""
+        return None if self.maximum is None else self.turns * self.maximum
+
 
 class Difference(Record):
     """A team less the first one, paired by task."""

@@ -52,6 +52,9 @@ def _metric_rows(results: Results) -> Iterator[Row]:
         found = [team.metrics.get(name) for team in results.teams]
         if any(found):
             yield Row(_title(name), tuple(Cell(_estimate(name, e)) for e in found))
+        if any(found) and name == "return":
+            largest = (team.largest_return for team in results.teams)
+            yield _row("  of", [None if most is None else f"{most:.2f}" for most in largest])
 
 
 def _names(results: Results) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -18,6 +19,7 @@ class TrainingProgress(Record):
 
     type: Literal["training.progress"] = "training.progress"
     step: int
+    """The step under way, counted from 1; for an evaluation the steps of training before it."""
     phase: Phase
     done: int = 0
     total: int = 0
@@ -39,6 +41,13 @@ class TaskResult(Record):
 
     joint_return: float
     solved: float | None
+    maximum: float | None = None
+    """The largest return that they could have had; None in records that do not say it."""
+
+
+def largest_return(results: Mapping[str, TaskResult]) -> float | None:
+    """The largest return on any of the tasks, where it is known."""
+    return max((r.maximum for r in results.values() if r.maximum is not None), default=None)
 
 
 class Evaluation(Record):
@@ -75,6 +84,8 @@ class Gain(Record):
     solved_before: float | None
     solved_after: float | None
     tasks: int
+    maximum: float | None = None
+    """The largest return on any of the tasks; None where it is not known."""
 
 
 class CheckpointSaved(Record):

@@ -12,7 +12,7 @@ from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
-from collab.trainers.events import Evaluation, Gain, HeldOut, Mode, TaskResult
+from collab.trainers.events import Evaluation, Gain, HeldOut, Mode, TaskResult, largest_return
 from collab.trainers.metrics import mean
 from collab.trainers.rollouts import play_samples
 
@@ -83,6 +83,7 @@ def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -
         solved_before=_solved(before, tasks),
         solved_after=_solved(after, tasks),
         tasks=n,
+        maximum=largest_return({task: after[task] for task in tasks}),
     )
 
 
@@ -103,6 +104,9 @@ def _result(group: Sequence[Episode]) -> TaskResult:
     return TaskResult(
         joint_return=mean([e.joint_return or 0.0 for e in group]),
         solved=mean(known) if known else None,
+        maximum=max(
+            (e.largest_return for e in group if e.largest_return is not None), default=None
+        ),
     )
 
 

@@ -206,7 +206,8 @@ class Training:
         self._emit(CheckpointSaved(step=self.step, path=str(path)))
 
     def _report(self, phase: Any, done: int, total: int) -> None:
-        self._emit(TrainingProgress(step=self.step + 1, phase=phase, done=done, total=total))
+        step = self.step if phase == "evaluation" else self.step + 1
+        self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
     def _opening(self) -> RunStarted:
         return RunStarted(

@@ -69,7 +69,7 @@ def test_turns_show_what_agents_are_told_and_the_change(collab, project: Path) -
     assert "turn 1" in result.out
     assert "turn 2" in result.out
     assert "a is told (told.py:tell)" in result.out
-    assert "reward 1.00 of 1.00 (+0.50)" in result.out
+    assert "reward 1.00 of 1.00 (+0.50 from the turn before)" in result.out
 
 
 def test_a_script_that_is_not_used_up_fails_the_run(collab, project: Path) -> None:

@@ -84,7 +84,7 @@ def test_few_episodes_are_shown_in_full_and_fit(width: int) -> None:
     shown = text_of(terminal)
     for told in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
         assert told in shown
-    assert "2 episodes: 1 passed, 1 not passed; mean reward 0.67 of 1.00" in shown
+    assert "2 episodes: 1 passed, 1 not passed; mean return 0.67 of 1.00" in shown
     assert "record: runs/r" in shown
 
 

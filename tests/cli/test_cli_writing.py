@@ -18,7 +18,7 @@ def test_run_and_show(collab, tmp_path: Path) -> None:
     out = tmp_path / "run"
     ran = collab("run", "tldr", "--task", "tldr/0-1", "--model", "echo", "--out", str(out))
     assert ran.status == 0
-    assert "2 episodes; mean reward 0.50 of 3.00" in ran.out
+    assert "2 episodes; mean return 0.50 of 3.00" in ran.out
     shown = collab("show", str(out), "tldr/0")
     assert "scored, reward 0.50 of 3.00" in shown.out
     assert "content words from 'prompt'" in shown.out

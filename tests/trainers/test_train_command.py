@@ -52,7 +52,9 @@ def test_a_run_as_plain_lines(folder: Path) -> None:
     assert found.returncode == 0, found.stderr
     lines = found.stdout.splitlines()
     assert lines[0].startswith("pair: a, b on ")
-    assert any(line.startswith("step 2/2  return ") for line in lines)
+    assert any(line.startswith("step 2/2  return ") and " of 3.00  " in line for line in lines)
+    assert any(line.startswith("held out, before training: sampled return ") for line in lines)
+    assert any(line.startswith("held out, after step 2: sampled return ") for line in lines)
     assert any(line.startswith("sampled ") and " ± " in line for line in lines)
     assert lines[-1] == "team: collab run run"
     assert "\x1b" not in found.stdout

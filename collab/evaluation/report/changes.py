@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from collab.evaluation.report.gains import MODES, values_of
 from collab.evaluation.report.problems import MOST_TASKS, natural
-from collab.evaluation.report.runs import Run
+from collab.evaluation.report.runs import Run, at_most
 from collab.evaluation.report.shown import Shown
 from collab.evaluation.report.tables import NONE, Cell, Table, estimate, make_table, words
 
@@ -34,7 +34,9 @@ def change_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
         for task, number in items[:MOST_TASKS]
     ]
     columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
-    note = "Mean returns. A diff is of the first samples before training and after it."
+    note = (
+        f"Mean returns{at_most(runs)}. A diff is of the first samples before training and after it."
+    )
     if len(items) > MOST_TASKS:
         note += f" The first {MOST_TASKS} of {len(items):,} rows are shown."
     return make_table("Held-out problem by problem", ["Problem", *columns], rows, note)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from collab.evaluation import intervals
 from collab.evaluation.compare import estimate_of
-from collab.evaluation.report.runs import Run
+from collab.evaluation.report.runs import Run, largest_return
 from collab.evaluation.report.tables import (
     NONE,
     Cell,
@@ -26,7 +27,7 @@ TITLES = {
 }
 ORDER = ("solved", "pass@", "accuracy@", "coop@", "level.", "return", "final.")
 
-METHOD = "95 % intervals by a bootstrap over problems."
+METHOD = f"95 % intervals: {intervals.METHOD}."
 
 Metrics = Mapping[str, Estimate]
 
@@ -38,6 +39,7 @@ def evaluation_tables(results: Results) -> Iterator[Table]:
     teams = results.teams
     rows = [
         *_metric_rows([team.metrics for team in teams]),
+        [words("return at most"), *(words(_points(team.largest_return)) for team in teams)],
         *_scheme_rows(teams),
         [words("tokens a second"), *(words(_speed(team)) for team in teams)],
         [words("seconds a response"), *(words(_seconds(team)) for team in teams)],
@@ -62,7 +64,9 @@ def run_table(runs: Sequence[Run]) -> Table | None:
     if not scored:
         return None
     counts = [words(len({e.task for e in run.episodes})) for run, _ in scored]
+    largest = [words(_points(largest_return(run))) for run, _ in scored]
     rows = [[words("problems"), *counts], *_metric_rows([found for _, found in scored])]
+    rows.append([words("return at most"), *largest])
     note = f"Means over problems. {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs are of different problems."
@@ -74,9 +78,8 @@ def _estimates(run: Run) -> dict[str, Estimate]:
     groups: dict[str, list[Episode]] = {}
     for episode in run.episodes:
         groups.setdefault(episode.task, []).append(episode)
-    largest = max((e.largest_return for e in run.episodes if e.largest_return), default=1.0)
     return {
-        metric: estimate_of(metric, [*by_task.values()], largest)
+        metric: estimate_of(metric, [*by_task.values()], largest_return(run) or 1.0)
         for metric, by_task in task_values(groups, ()).items()
     }
 
@@ -114,6 +117,10 @@ def _scheme_rows(teams: Sequence[TeamResult]) -> Iterator[list[Cell]]:
         shares = [team.schemes.get(name, 0.0) if team.schemes else None for team in teams]
         cells = [words(NONE) if s is None else estimate(s, None, "share") for s in shares]
         yield [words(f"scheme {name}"), *cells]
+
+
+def _points(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f}"
 
 
 def _speed(team: TeamResult) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from collab.evaluation.intervals import difference_interval, mean_interval
+from collab.evaluation.intervals import METHOD, difference_interval, mean_interval
 from collab.evaluation.report.cohorts import Cohort
 from collab.evaluation.report.panels import RETURN, Panel, Series
-from collab.evaluation.report.runs import Run
+from collab.evaluation.report.runs import Run, at_most, largest_return
 from collab.evaluation.report.tables import NONE, Cell, Table, estimate, make_table, words
 from collab.trainers.events import TaskResult
 
@@ -27,7 +27,7 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             for mode in MODES
             if (found := _points(cohort, number, mode, solved=solved, named=len(cohorts) > 1))
         ]
-        note = "Whiskers: 95 % interval over problems."
+        note = f"Whiskers: 95 % intervals, {METHOD}."
         if any(len(cohort.runs) > 1 for cohort in cohorts):
             note += " Each problem's value is its mean over seeds."
         if series:
@@ -65,11 +65,7 @@ def values_of(run: Run, step: int, mode: str, *, solved: bool) -> Values:
 
 def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
     """The largest value that the mean could have."""
-    return 1.0 if solved else max(*means, *map(_largest_return, cohort.runs))
-
-
-def _largest_return(run: Run) -> float:
-    return max((e.largest_return or 0.0 for e in run.episodes), default=0.0)
+    return 1.0 if solved else max(*means, *(largest_return(run) or 0.0 for run in cohort.runs))
 
 
 def held_out_table(runs: Sequence[Run]) -> Table | None:
@@ -83,7 +79,7 @@ def held_out_table(runs: Sequence[Run]) -> Table | None:
     if not rows:
         return None
     columns = ["Held out", "Problems", "Before", "After", "Gain", "Solved before", "Solved after"]
-    note = "Returns, paired by problem; 95 % interval of the gain by a bootstrap over problems."
+    note = f"Returns{at_most(runs)}, paired by problem. 95 % intervals of the gain: {METHOD}."
     return make_table("Before and after training", columns, rows, note)
 
 
@@ -96,7 +92,7 @@ def _gain_row(run: Run, mode: str, *, named: bool) -> list[Cell] | None:
     if not tasks:
         return None
     gains = [after[task] - before[task] for task in tasks]
-    span = max(_largest_return(run), *map(abs, gains))
+    span = max(largest_return(run) or 0.0, *map(abs, gains))
     passed = [values_of(run, step, mode, solved=True) for step in (steps[0], steps[-1])]
     solved = [[found[task] for task in tasks if task in found] for found in passed]
     return [

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from collab.evaluation.report.runs import Run
+from collab.evaluation.report.runs import Run, at_most
 from collab.evaluation.report.shown import Shown
 from collab.evaluation.report.tables import NONE, Cell, Table, estimate, make_table, words
 from collab.records import Episode
@@ -34,7 +34,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
     ]
     columns = ["Problem", "Episodes", "Solved", "Return"]
     columns += ["First step", "Last step"] if trained else []
-    note = "Mean returns of the episodes in this report."
+    note = f"Mean returns{at_most(runs)}, of the episodes in this report."
     if len(groups) > MOST_TASKS:
         note += f" The first {MOST_TASKS} of {len(groups):,} rows are shown."
     return make_table("Problem by problem", [*columns, "Schemes"], rows, note)

@@ -56,6 +56,18 @@ class Run:
         return episode.group // (per_step if isinstance(per_step, int) and per_step else 1) + 1
 
 
+def largest_return(run: Run) -> float | None:
+    """The largest return that an episode of the run could have had; None without a score."""
+    episodes = [*run.episodes, *(item.episode for item in run.held_out)]
+    return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
+
+
+def at_most(runs: Sequence[Run]) -> str:
+    """For captions: the largest return in any of the runs; empty where none is known."""
+    known = [most for run in runs if (most := largest_return(run)) is not None]
+    return f" of at most {max(known):.2f}" if known else ""
+
+
 def value_at(data: Any, path: str) -> Any:
     """The value at a dotted path, None where there is none."""
     for key in path.split("."):

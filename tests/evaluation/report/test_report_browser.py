@@ -152,7 +152,7 @@ def test_search_filters_and_order(open_page: Open, report: Path) -> None:
     expect(page.locator("#list th[aria-sort]")).to_have_text("Return")
     *returns, unknown = page.locator("#list td[data-label=return]").all_text_contents()
     assert unknown == "–"
-    assert returns == sorted(returns, key=float, reverse=True)
+    assert returns == sorted(returns, key=lambda text: float(text.split()[0]), reverse=True)
 
 
 def test_keys(open_page: Open, report: Path) -> None:

@@ -9,9 +9,15 @@ from statistics import fmean
 import pytest
 from support.report_runs import make_episode, make_run
 
+from collab.evaluation.intervals import METHOD
+from collab.evaluation.report.episodes import episode_data
 from collab.evaluation.report.reading import read_all
 from collab.evaluation.report.report import Report, make_report
+from collab.evaluation.report.runs import read_run
+from collab.evaluation.report.shown import Shown
 from collab.evaluation.report.tables import Cell, Table, estimate, make_table, show, words
+from collab.evaluation.report.texts import Texts
+from collab.records import Score
 
 
 def named(report: Report, title: str) -> Table:
@@ -38,6 +44,41 @@ def test_runs_side_by_side(played: Path, tmp_path: Path) -> None:
     assert low < 0.9
     assert (mean, high) == (1.0, pytest.approx(1.0))
     assert solved.interval == f"{100 * low:.1f} to 100.0"
+
+
+def test_captions_say_what_kind_of_interval_it_is(trained: Path, played: Path) -> None:
+    """They are no plain bootstrap, which would be without width for a single problem."""
+    tables = [*make_report(read_all([played])).tables, *make_report(read_all([trained])).tables]
+    notes = [table.note for table in tables if "95 %" in table.note]
+    assert len(notes) == 2
+    assert all(METHOD in note for note in notes)
+    assert "Bayesian" in METHOD
+
+
+def test_returns_are_shown_with_their_largest(trained: Path, played: Path, tmp_path: Path) -> None:
+    told = {table.title: table.note for table in make_report(read_all([trained])).tables}
+    assert "Returns of at most 4.00" in told["Before and after training"]
+    assert "Mean returns of at most 4.00" in told["Problem by problem"]
+    early = [
+        episode.model_copy(update={"turns": episode.turns[:1], "horizon": 3})
+        for episode in read_run(played).episodes
+    ]
+    report = make_report(read_all([make_run(tmp_path / "early", early)]))
+    rows = {row[0].text: row[1].text for row in named(report, "Result").rows}
+    assert rows["return at most"] == "6.00"
+
+
+def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
+    texts = Texts(1000)
+    [first, *_] = read_run(played).episodes
+    solved = first.turns[0].model_copy(
+        update={"score": Score(reward=2.0, maximum=2.0, passed=True)}
+    )
+    early = first.model_copy(update={"turns": (solved,), "horizon": 3})
+    data = episode_data(Shown(0, early), texts)
+    assert (data["return"], data["largest_return"]) == (6.0, 6.0)
+    assert (data["horizon"], data["absorbed"]) == (3, 2)
+    assert episode_data(Shown(0, first), texts)["horizon"] is None
 
 
 def test_gains_are_paired_by_task(trained: Path) -> None:

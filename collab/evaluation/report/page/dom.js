@@ -40,6 +40,12 @@ function fixed(value, digits = 2) {
   return Number(text) === 0 ? (0).toFixed(digits) : text.replace("-", "−");
 }
 
+// A reward or a return, of the largest that it could have been.
+function outOf(value, largest) {
+  const known = ![value, largest].some((one) => one === null || one === undefined);
+  return known ? `${fixed(value)} of ${fixed(largest)}` : fixed(value);
+}
+
 function signed(value, digits = 2) {
   const text = fixed(value, digits);
   return value > 0 && Number(text) !== 0 ? `+${text}` : text;

@@ -1,5 +1,12 @@
 // The dialog that shows one episode, alone or beside another one.
 
+// That an episode ended before its last turn, and what becomes of the turns that were not played.
+function endOf(episode) {
+  if (!episode.horizon) return "";
+  const solved = `solved in turn ${episode.turns.length} of ${episode.horizon}`;
+  return solved + (episode.absorbed ? ", its reward counts for the rest" : ", the rest counts nothing");
+}
+
 class EpisodeView {
   constructor(data, list) {
     Object.assign(this, { data, list, dialog: byId("episode"), place: null, against: "" });
@@ -51,6 +58,8 @@ class EpisodeView {
     const facts = [
       this.data.runs.length > 1 && this.data.runs[episode.run].name,
       whenOf(episode),
+      episode.return !== null && `return ${outOf(episode.return, episode.largest_return)}`,
+      endOf(episode),
       `seed ${episode.seed}`,
       plural(episode.tokens, "token"),
       `${fixed(episode.seconds, 1)} s`,

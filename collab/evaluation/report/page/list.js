@@ -41,13 +41,19 @@ const COLUMNS = [
     name: "Turns",
     key: (episode) => episode.turns.length,
     right: true,
-    only: (data) => data.episodes.some((e) => e.turns.length > 1),
+    only: (data) => data.episodes.some((e) => e.turns.length > 1 || e.horizon),
   },
   { name: "Tokens", key: (episode) => episode.tokens, right: true },
 ];
 
 function phaseOf(episode) {
   return [episode.phase, episode.mode].filter(Boolean).join(", ");
+}
+
+// How many turns were played, and of how many where the task was solved before the last one.
+function turnsOf(episode) {
+  const played = count(episode.turns.length);
+  return episode.horizon ? `${played} of ${count(episode.horizon)}` : played;
 }
 
 function signsOf(episode) {
@@ -243,11 +249,11 @@ class List {
       Step: () => (episode.step === null ? "" : count(episode.step)),
       Phase: () => phaseOf(episode),
       Verdict: () => verdictChip(episode.verdict),
-      Return: () => [fixed(episode.return)],
+      Return: () => [outOf(episode.return, episode.largest_return)],
       Tests: () => (episode.tests ? `${episode.tests[0]}/${episode.tests[1]}` : ""),
       Scheme: () => (episode.scheme ? h("span", { class: "chip scheme" }, episode.scheme) : ""),
       Signs: () => signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign)),
-      Turns: () => count(episode.turns.length),
+      Turns: () => turnsOf(episode),
       Tokens: () => count(episode.tokens),
     };
     const told = ["Step", "Return", "Tests", "Turns", "Tokens"];

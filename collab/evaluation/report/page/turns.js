@@ -192,7 +192,7 @@ function failureNote(data, failure, prefix = "") {
 }
 
 function scoreLine(score, before) {
-  const change = before ? ` (${signed(score.reward - before.reward)})` : "";
+  const change = before ? ` (${signed(score.reward - before.reward)} from the turn before)` : "";
   const tests = score.tests ? `, ${score.tests[0]} of ${score.tests[1]} tests` : "";
   return ` reward ${fixed(score.reward)} of ${fixed(score.maximum)}${change}${tests}`;
 }

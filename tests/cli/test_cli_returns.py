@@ -1,0 +1,105 @@
+"""Return is the sum over turns, reward is one turn's; each is shown with its largest."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from support.episodes import make_episode, make_score
+
+from collab.cli.episode import show_episode, show_line
+from collab.cli.page import TerminalPage
+from collab.cli.training import LiveTraining, held_out, step_line
+from collab.cli.views import _counts
+from collab.records import Episode
+from collab.runtime.summary import summarise
+from collab.trainers.events import Evaluation, StepFinished, TaskResult, TrainingProgress
+
+TWO = make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2)
+EARLY = make_episode("t", 1, make_score(4.0, passed=True), horizon=2)
+STOPPED = EARLY.model_copy(update={"when_solved": "stop"})
+OLD = make_episode("t", 2, make_score(4.0, passed=True))
+
+
+@pytest.fixture
+def page() -> TerminalPage:
+    return TerminalPage(Console(file=io.StringIO(), width=120))
+
+
+def text_of(page: TerminalPage) -> str:
+    stream = page.console.file
+    assert isinstance(stream, io.StringIO)
+    return " ".join(stream.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("episode", "told"),
+    [
+        (TWO, "return 3.50 of 8.00"),
+        (EARLY, "return 8.00 of 8.00: solved in turn 1 of 2, its reward counts for the rest"),
+        (STOPPED, "return 4.00 of 8.00: solved in turn 1 of 2, the rest counts nothing"),
+    ],
+)
+def test_an_episode_of_several_turns_ends_with_its_return(
+    page: TerminalPage, episode: Episode, told: str
+) -> None:
+    show_episode(page, episode)
+    assert text_of(page).endswith(told)
+    assert "reward" in text_of(page)
+
+
+def test_an_episode_of_one_turn_has_its_reward(page: TerminalPage) -> None:
+    show_episode(page, OLD)
+    assert text_of(page).endswith("reward 4.00 of 4.00")
+
+
+def test_one_line_says_the_return_and_an_early_end(page: TerminalPage) -> None:
+    show_line(page, EARLY, 3)
+    assert "return 8.00 of 8.00 solved in turn 1 of 2" in text_of(page)
+
+
+def test_a_summary_has_the_mean_return() -> None:
+    assert "mean return 5.75 of 8.00" in _counts(summarise([TWO, EARLY], 1.0))
+
+
+def test_show_lists_returns_and_turns(collab, tmp_path: Path) -> None:
+    file = tmp_path / "episodes.jsonl"
+    file.write_text("".join(e.model_dump_json() + "\n" for e in (TWO, EARLY, OLD)))
+    two, early, old = (line.split() for line in collab("show", str(file)).out.splitlines()[1:])
+    assert two[3:5] == ["3.50", "8.00"]
+    assert early[3:5] == ["8.00", "8.00"]
+    assert "1 of 2" in " ".join(early)
+    assert old[3:5] == ["4.00", "4.00"]
+
+
+def test_one_turn_of_several_is_shown_without_a_return(collab, tmp_path: Path) -> None:
+    file = tmp_path / "episodes.jsonl"
+    file.write_text(TWO.model_dump_json() + "\n")
+    assert "return 3.50 of 8.00" in collab("show", str(file), "t").out
+    assert "return" not in collab("show", str(file), "t", "--turn", "2").out
+
+
+def test_a_step_of_training_says_its_return_of_the_largest() -> None:
+    metrics = {"return/mean": 4.5, "return/maximum": 5.0}
+    told = step_line(StepFinished(step=1, steps=2, metrics=metrics))
+    assert "return 4.50 of 5.00" in told[-1]
+
+
+def test_held_out_returns_have_their_largest() -> None:
+    result = TaskResult(joint_return=1.0, solved=None, maximum=8.0)
+    assert "sampled return 1.00 of 8.00" in held_out(Evaluation(step=0, sampled={"t": result}))
+
+
+@pytest.mark.parametrize(
+    ("step", "told"), [(0, "held out, before training:"), (3, "held out, after step 3:")]
+)
+def test_the_live_line_says_after_which_step_is_evaluated(
+    page: TerminalPage, step: int, told: str
+) -> None:
+    live = LiveTraining(page)
+    live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
+    assert live._working().startswith(f"{told} 2 of 3 episodes, ")
+    live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
+    assert live._working().startswith("step 4: sampling 2 of 3 episodes, ")
