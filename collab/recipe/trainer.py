@@ -100,11 +100,13 @@ class TrainerSpec(Spec):
     importance_cap: float | None = Field(default=None, gt=0.0)
     """Multiply each token's loss by trainer / sampler probability, at most this; None does not."""
     kl_coef: float = Field(default=0.0, ge=0.0)
-    """Weight of the divergence from the reference, the untrained model (k3 estimator)."""
+    """Weight of the divergence from the policies that training began from (k3 estimator): the base
+    model, or the agents' own adapters where they have some."""
 
     policies: Policies = "adapters"
     """`adapters`: one base model and a LoRA adapter for each agent. `shared_adapter`: one for
-    all agents of a base model. `full`: a whole model for each agent."""
+    all agents of a base model. `full`: a whole model for each agent; an agent's adapter is merged
+    into it."""
     lora: LoraSpec = LoraSpec()
 
     learning_rate: float | None = Field(default=None, gt=0.0)

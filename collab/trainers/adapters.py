@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from collab.errors import RecipeError, RecordError
+from collab.errors import ModelError, RecipeError, RecordError
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import LoraSpec
 
@@ -60,6 +60,20 @@ def add_adapter(
     if start and tensors is not None:
         load_tensors(parameters, tensors, Path(start))
     return parameters
+
+
+def merge_adapter(engine: TransformersEngine, folder: str) -> None:
+    """Add an adapter, a folder in PEFT's format, to the weights of the engine's module.
+
+    Raises:
+        RecipeError: the folder holds no adapter, or one of another model.
+    """
+    try:
+        name = engine.load_adapter(folder)
+    except ModelError as error:
+        raise RecipeError(str(error)) from error
+    engine.module = engine.module.merge_and_unload(safe_merge=True, adapter_names=[name])
+    engine.module.requires_grad_(True)
 
 
 def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:

@@ -47,10 +47,17 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
 
 def _check_agent(recipe: Recipe, name: str) -> None:
     model, sampling = recipe.model_of(name), recipe.sampling_of(name)
-    if local_weights(model) is None:
+    weights = local_weights(model)
+    if weights is None:
         raise RecipeError(
             f"agent '{name}' cannot be trained: its engine '{model.engine}' has no weights here;"
             f" set agents.{name}.trainable=false, or give it a local model"
+        )
+    if weights.dtype == "float16":
+        key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
+        raise RecipeError(
+            f"agent '{name}' cannot be trained in float16: small gradients become 0 in it; set"
+            f" {key}.dtype to bfloat16 or float32, or agents.{name}.trainable=false"
         )
     if sampling.temperature == 0:
         raise RecipeError(

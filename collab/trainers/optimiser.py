@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,8 @@ class Optimiser:
     """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
 
     Parameters of a narrower type are copies of their masters, so that updates smaller than their
-    rounding add up. Parameters in float32 or wider are their own masters.
+    rounding add up; so do the gradients of several backward passes, each of which goes to the
+    master as it is made. Parameters in float32 or wider are their own masters.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
@@ -27,14 +29,17 @@ class Optimiser:
             for p in self._parameters
         ]
         self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, fused=True)
+        for parameter, master in zip(self._parameters, self._masters, strict=True):
+            if master is not parameter:
+                hook = partial(_hand_over, master=master)
+                parameter.register_post_accumulate_grad_hook(hook)
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:
         """Take one step, forget the gradients, and return their norm before clipping."""
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
-                master.grad = None if parameter.grad is None else parameter.grad.float()
-                parameter.grad = None
+                _hand_over(parameter, master)
         norm = float(gradient_norm(self._masters))
         if math.isfinite(norm):
             if max_norm is not None and norm > max_norm:
@@ -45,9 +50,14 @@ class Optimiser:
                 group["lr"] = rate
             self._adamw.step()
             torch.autograd.graph.increment_version(self._masters)  # fused AdamW leaves it out
-        self._adamw.zero_grad(set_to_none=True)
+        self.forget()
         self._copy_out()
         return norm
+
+    def forget(self) -> None:
+        """Drop the gradients that were made since the last step."""
+        for parameter in (*self._parameters, *self._masters):
+            parameter.grad = None
 
     def state(self) -> dict[str, Any]:
         """All that a later run needs to go on bit by bit."""
@@ -70,6 +80,14 @@ class Optimiser:
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
                 parameter.copy_(master)
+
+
+def _hand_over(parameter: Tensor, master: Tensor) -> None:
+    """Add the gradient of a narrow parameter to that of its master."""
+    gradient, parameter.grad = parameter.grad, None
+    if gradient is not None:
+        wide = gradient.to(master.dtype)
+        master.grad = wide if master.grad is None else master.grad.add_(wide)
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:

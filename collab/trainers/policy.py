@@ -24,6 +24,7 @@ from collab.trainers.adapters import (
     WEIGHTS,
     add_adapter,
     load_tensors,
+    merge_adapter,
     parameters_of,
     read_tensors,
     replacing,
@@ -47,6 +48,8 @@ class Policy:
     checkpointing: bool = False
     frozen: nn.Module | None = None
     """The reference of a whole model: a copy of it before training."""
+    start: str | None = None
+    """The reference of an adapter that began from another: a frozen copy of that, by its name."""
 
     @property
     def device(self) -> torch.device:
@@ -77,14 +80,24 @@ class Policy:
 
     @contextmanager
     def reference(self) -> Iterator[Any]:
-        """The causal language model as it was before training; adapters are off."""
+        """The causal language model as it was before training.
+
+        For an adapter that is the adapter that it began from, or the base without any.
+        """
         with torch.no_grad():
             if self.frozen is not None:
                 yield self.frozen
                 return
             module = self.engine.module
             base = unwrapped(module)
-            with bare(base) if can_mix(base) else module.disable_adapter():
+            plain = can_mix(base)
+            if self.start is None:
+                away = bare(base) if plain else module.disable_adapter()
+            else:
+                away = single(base, self.start) if plain else nullcontext()
+                if not plain:
+                    module.set_adapter(self.start)
+            with away:
                 yield base
 
     @property
@@ -225,7 +238,7 @@ def _make_policies(
     recipe: Recipe, spec: TrainerSpec, engines: Mapping[str, TransformersEngine]
 ) -> list[Policy]:
     if spec.policies == "full":
-        return [_whole_model(name, engine, spec) for name, engine in engines.items()]
+        return [_whole_model(name, engine, recipe, spec) for name, engine in engines.items()]
     if spec.policies == "adapters":
         return [_adapter(name, (name,), e, recipe, spec) for name, e in engines.items()]
     groups: dict[int, list[str]] = {}
@@ -251,11 +264,20 @@ def _adapter(
             f"agents {', '.join(agents)} begin from different adapters, so they cannot share one;"
             " set trainer.policies to 'adapters'"
         )
-    parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=starts.pop())
-    return Policy(name, agents, engine, parameters, is_adapter=True)
+    start, frozen = starts.pop(), None
+    if start is not None:
+        frozen = f"{name}-start"  # no agent's name: those are plain words
+        add_adapter(engine, frozen, spec.lora, seed=recipe.seed, start=start)
+    parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=start)
+    return Policy(name, agents, engine, parameters, is_adapter=True, start=frozen)
 
 
-def _whole_model(name: str, engine: TransformersEngine, spec: TrainerSpec) -> Policy:
+def _whole_model(
+    name: str, engine: TransformersEngine, recipe: Recipe, spec: TrainerSpec
+) -> Policy:
+    start = recipe.team.agents[name].adapter
+    if start is not None:
+        merge_adapter(engine, start)
     module = engine.module
     frozen = copy.deepcopy(module).eval().requires_grad_(False) if spec.kl_coef else None
     parameters = dict(module.named_parameters())

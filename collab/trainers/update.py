@@ -148,10 +148,12 @@ class Learner:
         return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
 
     def _can_share(self, policy: Policy) -> bool:
-        if policy.name not in self._shares:
+        """The policies of one base share the answer, which is its attention's."""
+        base = policy.engine.spec.model_dump_json()
+        if base not in self._shares:
             with policy.training() as model:
-                self._shares[policy.name] = can_share(model, policy.device)
-        return self._shares[policy.name]
+                self._shares[base] = can_share(model, policy.device)
+        return self._shares[base]
 
     def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
         """That of the forward passes, for what backward passes compute again."""

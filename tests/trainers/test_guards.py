@@ -69,6 +69,15 @@ def test_responses_without_weight_are_not_computed(learner: Learner) -> None:
     assert update.losses == {}
 
 
+@pytest.mark.parametrize("policies", ["adapters", "full"])
+def test_gradient_checkpointing_warns_of_nothing(
+    tiny_words: Path, tmp_path: Path, policies: str
+) -> None:
+    """Warnings are errors here; the first sampling asks how the model attends."""
+    recipe = make_game(tiny_words, tmp_path, policies=policies, gradient_checkpointing=True)
+    asyncio.run(Training(recipe, tmp_path / "run").run())
+
+
 def test_an_optimiser_of_stale_parameters_stops_the_run(learner: Learner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.warns(UserWarning, match="Adapter a was active"):
@@ -162,6 +171,12 @@ def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
         ("task", None, "names no task"),
         ("team.agents.a.model", "echo", "engine 'echo' has no weights here"),
         ("sampling.temperature", 0.0, "samples at temperature 0"),
+        ("model.dtype", "float16", "float16: .* set model.dtype to bfloat16 or float32"),
+        (
+            "team.agents.b.model",
+            {"engine": "vllm", "name": "smollm2-135m", "dtype": "float16"},
+            "set agents.b.model.dtype to bfloat16 or float32",
+        ),
         ("trainer.algorithm", "grpo", "unknown algorithm 'grpo'"),
         ("trainer.local_parts", {"c": ["a_left"]}, "unknown agent"),
         ("trainer.local_parts", {"a": ["a_lft"]}, "did you mean 'a_left'"),

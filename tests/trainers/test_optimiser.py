@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 import torch
+from support.trainer_recipes import make_game
 from torch import nn
 
-from collab.recipe import TrainerSpec
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.check import check_recipe
+from collab.trainers.logprobs import response_logprobs
 from collab.trainers.optimiser import Optimiser, rate_at
+from collab.trainers.policy import open_policies
+from collab.trainers.samples import Sample
+from collab.trainers.update import Learner
 
 
 def parameter(dtype: torch.dtype) -> nn.Parameter:
@@ -92,3 +101,55 @@ def test_a_wider_types_checkpoint_is_gone_on_from_in_a_narrower_one() -> None:
         narrow.copy_(wide)
     parted.restore(whole.state())
     assert torch.equal(narrow, wide.bfloat16())
+
+
+def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
+    narrow = parameter(torch.bfloat16)
+    optimiser = Optimiser([narrow], weight_decay=0.0)
+    for _ in range(1000):  # in bfloat16 a sum of ones stops at 256
+        narrow.sum().backward()
+    assert narrow.grad is None
+    assert optimiser.step(1e-3, None) == pytest.approx(2000.0)
+    assert optimiser.step(1e-3, None) == 0.0
+
+
+def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    """One response a micro-batch, against all in one."""
+
+    def gradients(budget: int) -> torch.Tensor:
+        game = make_game(tiny_words, tmp_path, policies="full", micro_batch_tokens=budget)
+        data = game.model_dump()
+        data["model"]["dtype"] = "bfloat16"
+        recipe = Recipe.model_validate(data)
+        spec = check_recipe(recipe)
+        policies = open_policies(recipe, spec)
+        learner = Learner(policies, spec, total_steps=1)
+        samples = [
+            Sample("a", (1, 2), (3 + n % 5, n % 7), (0.0, 0.0), 1.0, weight=1.0, scale=0.1)
+            for n in range(40)
+        ]
+        policy = policies.by_name["a"]
+        found = []
+        optimiser = learner.optimisers["a"]
+        for batch in learner._batches(policy, samples):
+            with policy.training() as model:
+                logprobs = response_logprobs(model, batch, policy.device).logprobs
+                logprobs.sum().backward()
+        found = [m.grad.flatten() for m in optimiser._masters if m.grad is not None]
+        asyncio.run(policies.aclose())
+        return torch.cat(found)
+
+    whole, parted = gradients(100_000), gradients(1)
+    assert whole.dtype == torch.float32
+    assert (whole - parted).norm() < 0.03 * whole.norm()
+
+
+def test_what_is_forgotten_is_not_learned_from() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        one = parameter(dtype)
+        optimiser = Optimiser([one], weight_decay=0.0)
+        one.sum().backward()
+        optimiser.forget()
+        assert optimiser.step(1e-3, None) == 0.0

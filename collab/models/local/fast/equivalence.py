@@ -73,5 +73,5 @@ def agree(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
 
 def _error(ours: Tensor, theirs: Tensor, start: Tensor) -> float:
     """How far they are apart, against how far they are from `start`."""
-    exact = theirs.float()
-    return float((ours.float() - exact).norm() / (exact - start.float()).norm())
+    found, exact, begun = (states.detach().float() for states in (ours, theirs, start))
+    return float((found - exact).norm() / (exact - begun).norm())

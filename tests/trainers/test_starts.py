@@ -1,0 +1,146 @@
+"""Training that begins from adapters: what it is leashed to, and what whole models make of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, load_recipe
+from collab.trainers import Training
+from collab.trainers.check import check_recipe
+from collab.trainers.policy import Policies, open_policies
+from collab.trainers.update import Learner
+
+STRONG = {"learning_rate": 0.05, "steps": 3}
+"""Adapters that are far from the base: about a nat a token."""
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The adapters of a team that was trained before, by agent."""
+    folder = tmp_path_factory.mktemp("trained")
+    asyncio.run(Training(make_game(tiny_words, folder, **STRONG), folder / "run").run())
+    return folder / "run" / "adapters"
+
+
+def starting(recipe: Recipe, adapters: dict[str, Path]) -> Recipe:
+    data = recipe.model_dump()
+    for agent, folder in adapters.items():
+        data["team"]["agents"][agent]["adapter"] = str(folder)
+    return Recipe.model_validate(data)
+
+
+def steps_of(recipe: Recipe, run: Path) -> list[dict[str, Any]]:
+    asyncio.run(Training(recipe, run).run())
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["type"] == "step.finished"]
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
+@pytest.mark.parametrize("policies", ["adapters", "shared_adapter", "full"])
+def test_the_divergence_is_from_what_training_began_from(
+    trained: Path, tiny_words: Path, tmp_path: Path, policies: str, kl_coef: float
+) -> None:
+    game = make_game(tiny_words, tmp_path, policies=policies, kl_coef=kl_coef, steps=2)
+    recipe = starting(game, {"a": trained / "a", "b": trained / "a"})
+    first, second = steps_of(recipe, tmp_path / "run")
+    told = [key for key in first if key.endswith("/kl")]  # without kl_coef, of a few responses
+    assert bool(told) == (kl_coef > 0 or policies != "full")
+    for key in told:
+        assert first[key] < 1e-6
+        assert second[key] > 1e-6
+
+
+def test_the_reference_stays_where_training_began(
+    trained: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = starting(make_game(tiny_words, tmp_path), {"a": trained / "a"})
+    policies = open_policies(recipe, check_recipe(recipe))
+    ids = torch.tensor([[1, 2, 3]])
+    began = answers(policies, ids)
+    with torch.no_grad():
+        for policy in policies:
+            for parameter in policy.parameters.values():
+                parameter.add_(0.1)
+    for policy in policies:
+        with policy.reference() as model:
+            assert torch.equal(model(ids).logits, began[policy.name])
+    asyncio.run(policies.aclose())
+
+
+def answers(policies: Policies, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    found = {}
+    for policy in policies:
+        with policy.training() as model, torch.no_grad():
+            found[policy.name] = model(ids).logits
+    return found
+
+
+def test_whole_models_take_their_agents_adapters_in(
+    trained: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    ids = torch.tensor([[1, 2, 3, 4]])
+    found = {}
+    for policies in ("adapters", "full"):
+        game = make_game(tiny_words, tmp_path, policies=policies)
+        recipe = starting(game, {"a": trained / "a"})
+        opened = open_policies(recipe, check_recipe(recipe))
+        found[policies] = answers(opened, ids)
+        if policies == "full":
+            opened.by_name["a"].save(tmp_path / "saved")
+        asyncio.run(opened.aclose())
+    for agent in "ab":
+        torch.testing.assert_close(found["full"][agent], found["adapters"][agent])
+    assert not torch.allclose(found["full"]["a"], found["full"]["b"], atol=0.1)
+    from transformers import AutoModelForCausalLM
+
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
+    torch.testing.assert_close(saved(ids).logits, found["full"]["a"])
+
+
+def test_a_whole_model_that_took_an_adapter_in_trains_and_runs(
+    trained: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    game = make_game(tiny_words, tmp_path, policies="full", steps=1)
+    steps_of(starting(game, {"a": trained / "a"}), tmp_path / "run")
+    agents = load_recipe(str(tmp_path / "run")).team.agents
+    assert [agent.adapter for agent in agents.values()] == [None, None]
+    training = Training(
+        starting(make_game(tiny_words, tmp_path, policies="full", steps=2), {"a": trained / "a"}),
+        tmp_path / "run",
+        resume=True,
+    )
+    assert asyncio.run(training.run())["steps"] == 2
+
+
+def test_a_whole_model_without_the_adapter_it_is_to_take_in(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    game = make_game(tiny_words, tmp_path, policies="full")
+    recipe = starting(game, {"a": tmp_path / "nowhere"})
+    with pytest.raises(RecipeError, match="nowhere"):
+        asyncio.run(Training(recipe, tmp_path / "run").run())
+
+
+@pytest.mark.parametrize("policies", ["adapters", "full"])
+def test_whether_rows_can_be_shared_is_asked_once_a_base(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: str
+) -> None:
+    asked: list[object] = []
+    from collab.trainers import update
+
+    real = update.can_share
+    monkeypatch.setattr(update, "can_share", lambda *a: asked.append(1) or real(*a))
+    recipe = make_game(tiny_words, tmp_path, policies=policies)
+    opened = open_policies(recipe, check_recipe(recipe))
+    learner = Learner(opened, check_recipe(recipe), total_steps=1)
+    assert len({learner._can_share(policy) for policy in opened}) == 1
+    assert len(asked) == 1
+    asyncio.run(opened.aclose())
