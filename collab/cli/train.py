@@ -129,6 +129,7 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
     from collab.cli.training import mark_interrupted, open_training_view
     from collab.runtime.folder import new_run_id
     from collab.trainers.loop import Training
+    from collab.trainers.names import TRAINING
 
     folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
     view = open_training_view(json=json)
@@ -151,6 +152,7 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
     finally:
         view.close()
     if status:
-        told = f"interrupted at step {training.step}; go on with: collab train --resume {folder}"
-        print(told, file=sys.stderr)
+        begun = (folder / TRAINING).is_file()
+        going_on = f"; go on with: collab train --resume {folder}" if begun else ""
+        print(f"interrupted at step {training.step}{going_on}", file=sys.stderr)
     return status

@@ -135,7 +135,10 @@ class TrainerSpec(Spec):
     keep_checkpoints: int = Field(default=1, ge=1)
     """The newest that are kept, besides the best by evaluation."""
     max_dropped: float = Field(default=0.5, ge=0.0, le=1.0)
-    """Share of a step's episodes that may fail; more end the training."""
+    """Share of a step's episodes that may fail; with more of them the step is skipped."""
+    max_skipped_steps: int = Field(default=3, ge=0)
+    """Steps in a row that may be skipped, as too many episodes failed or a loss or gradient was not
+    finite; more end the training."""
     mismatch_tolerance: float = Field(default=0.1, gt=0.0)
     """Largest mean difference, in nats a token, of the sampler's and the trainer's log-probs."""
     report_to: tuple[Sink, ...] = ()

@@ -41,33 +41,45 @@ class TrainingFolder:
         Raises:
             RecordError: the folder holds a run already, or cannot be written.
         """
-        if (path / EPISODES).exists():
-            raise RecordError(
-                f"{path} holds a run already; give another folder with --out, or go on with"
-                f" --resume {path}"
-            )
+        cls.check_is_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             write_atomically(path / TRAINING, dump_recipe(recipe))
             folder = cls(path)
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
-        folder.about({**about, "status": "running"})
+        folder.about(about)
         return folder
 
     @classmethod
-    def reopen(cls, path: Path) -> TrainingFolder:
-        """Open a run that is to be gone on with.
+    def reopen(cls, path: Path, about: Mapping[str, Any]) -> TrainingFolder:
+        """Open a run that is gone on with, and write what is known of it now.
 
         Raises:
             RecordError: the folder is no training run's, or cannot be written.
         """
-        if not (path / TRAINING).is_file():
-            raise RecordError(f"{path} is no training run: it has no {TRAINING}")
+        cls.check_holds_run(path)
         try:
-            return cls(path)
+            folder = cls(path)
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        folder.about(about)
+        return folder
+
+    @staticmethod
+    def check_is_free(path: Path) -> None:
+        """Raise RecordError for a folder that holds a run."""
+        if (path / EPISODES).exists():
+            raise RecordError(
+                f"{path} holds a run already; give another folder with --out, or go on with"
+                f" --resume {path}"
+            )
+
+    @staticmethod
+    def check_holds_run(path: Path) -> None:
+        """Raise RecordError for a folder that is no training run's."""
+        if not (path / TRAINING).is_file():
+            raise RecordError(f"{path} is no training run: it has no {TRAINING}")
 
     def about(self, about: Mapping[str, Any]) -> None:
         """Write `run.json` anew."""

@@ -30,6 +30,7 @@ from collab.trainers.policy import Policies, open_policies
 from collab.trainers.rollouts import Played
 from collab.trainers.signs import Signs
 from collab.trainers.sinks import Tracker, open_trackers
+from collab.trainers.skipping import Skipping
 from collab.trainers.step import Stepper
 from collab.trainers.update import Learner, OutOfMemory
 
@@ -70,12 +71,17 @@ class Training:
         self.evaluations = Evaluations(
             recipe, self.spec.evaluation, self.tasks.held_out, self.total_steps
         )
+        self._checkpoints = Checkpoints(out / "checkpoints", self.spec.keep_checkpoints)
         self._saved_step = -1
         self._trackers: list[Tracker] = []
         self._signs = Signs()
+        self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
 
     async def run(self) -> dict[str, Any]:
         """Train to the end; returns the summary that `run.json` keeps.
+
+        Nothing is written before all that a run needs was opened, so that a run that cannot be
+        gone on with stays as it is.
 
         Raises:
             TrainingError: it cannot go on; the message says why. The folder holds all up to the
@@ -83,10 +89,38 @@ class Training:
             RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
         """
         self._began = time.perf_counter()
-        about = self._open_folder()
+        about = self._check_folder()
+        self._emit(self._opening())
+        policies = await asyncio.to_thread(
+            open_policies, self.recipe, self.spec, loading=self._loading
+        )
+        learner = Learner(policies, self.spec, self.total_steps)
+        stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
+        try:
+            checkpoint = self._restore(policies, learner)
+            await stepper.check()
+            summary = await self._record(about, policies, learner, stepper, checkpoint)
+        finally:
+            await stepper.aclose()
+            await policies.aclose()
+        self._emit(RunFinished(run=about["run"], status="done", summary=summary))
+        return summary
+
+    async def _record(
+        self,
+        about: dict[str, Any],
+        policies: Policies,
+        learner: Learner,
+        stepper: Stepper,
+        checkpoint: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
+        self._folder = self._open_folder(about)
         status = "interrupted"
         try:
-            await self._train(about)
+            self._open_trackers(about)
+            self._begin(policies, learner, checkpoint)
+            await self._train(policies, learner, stepper)
             status = "done"
         except OutOfMemory as error:
             status = "failed"
@@ -95,68 +129,69 @@ class Training:
             status = "failed"
             raise
         finally:
+            for tracker in self._trackers:
+                tracker.close()
             summary = self._summary()
             self._folder.about({**about, "status": status, "summary": summary})
             self._folder.close()
-        self._emit(RunFinished(run=about["run"], status="done", summary=summary))
         return summary
 
-    def _open_folder(self) -> dict[str, Any]:
+    def _check_folder(self) -> dict[str, Any]:
+        """What `run.json` is to say from the start; nothing is written yet."""
         if self._resume:
-            self._folder = TrainingFolder.reopen(self.out)
+            TrainingFolder.check_holds_run(self.out)
             about = read_about(self.out)
             about.pop("summary", None)
-            return {**about, "status": "running"}
-        opening = self._opening().model_dump(mode="json", exclude={"type"})
-        about = {**opening, "command": sys.argv[:], "steps": self.total_steps}
-        self._folder = TrainingFolder.create(self.out, self.recipe, about)
-        return about
+        else:
+            TrainingFolder.check_is_free(self.out)
+            about = self._opening().model_dump(mode="json", exclude={"type"})
+            about["command"] = sys.argv[:]
+        return {**about, "steps": self.total_steps, "status": "running"}
 
-    async def _train(self, about: dict[str, Any]) -> None:
-        self._emit(self._opening())
+    def _open_folder(self, about: Mapping[str, Any]) -> TrainingFolder:
+        if self._resume:
+            return TrainingFolder.reopen(self.out, about)
+        return TrainingFolder.create(self.out, self.recipe, about)
+
+    def _open_trackers(self, about: Mapping[str, Any]) -> None:
         self._trackers = open_trackers(
             self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
         )
-        policies = await asyncio.to_thread(
-            open_policies, self.recipe, self.spec, loading=self._loading
-        )
-        learner = Learner(policies, self.spec, self.total_steps)
-        stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
-        self._checkpoints = Checkpoints(self.out / "checkpoints", self.spec.keep_checkpoints)
-        try:
-            self._begin(policies, learner)
-            if await self._evaluate_when_due(policies) and self.step > 0:
-                self._save_when_due(policies, learner)
-            try:
-                while self.step < self.total_steps:
-                    await self._take_step(stepper, policies)
-                    self._save_when_due(policies, learner)
-            finally:
-                if not stepper.torn and self._saved_step < self.step:
-                    self._save(policies, learner)
-        finally:
-            await stepper.aclose()
-            await policies.aclose()
-            for tracker in self._trackers:
-                tracker.close()
 
-    def _begin(self, policies: Policies, learner: Learner) -> None:
-        """Restore the newest checkpoint, or leave the first one."""
+    async def _train(self, policies: Policies, learner: Learner, stepper: Stepper) -> None:
+        if await self._evaluate_when_due(policies) and self.step > 0:
+            self._save_when_due(policies, learner)
+        try:
+            while self.step < self.total_steps:
+                await self._take_step(stepper, policies)
+                self._save_when_due(policies, learner)
+        finally:
+            if not stepper.torn and self._saved_step < self.step:
+                self._save(policies, learner)
+
+    def _restore(self, policies: Policies, learner: Learner) -> Mapping[str, Any] | None:
+        """Restore the newest checkpoint; returns its state, None where there is none."""
         newest = self._checkpoints.latest() if self._resume else None
         if newest is None:
-            self._folder.cut({})
             seed_random_states(self.recipe.seed)
+            return None
+        return load_checkpoint(newest, policies, learner.optimisers)
+
+    def _begin(self, policies: Policies, learner: Learner, state: Mapping[str, Any] | None) -> None:
+        """Bring the folder to where the checkpoint's `state` was, or leave the first checkpoint."""
+        if state is None:
+            self._folder.cut({})
             self._save(policies, learner)
             return
-        state = load_checkpoint(newest, policies, learner.optimisers)
         self._folder.cut(state["sizes"])
         self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
         self.step = self._saved_step = int(state["step"])
         rows = self._folder.rows()
         self.evaluations.restore(state, rows)
-        for row in rows:
-            if row["type"] == "step.finished":
-                self._signs.read({k: v for k, v in row.items() if isinstance(v, int | float)})
+        steps = [row for row in rows if row["type"] == "step.finished"]
+        self._skipping.restore(steps)
+        for row in steps:
+            self._signs.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         began = time.perf_counter()
@@ -166,12 +201,13 @@ class Training:
         data.times["step"] = time.perf_counter() - began
         self.step += 1
         metrics = step_metrics(data, policies)
-        warnings = self._signs.read(metrics)
+        warnings = (*data.warnings, *self._signs.read(metrics))
         self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
         self._track(metrics)
         self._emit(
             StepFinished(step=self.step, steps=self.total_steps, metrics=metrics, warnings=warnings)
         )
+        self._skipping.see(data.skipped)
         await self._evaluate_when_due(policies)
 
     def _log_episodes(self, played: list[Played]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from math import fsum, sqrt
 
@@ -15,6 +15,7 @@ from collab.trainers.credit import Credited
 from collab.trainers.policy import Policies
 from collab.trainers.rollouts import Played
 from collab.trainers.samples import NEGLIGIBLE
+from collab.trainers.skipping import KEY, STEP, lost_groups
 from collab.trainers.update import Tally, Update
 
 
@@ -29,6 +30,16 @@ class StepData:
     update: Update
     times: dict[str, float]
     """Seconds by kind of work, and of the whole `step`."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Why nothing was learned: by the whole `step`, or a policy's share of it."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was skipped, in plain words."""
+        if STEP in self.skipped:
+            return (f"the step was skipped: {self.skipped[STEP]}",)
+        credited = [item.group.episodes[0].task for item in self.credited]
+        return (*lost_groups(self.played, credited), *self.skipped.values())
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
@@ -102,6 +113,10 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
     dead = [all(abs(w) <= NEGLIGIBLE for w in c.weights.values()) for c in data.credited]
     if dead:
         yield "groups/dead", mean(dead)
+    lost = len(data.played) - len(data.credited)
+    yield "groups/skipped", lost / len(data.played) if data.played else 0.0
+    for what in data.skipped:
+        yield f"{KEY}{what}", 1
     failures = Counter(e.failure.type for e in episodes if e.failure)
     failures.update(failure.type for failure in data.failures)
     yield "episodes", len(episodes)

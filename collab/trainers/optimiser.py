@@ -32,7 +32,7 @@ class Optimiser:
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
                 hook = partial(_hand_over, master=master)
-                parameter.register_post_accumulate_grad_hook(hook)
+                parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from threading import Event as Flag
 
-from collab.errors import TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
@@ -21,9 +19,11 @@ from collab.trainers.clock import Clock
 from collab.trainers.credit import give_credit
 from collab.trainers.curriculum import stretch_at
 from collab.trainers.metrics import StepData
+from collab.trainers.optimiser import rate_at
 from collab.trainers.policy import Policies
 from collab.trainers.rollouts import Played, play_groups
 from collab.trainers.samples import Sample, make_samples
+from collab.trainers.skipping import STEP, too_many_failed
 from collab.trainers.update import Learner, Update
 
 Report = Callable[[str, int, int], None]
@@ -57,12 +57,19 @@ class Stepper:
         self.torn = False
         """A step of learning was left half done; parameters are not those of any step."""
 
-    async def play(self, step: int, report: Report) -> tuple[list[Played], dict[str, float]]:
-        """The groups of `step`, counted from 0, and the seconds that their parts took.
+    async def check(self) -> None:
+        """Open once what each phase needs, so that what is missing is told before any work.
 
         Raises:
-            TrainingError: too many episodes failed.
+            RecipeError, ModelUnavailable, JudgeUnavailable, FeedbackUnavailable: it is missing.
         """
+        first = 0
+        for steps in (*(phase.steps for phase in self._spec.curriculum), 1):
+            await self._session_at(first)
+            first += steps
+
+    async def play(self, step: int, report: Report) -> tuple[list[Played], dict[str, float]]:
+        """The groups of `step`, counted from 0, and the seconds that their parts took."""
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
@@ -82,13 +89,15 @@ class Stepper:
             clock.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         played = await play_groups(session, problems, shape, seed, watch)
-        self._check_failures(played)
         return played, clock.seconds
 
     async def learn(
         self, step: int, played: Sequence[Played], times: dict[str, float], report: Report
     ) -> StepData:
-        """Give credit to played groups and learn from them."""
+        """Give credit to played groups and learn from them, unless too many episodes failed."""
+        if reason := too_many_failed(played, self._spec):
+            update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
+            return StepData(played, [], [], update, times, skipped={STEP: reason})
         session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
@@ -107,7 +116,8 @@ class Stepper:
         await self._policies.rest()
         update = await self._update(samples, step)
         times["update"] = time.perf_counter() - began
-        return StepData(played, credited, failures, update, times)
+        skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
+        return StepData(played, credited, failures, update, times, skipped)
 
     async def aclose(self) -> None:
         session, self._session = self._session, None
@@ -144,16 +154,3 @@ class Stepper:
     def _shape(self, session: Session) -> Shape:
         spec = self._spec
         return Shape(spec.turn_structure, spec.group_size, session.recipe.team.turns)
-
-    def _check_failures(self, played: Sequence[Played]) -> None:
-        episodes = [episode for group in played for episode in group.episodes]
-        failures = [episode.failure for episode in episodes if episode.failure]
-        if len(failures) > self._spec.max_dropped * len(episodes):
-            kinds = ", ".join(
-                f"{n} {kind}" for kind, n in Counter(f.type for f in failures).items()
-            )
-            raise TrainingError(
-                f"{len(failures)} of {len(episodes)} episodes failed ({kinds}), more than"
-                f" trainer.max_dropped {self._spec.max_dropped:g}; the first: {failures[0].type}:"
-                f" {failures[0].message}"
-            )

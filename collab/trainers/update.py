@@ -39,6 +39,13 @@ class Cancelled(Exception):
     """Nobody waits for the step any more; parameters may have moved by a part of it."""
 
 
+class NotFinite(Exception):
+    """A loss or gradient norm that no step can be taken by."""
+
+    def __init__(self, policy: Policy, what: str, value: float) -> None:
+        super().__init__(f"the {what} of policy '{policy.name}' is {value}")
+
+
 @dataclass
 class Tally:
     """What the first pass over one agent's responses found, as sums over tokens."""
@@ -61,6 +68,9 @@ class Update:
     losses: dict[str, float] = field(default_factory=dict)
     """By policy; absent where no response had a weight."""
     gradient_norms: dict[str, float] = field(default_factory=dict)
+    """By policy; absent where it was not finite."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By policy: why it was left as it was, although there was something to learn from."""
     rate: float = 0.0
     computed_tokens: int = 0
     """Of all forward passes with gradient, with padding to the longest row of each."""
@@ -84,8 +94,8 @@ class Learner:
         Responses without weight are not computed, unless their divergence counts.
 
         Raises:
-            TrainingError: a loss or gradient that is no number, log-probabilities that are not
-                the sampler's, parameters that do not change.
+            TrainingError: parameters that are not finite, log-probabilities that are not the
+                sampler's, parameters that do not change.
             OutOfMemory: a micro-batch does not fit.
             Cancelled: `cancelled` was set.
         """
@@ -95,8 +105,27 @@ class Learner:
             own = [s for s in own if s.alive or self.spec.kl_coef]
             if own:
                 with _memory(self.spec, policy):
-                    self._learn(policy, own, update, cancelled)
+                    self._learn_or_skip(policy, own, update, cancelled)
         return update
+
+    def _learn_or_skip(
+        self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
+    ) -> None:
+        """Learn; where a loss or gradient is not finite, leave the policy as it was before it."""
+        try:
+            self._learn(policy, samples, update, cancelled)
+        except NotFinite as error:
+            self.optimisers[policy.name].forget()
+            if not all(p.isfinite().all() for p in policy.acting_parameters()):
+                raise TrainingError(
+                    f"{error}, and so are parameters of it: nothing can be learned any more. Go on"
+                    " from an earlier checkpoint, with a lower trainer.learning_rate, or"
+                    " trainer.max_grad_norm, or dtype float32"
+                ) from error
+            update.skipped[policy.name] = (
+                f"{error}, so no step was taken by it; where that lasts, lower"
+                " trainer.learning_rate, set trainer.max_grad_norm, or take dtype float32"
+            )
 
     def _learn(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
@@ -134,7 +163,7 @@ class Learner:
                 self._probe_kl(policy, batches[0], starts[0], update)
             norm = self.optimisers[policy.name].step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):
-                raise TrainingError(_not_finite(policy, "gradient norm", norm))
+                raise NotFinite(policy, "gradient norm", norm)
             if epoch == 0:
                 update.losses[policy.name] = loss
                 update.gradient_norms[policy.name] = norm
@@ -167,7 +196,7 @@ class Learner:
             )
         loss = float(found.total.detach())
         if not math.isfinite(loss):
-            raise TrainingError(_not_finite(policy, "loss", loss))
+            raise NotFinite(policy, "loss", loss)
         found.total.backward()  # type: ignore[no-untyped-call]
         return loss
 
@@ -247,14 +276,6 @@ def _count_kl(update: Update, batch: Sequence[Sample], found: TokenLoss) -> None
         tally = update.tallies.setdefault(sample.agent, Tally())
         tally.kl += float(piece.sum())
         tally.kl_tokens += len(sample.token_ids)
-
-
-def _not_finite(policy: Policy, what: str, value: float) -> str:
-    return (
-        f"the {what} of policy '{policy.name}' is {value}; nothing was changed by it. Lower"
-        " trainer.learning_rate, set trainer.max_grad_norm, or take dtype float32, and resume"
-        " from the last checkpoint"
-    )
 
 
 @contextmanager

@@ -64,6 +64,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "checkpoint_every": (1, {"keep_checkpoints": 3}),
     "keep_checkpoints": (1, {"keep_checkpoints": 3, "checkpoint_every": 1}),
     "max_dropped": (0.0, {"reward": "flaky"}),
+    "max_skipped_steps": (0, {"reward": "flaky", "max_dropped": 0.0}),
     "mismatch_tolerance": (1e-12, {"temperature": 0.7}),
     "report_to": (["trackio"], {}),
 }

@@ -18,12 +18,12 @@ import pytest
 import torch
 from support.trainer_recipes import make_game
 
-from collab.errors import RecipeError, RecordError
+from collab.errors import CollabError, RecipeError, RecordError
 from collab.recipe import Recipe, load_recipe
 from collab.records import read_episodes
 from collab.runtime.folder import dump_recipe
 from collab.trainers import Training
-from collab.trainers.events import HeldOut
+from collab.trainers.events import HeldOut, TrainingEvent
 
 OPTIONS: dict[str, Any] = {
     "steps": 8,
@@ -158,6 +158,78 @@ def test_a_run_without_held_out_episodes_goes_on(recipe: Recipe, tmp_path: Path)
         path.write_text(json.dumps(state))
     asyncio.run(Training(recipe, tmp_path / "run", resume=True).run())
     assert {row[0][0] for row in held_out_of(tmp_path / "run")} == {6, 8}
+
+
+LENGTH = "def length(context): return min(len(context.joint.text), 100) / 100\n"
+
+
+def with_own_reward(recipe: Recipe, path: Path) -> Recipe:
+    data = recipe.model_dump()
+    data["task"]["reward"] = {"parts": {"length": {"use": f"{path}:length"}}}
+    return Recipe.model_validate(data)
+
+
+def files_of(run: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of change of every file."""
+    files = [path for path in sorted(run.rglob("*")) if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def broken(recipe: Recipe, how: str, folder: Path) -> Recipe:
+    """The recipe with something missing that is needed late."""
+    data = recipe.model_dump()
+    if how == "reward":
+        (folder / "rewards.py").unlink()
+    if how == "feedback":
+        data["team"] |= {"turns": 2, "feedback": [{"source": f"{folder / 'no.py'}:tell"}]}
+    if how == "phase":
+        phase = {"steps": 1, "turns": 2, "feedback": [{"source": f"{folder / 'no.py'}:tell"}]}
+        data["trainer"]["curriculum"] = [{"steps": 1, "turns": 1}, phase]
+    if how == "parser":
+        data["team"]["agents"]["a"]["parser"] = f"{folder / 'no.py'}:parse"
+    if how == "shape":
+        data["trainer"]["lora"]["rank"] = 3
+    if how == "model":
+        data["model"]["name"] = str(folder / "run")
+    return Recipe.model_validate(data)
+
+
+@pytest.mark.parametrize("how", ["reward", "feedback", "phase", "parser", "shape", "model"])
+def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
+    recipe: Recipe, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "rewards.py").write_text(LENGTH)
+    own = with_own_reward(load_short(recipe), tmp_path / "rewards.py")
+    asyncio.run(Training(own, tmp_path / "run").run())
+    before = files_of(tmp_path / "run")
+    spoilt = broken(own, how, tmp_path)
+    with pytest.raises(CollabError):
+        asyncio.run(Training(spoilt, tmp_path / "run", resume=True).run())
+    assert files_of(tmp_path / "run") == before
+    if how != "shape":
+        with pytest.raises(CollabError):
+            asyncio.run(Training(spoilt, tmp_path / "new").run())
+        assert not (tmp_path / "new").exists()
+
+
+def test_a_run_says_that_it_is_running_while_it_is(recipe: Recipe, tmp_path: Path) -> None:
+    said: list[tuple[str, Any, bool]] = []
+
+    def see(event: TrainingEvent) -> None:
+        if event.type not in ("run.started", "run.finished"):
+            about = json.loads((tmp_path / "run" / "run.json").read_text())
+            said.append((about["status"], about["steps"], "summary" in about))
+
+    short = load_short(recipe)
+    for steps in (1, 3):
+        assert short.trainer is not None
+        trainer = short.trainer.model_copy(update={"steps": steps})
+        longer = short.model_copy(update={"trainer": trainer})
+        asyncio.run(Training(longer, tmp_path / "run", resume=steps > 1, emit=see).run())
+        assert set(said) == {("running", steps, False)}
+        about = json.loads((tmp_path / "run" / "run.json").read_text())
+        assert (about["status"], about["summary"]["steps"]) == ("done", steps)
+        said.clear()
 
 
 def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:

@@ -1,0 +1,183 @@
+"""One bad task or gradient is passed over; trouble that lasts ends the training."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+from torch import Tensor
+
+from collab.errors import TrainingError
+from collab.recipe import Recipe
+from collab.records import read_episodes
+from collab.trainers import Training
+from collab.trainers.check import check_recipe
+from collab.trainers.events import StepFinished, TrainingEvent
+from collab.trainers.policy import open_policies
+from collab.trainers.samples import Sample
+from collab.trainers.skipping import Skipping
+from collab.trainers.update import Learner
+
+
+def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Recipe:
+    """A game some of whose tasks do not fit into the model's context of 256 tokens."""
+    recipe = make_game(model, folder, **trainer)
+    rows = [
+        {"task_id": str(n), "text": "say a word " * (200 if n in long else 1)} for n in range(12)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "game.jsonl").write_text(text)
+    return recipe
+
+
+def steps_of(run: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["type"] == "step.finished"]
+
+
+def train(recipe: Recipe, run: Path, **options: Any) -> list[StepFinished]:
+    seen: list[TrainingEvent] = []
+    asyncio.run(Training(recipe, run, emit=seen.append, **options).run())
+    return [event for event in seen if isinstance(event, StepFinished)]
+
+
+def test_a_task_that_is_too_long_is_passed_over(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_long(tiny_words, tmp_path, {2}, tasks_per_step=1, steps=8)
+    events = train(recipe, tmp_path / "run")
+    rows = steps_of(tmp_path / "run")
+    skipped = [row["step"] for row in rows if row.get("skipped/step")]
+    assert (len(rows), len(skipped)) == (8, 1)
+    [event] = [event for event in events if event.step == skipped[0]]
+    assert "the step was skipped: 4 of 4 episodes failed (4 ContextOverflow)" in event.warnings[0]
+    assert "game/2#0" in event.warnings[0]
+    assert rows[skipped[0] - 1]["groups/skipped"] == 1.0
+    assert sum(e.failure is not None for e in read_episodes(tmp_path / "run")) == 4
+
+
+def test_a_group_that_is_too_long_leaves_the_others_of_its_step(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_long(tiny_words, tmp_path, {2}, tasks_per_step=2, steps=4)
+    events = train(recipe, tmp_path / "run")
+    rows = steps_of(tmp_path / "run")
+    assert sorted(row["groups/skipped"] for row in rows) == [0.0, 0.0, 0.0, 0.5]
+    assert all("loss/a" in row and "skipped/step" not in row for row in rows)
+    [told] = [event.warnings for event in events if event.warnings]
+    assert told[0].startswith("game/2 was not learned from: 4 of 4 episodes failed")
+
+
+def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    options = {"tasks_per_step": 1, "steps": 8, "max_skipped_steps": 1}
+    recipe = make_long(tiny_words, tmp_path, set(range(8)), **options)
+    with pytest.raises(TrainingError, match="2 steps in a row .* trainer.max_skipped_steps 1; .*"):
+        train(recipe, tmp_path / "run")
+    assert len(steps_of(tmp_path / "run")) == 2
+    assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "failed"
+    mended = make_long(tiny_words, tmp_path, set(), **options)
+    train(mended, tmp_path / "run", resume=True)
+    rows = steps_of(tmp_path / "run")
+    assert [bool(row.get("skipped/step")) for row in rows] == [True] * 2 + [False] * 6
+
+
+def test_a_run_that_learned_from_no_step_has_failed(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_long(tiny_words, tmp_path, set(range(8)), tasks_per_step=1, steps=2)
+    with pytest.raises(TrainingError, match="no step could be learned from; the last: 4 of 4"):
+        train(recipe, tmp_path / "run")
+
+
+def test_each_policy_is_counted_by_itself_and_learning_ends_a_row() -> None:
+    skipping = Skipping(most=2, total_steps=100)
+    for skipped in ("a", "b", "a", "a"):
+        skipping.see({f"policy/{skipped}": "no number"})
+    skipping.see({})
+    skipping.see({"policy/a": "no number"})
+    skipping.see({"policy/a": "no number"})
+    with pytest.raises(TrainingError, match="3 steps in a row"):
+        skipping.see({"policy/a": "no number", "policy/b": "no number"})
+
+
+@pytest.fixture
+def learner(tiny_words: Path, tmp_path: Path) -> Iterator[Learner]:
+    recipe = make_game(tiny_words, tmp_path)
+    spec = check_recipe(recipe)
+    policies = open_policies(recipe, spec)
+    yield Learner(policies, spec, total_steps=4)
+    asyncio.run(policies.aclose())
+
+
+def own_samples(learner: Learner) -> list[Sample]:
+    from collab.trainers.logprobs import response_logprobs
+
+    found = []
+    for agent in "ab":
+        policy = learner.policies.of(agent)
+        plain = Sample(agent, (1, 2), (4, 5), (0.0, 0.0), 1.0, weight=1.0, scale=0.5)
+        with policy.training() as model, torch.no_grad():
+            own = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
+        found.append(Sample(agent, (1, 2), (4, 5), tuple(own), 1.0, weight=1.0, scale=0.5))
+    return found
+
+
+def poison(learner: Learner, name: str) -> Callable[[], None]:
+    """Let one gradient of a policy be no number; returns what ends that."""
+    parameter = next(iter(learner.policies.by_name[name].parameters.values()))
+
+    def spoilt(gradient: Tensor) -> Tensor:
+        return torch.full_like(gradient, torch.nan)
+
+    return parameter.register_hook(spoilt).remove
+
+
+def test_a_gradient_that_is_no_number_skips_its_policy_once(learner: Learner) -> None:
+    policies = learner.policies
+    before = {p.name: [x.clone() for x in p.parameters.values()] for p in policies}
+    heal = poison(learner, "a")
+    update = learner.update(own_samples(learner), 0, Event())
+    assert list(update.skipped) == ["a"]
+    assert "the gradient norm of policy 'a' is nan" in update.skipped["a"]
+    assert list(update.gradient_norms) == ["b"]
+    same = {p.name: all(map(torch.equal, p.parameters.values(), before[p.name])) for p in policies}
+    assert same == {"a": True, "b": False}
+    heal()
+    update = learner.update(own_samples(learner), 1, Event())
+    assert (update.skipped, sorted(update.gradient_norms)) == ({}, ["a", "b"])
+
+
+def test_a_loss_that_is_no_number_is_forgotten(learner: Learner) -> None:
+    """Where the parameters are sound: it may be one response's."""
+    from dataclasses import replace
+
+    a, b = own_samples(learner)
+    update = learner.update([replace(a, weight=float("inf")), b], 0, Event())
+    assert list(update.skipped) == ["a"]
+    assert learner.update(own_samples(learner), 1, Event()).skipped == {}
+    assert all(p.isfinite().all() for p in learner.policies.by_name["a"].parameters.values())
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_gradients_that_stay_no_numbers_end_the_training(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    from collab.trainers import loop
+
+    def poisoned(*arguments: Any) -> Learner:
+        made = Learner(*arguments)
+        poison(made, "a")
+        return made
+
+    monkeypatch.setattr(loop, "Learner", poisoned)
+    recipe = make_game(tiny_words, tmp_path, steps=20, max_skipped_steps=most)
+    with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
+        train(recipe, tmp_path / "run")
+    rows = steps_of(tmp_path / "run")
+    assert [row["skipped/policy/a"] for row in rows] == [1] * (most + 1)
+    assert all("loss/b" in row for row in rows)
