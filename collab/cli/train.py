@@ -29,7 +29,11 @@ def command(
     ] = None,
     trainer: Annotated[
         str | None,
-        typer.Option("--trainer", metavar="NAME", help="In place of the recipe's own."),
+        typer.Option(
+            "--trainer",
+            metavar="NAME",
+            help="In place of the recipe's own; magrpo where it names none.",
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -84,6 +88,7 @@ def command(
         name,
         task=task,
         settings=with_isolation(settings, judge),
+        defaults={"trainer": "magrpo"},
         trainer=trainer,
         model=model,
         seed=seed,

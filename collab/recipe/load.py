@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,19 +23,25 @@ _MAX_EXTENDS = 8
 
 
 def load_recipe(
-    name: str, *, task: str | None = None, settings: Sequence[str] = (), **top: Any
+    name: str,
+    *,
+    task: str | None = None,
+    settings: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+    **top: Any,
 ) -> Recipe:
     """The recipe for a team's name, a team file, a recipe file, or a run's folder.
 
     Args:
         task: a suite's name or file; in place of the recipe's own.
         settings: overrides of the form `key.key=value`.
+        defaults: top-level keys for a recipe that does not give them itself.
         top: top-level keys in place of the recipe's own, e.g. `model="echo"`; None is ignored.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
     """
-    data = {"model": DEFAULT_MODEL, **_written(name)}
+    data = {"model": DEFAULT_MODEL, **(defaults or {}), **_written(name)}
     data.update({key: value for key, value in top.items() if value is not None})
     own = data.get("task")
     if task is not None and not _is_suite(own, task):

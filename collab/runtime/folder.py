@@ -108,8 +108,8 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _open_as_usual(path: Path) -> None:
-    """Give a temporary file, which only its owner may read, the mode of any other file."""
+def open_as_usual(path: Path) -> None:
+    """Give a file that only its owner may read, as temporary ones, the mode of any other file."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
@@ -123,7 +123,7 @@ def write_atomically(path: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        _open_as_usual(Path(temporary))
+        open_as_usual(Path(temporary))
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from collab.errors import ModelError, RecipeError, RecordError
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import LoraSpec
+from collab.runtime.folder import open_as_usual
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
@@ -125,6 +126,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         for path in partial.iterdir():
             with path.open("rb") as stream:
                 os.fsync(stream.fileno())
+            open_as_usual(path)  # safetensors leaves its files to their owner alone
             path.replace(folder / path.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -78,7 +78,7 @@ def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
 ) -> None:
     options = {"tasks_per_step": 1, "steps": 8, "max_skipped_steps": 1}
     recipe = make_long(tiny_words, tmp_path, set(range(8)), **options)
-    with pytest.raises(TrainingError, match="2 steps in a row .* trainer.max_skipped_steps 1; .*"):
+    with pytest.raises(TrainingError, match=r"2 steps in a row .* trainer.max_skipped_steps 1; "):
         train(recipe, tmp_path / "run")
     assert len(steps_of(tmp_path / "run")) == 2
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,7 +17,9 @@ from support.trainer_recipes import make_game
 
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe
+from collab.recipe import Recipe, load_recipe
 from collab.runtime.folder import dump_recipe
+from collab.trainers import Training
 from collab.trainers.plan import make_plan
 
 
@@ -86,6 +89,31 @@ def test_bad_usage_is_status_2(folder: Path, arguments: list[str], told: str) ->
     assert found.returncode == 2
     assert told in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_a_team_without_a_trainer_is_trained_by_magrpo(folder: Path) -> None:
+    data = load_recipe(str(folder / "r.yaml")).model_dump(exclude={"trainer"})
+    (folder / "team.yaml").write_text(dump_recipe(Recipe.model_validate(data)))
+    few = ["--set", "trainer.steps=3", "--dry-run", "--json"]
+    magrpo, own, other = (
+        json.loads(collab(folder, *arguments, *few).stdout)["recipe"]["trainer"]
+        for arguments in (["team.yaml"], ["r.yaml"], ["team.yaml", "--trainer", "marloo"])
+    )
+    assert (magrpo["name"], magrpo["steps"]) == ("magrpo", 3)
+    assert (own["name"], own["learning_rate"]) == ("", 1e-2)
+    assert other["name"] == "marloo"
+
+
+@pytest.mark.parametrize("policies", ["adapters", "full"])
+def test_what_a_run_leaves_is_as_open_to_others_as_any_file(
+    tiny_words: Path, tmp_path: Path, policies: str
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=1, policies=policies)
+    asyncio.run(Training(recipe, tmp_path / "run").run())
+    (tmp_path / "plain").touch()
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    modes = {path.name: path.stat().st_mode for path in files}
+    assert set(modes.values()) == {(tmp_path / "plain").stat().st_mode}, modes
 
 
 def test_an_interruption_is_status_130_and_can_be_resumed(folder: Path) -> None:
