@@ -16,7 +16,6 @@ import torch
 from support.trainer_recipes import make_game
 
 from collab.models.local.fast.prepacked_weights import can_pack
-from collab.recipe import Recipe
 from collab.recipe import Recipe, load_recipe
 from collab.runtime.folder import dump_recipe
 from collab.trainers import Training
