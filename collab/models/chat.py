@@ -9,10 +9,14 @@ from jinja2 import TemplateError
 
 from collab.errors import ContextOverflow, ModelError
 from collab.models.base import Request
+from collab.models.controls import chat_ids
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
-    """The request's tokens as the model sees them; raises ModelError where there are none."""
+    """The request's tokens as the model sees them; what its messages say is text, never control.
+
+    Raises ModelError where there are none.
+    """
     if request.prompt_ids:
         return list(request.prompt_ids)
     if not request.messages:
@@ -24,12 +28,9 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
         )
     messages = [{"role": m.role, "content": m.content} for m in request.messages]
     try:
-        ids: list[int] = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_dict=False
-        )
+        return chat_ids(tokenizer, messages)
     except TemplateError as error:
         raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
-    return ids
 
 
 def check_context(prompt: int, new: int, context: int, model: str) -> None:

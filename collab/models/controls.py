@@ -1,0 +1,197 @@
+"""Control tokens come from a chat's template alone: what a message says stays text.
+
+A tokenizer finds control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is read
+a second time with its messages left blank. Where that gives the same control tokens, the tokens
+are those of `apply_chat_template`. Where it does not, a message spells some, alone or
+together with what stands beside it. The chat is then written with that message under a mask, the
+template's control tokens are renamed, the mask is lifted, and a twin of the tokenizer, which knows
+control tokens by the new names only, reads the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from collab.errors import ModelError
+
+Message = dict[str, str]
+
+MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
+"""Characters that mean nothing, of which none stands in a template."""
+BLANK = chr(MASKS[0].start)
+
+
+@dataclass
+class Controls:
+    """The control tokens of one tokenizer: all that were added to it but for mere white space."""
+
+    spellings: dict[int, str]
+    unknown: int | None
+    """The token of what the vocabulary does not hold, which ordinary text gives too."""
+    twin: Twin | None = None
+
+    def among(self, ids: Sequence[int]) -> list[int]:
+        """Those of `ids` that ordinary text does not give, in order."""
+        return [i for i in ids if i in self.spellings and i != self.unknown]
+
+    def spelled_unknown(self, text: str) -> bool:
+        return self.unknown in self.spellings and self.spellings[self.unknown] in text
+
+
+class Twin:
+    """A tokenizer that knows each control token by another name, which nobody can guess."""
+
+    def __init__(self, backend: Any, controls: Mapping[int, str]) -> None:
+        from tokenizers import Tokenizer
+
+        nonce = secrets.token_hex(16)
+        self.names = {i: f"<{nonce}-{i}>" for i in controls}
+        renamed = {spelling: self.names[i] for i, spelling in controls.items()}
+        data = json.loads(backend.to_str())
+        data["truncation"] = data["padding"] = data["post_processor"] = None
+        _rename(data["model"], renamed)
+        added = data["added_tokens"]
+        for token in added:
+            token["content"] = renamed.get(token["content"], token["content"])
+        self._tokenizer = Tokenizer.from_str(json.dumps(data))
+        self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of `text`, under the ids of the tokenizer that this is a twin of."""
+        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return [self._true.get(i, i) for i in ids]
+
+
+_KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
+
+
+def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    """The tokens of a chat and of what begins its answer.
+
+    Raises:
+        TemplateError: the template refuses the messages.
+        ModelError: a message spells a control token, and this kind of tokenizer has no other way
+            to read it.
+    """
+    controls = _controls_of(tokenizer)
+    ids = _ids(tokenizer, messages)
+    blank = [_blank(message) for message in messages]
+    expected = controls.among(_ids(tokenizer, blank))
+    odd = any(controls.spelled_unknown(message["content"]) for message in messages)
+    if not odd and controls.among(ids) == expected:
+        return ids
+    ids = _read_apart(tokenizer, controls, messages, blank, expected)
+    if controls.among(ids) != expected:
+        raise _refusal(tokenizer)
+    return ids
+
+
+def _read_apart(
+    tokenizer: Any,
+    controls: Controls,
+    messages: Sequence[Message],
+    blank: Sequence[Message],
+    expected: list[int],
+) -> list[int]:
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise _refusal(tokenizer)
+
+    def sound(chat: Sequence[Message]) -> bool:
+        return controls.among(_ids(tokenizer, chat)) == expected
+
+    suspects = {
+        n
+        for n, message in enumerate(messages)
+        if controls.spelled_unknown(message["content"])
+        or not sound([*blank[:n], message, *blank[n + 1 :]])
+    }
+    masks = _masks(messages)
+    masked = _masked(messages, suspects, masks)
+    if not sound(masked):  # several messages spell one token together
+        masked = _masked(messages, range(len(messages)), masks)
+    text: str = tokenizer.apply_chat_template(masked, add_generation_prompt=True, tokenize=False)
+    if controls.twin is None:
+        controls.twin = Twin(tokenizer.backend_tokenizer, controls.spellings)
+    renamed = _renamed(tokenizer, text, controls, controls.twin)
+    return controls.twin.encode(renamed.translate({mask: char for char, mask in masks.items()}))
+
+
+def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
+    """The text with the twin's names for its control tokens."""
+    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    pieces, end = [], 0
+    for token, (start, stop) in zip(found["input_ids"], found["offset_mapping"], strict=True):
+        if token in controls.spellings and token != controls.unknown:
+            spelled = text[start:stop]  # with white space, where the token takes it along
+            core = controls.spellings[token]
+            core = core if core in spelled else spelled.strip()
+            pieces += [text[end:start], spelled.replace(core, twin.names[token], 1)]
+            end = stop
+    return "".join([*pieces, text[end:]])
+
+
+def _masks(messages: Sequence[Message]) -> dict[int, int]:
+    """A mask for each character of the messages but white space, which templates trim."""
+    used = {ord(char) for message in messages for char in message["content"]}
+    free = (code for codes in MASKS for code in codes if code not in used)
+    visible = sorted(code for code in used if not chr(code).isspace())
+    return dict(zip(visible, free, strict=False))
+
+
+def _masked(
+    messages: Sequence[Message], which: Collection[int], masks: Mapping[int, int]
+) -> list[Message]:
+    return [
+        {**message, "content": message["content"].translate(masks)} if n in which else message
+        for n, message in enumerate(messages)
+    ]
+
+
+def _blank(message: Message) -> Message:
+    """The message with one character that means nothing, or none where it is empty."""
+    return {**message, "content": BLANK} if message["content"].strip() else message
+
+
+def _ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    ids: list[int] = tokenizer.apply_chat_template(
+        list(messages), add_generation_prompt=True, return_dict=False
+    )
+    return ids
+
+
+def _controls_of(tokenizer: Any) -> Controls:
+    if tokenizer not in _KNOWN:
+        spellings = {
+            i: str(token)
+            for i, token in tokenizer.added_tokens_decoder.items()
+            if str(token).replace("\N{LOWER ONE EIGHTH BLOCK}", " ").strip()
+        }
+        strange = tokenizer(BLANK, add_special_tokens=False)["input_ids"]
+        unknown = tokenizer.unk_token_id
+        _KNOWN[tokenizer] = Controls(spellings, unknown if unknown in strange else None)
+    return _KNOWN[tokenizer]
+
+
+def _rename(model: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Give entries of a tokenizer's vocabulary other names, and forget how text becomes them."""
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, dict):
+        model["vocab"] = {names.get(entry, entry): i for entry, i in vocabulary.items()}
+    else:
+        model["vocab"] = [[names.get(entry, entry), score] for entry, score in vocabulary]
+    if "merges" in model:
+        pairs = [pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]]
+        model["merges"] = [p for p in pairs if not {*p, "".join(p)} & names.keys()]
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
+
+
+def _refusal(tokenizer: Any) -> ModelError:
+    return ModelError(
+        f"a message spells a control token, and a {type(tokenizer).__name__} cannot read it as text"
+    )
