@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import collab
+from collab.cli.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
 
 RUN, TRAIN, LOOK, START = "Run and score", "Train", "Look things up", "Start and check"
@@ -39,10 +40,14 @@ _ClickError = _UsageError.__mro__[1]
 
 
 class Command(TyperCommand):
-    """A command whose flags are shown without a type."""
+    """A command whose flags are shown without a type, and whose output is safe to look at."""
 
     def get_params(self, ctx: Any) -> Any:
         return _without_flag_types(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        with safe_output():
+            return super().invoke(ctx)
 
 
 class Commands(TyperGroup):
@@ -75,16 +80,17 @@ class Commands(TyperGroup):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
-        try:
-            extra |= {"prog_name": "collab", "standalone_mode": False}
-            status = super().main(*args, **extra)
-        except KeyboardInterrupt:
-            status = INTERRUPTED
-        except typer.Abort:
-            status = INTERRUPTED
-        except Exception as error:
-            status = report(error)
-        sys.exit(status if isinstance(status, int) else 0)
+        with guarded_streams():
+            try:
+                extra |= {"prog_name": "collab", "standalone_mode": False}
+                status = super().main(*args, **extra)
+            except KeyboardInterrupt:
+                status = INTERRUPTED
+            except typer.Abort:
+                status = INTERRUPTED
+            except Exception as error:
+                status = report(error)
+            sys.exit(status if isinstance(status, int) else 0)
 
 
 def _without_flag_types(parameters: Any) -> Any:

@@ -90,17 +90,13 @@ class LiveEvaluation:
     progress = True
 
     def __init__(self, page: TerminalPage) -> None:
-        from rich.live import Live
-
         self._report = EvaluationReport(page)
         self._team = self._stage = ""
         self._planned = self._finished = self._tested = self._passed = self._tokens = 0
         self._acting: dict[tuple[str, str], int] = {}
         """New tokens of the responses under way, by episode and agent."""
         self._since = time.monotonic()
-        self._live = Live(
-            console=page.console, get_renderable=self._render, refresh_per_second=4, transient=True
-        )
+        self._live = page.live(self._render, refresh_per_second=4, transient=True)
         self._live.start()
 
     def see(self, event: EvaluationEvent) -> None:

@@ -48,19 +48,13 @@ class LiveView:
     progress = True
 
     def __init__(self, page: TerminalPage) -> None:
-        from rich.live import Live
-
         self._report = ReportView(page)
         self._console = page.console
         self._acting: dict[tuple[str, str], _Acting] = {}
         self._finished = self._tested = self._passed = self._planned = 0
         self._stage = ""
-        self._live = Live(
-            console=page.console,
-            get_renderable=self._render,
-            refresh_per_second=8,
-            transient=True,
-            vertical_overflow="crop",
+        self._live = page.live(
+            self._render, refresh_per_second=8, transient=True, vertical_overflow="crop"
         )
 
     def see(self, event: Event) -> None:

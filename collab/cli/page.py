@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import (
+        Console,
+        ConsoleOptions,
+        ConsoleRenderable,
+        RenderableType,
+        RenderHook,
+        RenderResult,
+    )
+    from rich.live import Live
+    from rich.style import Style
 
 Piece = str | tuple[str, str]
 """A text, or a text and its style; plain pages leave styles out."""
@@ -17,7 +26,11 @@ Piece = str | tuple[str, str]
 SIDE_BY_SIDE = 110
 """Columns from which blocks stand next to each other."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+STEERING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Controls, marks of direction, separators, and what is not seen at all."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +62,17 @@ class Page(Protocol):
 
 
 def clean(text: str) -> str:
-    """The text without characters that steer a terminal: what a model wrote may hold them."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text.replace("\r\n", "\n"))
+    """The text with a name in place of each character that steers what is around it.
+
+    What a model, a server or a file says may hold such characters.
+    """
+    return STEERING.sub(lambda found: _name(ord(found.group())), text.replace("\r\n", "\n"))
+
+
+def _name(code: int) -> str:
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def plain(pieces: Sequence[Piece]) -> str:
@@ -64,7 +86,8 @@ def open_page(stream: TextIO | None = None) -> PlainPage | TerminalPage:
         return PlainPage(stream)
     from rich.console import Console
 
-    return TerminalPage(Console(file=stream, highlight=False))
+    beneath = getattr(stream, "beneath", stream)  # a page's own escapes are to get through
+    return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
 
 
 class PlainPage:
@@ -102,6 +125,13 @@ class TerminalPage:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        console.push_render_hook(cast("RenderHook", _CleanHook()))
+
+    def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
+        """A part below the page that is drawn anew, `render` by `render`; to be started."""
+        from rich.live import Live
+
+        return Live(console=self.console, get_renderable=lambda: _Clean(render()), **options)
 
     def line(self, *pieces: Piece) -> None:
         from rich.padding import Padding
@@ -156,6 +186,30 @@ class TerminalPage:
             cells = [(cell, "") if isinstance(cell, str) else cell for cell in row]
             table.add_row(*[Text(clean(text), style) for text, style in cells])
         self.console.print(table)
+
+
+class _Clean:
+    """A renderable whose text steers no terminal, whoever made it."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        for text, style, control in console.render(self._inner, options):
+            yield Segment(text if control else clean(text), _unlinked(style), control)
+
+
+class _CleanHook:
+    """What is printed on the console, by whomever, is clean."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Clean(renderable) for renderable in renderables]
+
+
+def _unlinked(style: Style | None) -> Style | None:
+    return style.update_link(None) if style and style.link else style
 
 
 def _panel(block: Block) -> RenderableType:

@@ -40,6 +40,7 @@ def command(
     """
     from collab.cli.page import open_page
     from collab.cli.runs import select
+    from collab.cli.streams import json_text
     from collab.runtime.recorded import open_run
 
     _check_is_run(run)
@@ -48,7 +49,7 @@ def command(
     chosen = [_narrowed(item, turn, agent) for item in _with_turn(chosen, turn)]
     if json:
         for item in chosen:
-            print(item.model_dump_json())
+            print(json_text(item))
     elif episode is None and turn is None and agent is None:
         _list(open_page(), record.about, chosen)
     else:

@@ -119,18 +119,11 @@ class LiveTraining:
     """A report below which the last steps and the work in progress are shown."""
 
     def __init__(self, page: TerminalPage) -> None:
-        from rich.live import Live
-
         self._report = TrainingReport(page)
         self._rows: deque[StepFinished] = deque(maxlen=ROWS)
         self._progress: TrainingProgress | None = None
         self._stage, self._since = "", time.monotonic()
-        self._live = Live(
-            console=page.console,
-            get_renderable=self._render,
-            refresh_per_second=4,
-            transient=False,
-        )
+        self._live = page.live(self._render, refresh_per_second=4, transient=False)
 
     def see(self, event: TrainingEvent) -> None:
         match event:
@@ -167,7 +160,7 @@ class LiveTraining:
         for name in COLUMNS:
             table.add_column(name, justify="right")
         for row in self._rows:
-            table.add_row(*cells(row))
+            table.add_row(*map(Text, cells(row)))
         lines: list[RenderableType] = [table] if self._rows else []
         if working := self._working():
             lines.append(Text(working, DIM))

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TextIO
 
 from collab.cli.episode import DIM, NAME, WARN, out_of, show_episode, show_line
 from collab.cli.page import Column, Page
+from collab.cli.streams import guarded, json_text
 from collab.records import Record
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 
@@ -41,7 +42,7 @@ class JsonView:
         self._stages = Stages()
 
     def see(self, event: Record) -> None:
-        self._lines.write(event.model_dump_json() + "\n")
+        self._lines.write(json_text(event) + "\n")
         self._lines.flush()
 
     def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
@@ -61,7 +62,7 @@ def _claim_stdout() -> TextIO:
     claimed = os.fdopen(os.dup(number), "w", encoding="utf-8")
     os.dup2(2, number)
     sys.stdout = sys.stderr
-    return claimed
+    return guarded(claimed)
 
 
 class Stages:

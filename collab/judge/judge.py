@@ -181,4 +181,7 @@ class _Work:
 async def _ended(waiting: Future[Verdict]) -> None:
     """Wait for the thread of a cancelled trial, which ends as soon as its court does."""
     if not waiting.cancel():
-        await asyncio.wait([asyncio.wrap_future(waiting)])
+        ending = asyncio.wrap_future(waiting)
+        await asyncio.wait([ending])
+        if not ending.cancelled():
+            ending.exception()  # of a trial that nobody waits for any more

@@ -148,3 +148,74 @@ def test_no_secret_reaches_output_or_record() -> None:
     finish("run", "pair", "-t", "words/0", "--model", "echo", "--out", "out", HF_TOKEN=secret)
     for path in Path("out").iterdir():
         assert secret not in path.read_text()
+
+
+COMMANDS = [
+    "--help",
+    "run --help",
+    "--version",
+    "run pair --task words/0-3 --model echo --out out",
+    "run pair --task words/0-3 --model echo --json --out out",
+    "run pair --task words/0 --model echo --dry-run",
+    "eval pair --task words/0-1 --model echo --json --out evals",
+    "eval pair --task words/0-1 --model echo --out evals",
+    "show done",
+    "show done --json",
+    "replay done",
+    "report done --out page.html",
+    "score words/0 --agent a=a.txt --agent b=a.txt",
+    "score words/0 --agent a=a.txt --agent b=a.txt --json",
+    "teams",
+    "tasks",
+    "tasks words",
+    "models",
+    "schema recipe",
+    "init new",
+    "doctor --json",
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_reader_that_leaves_ends_a_command_quietly(line: str) -> None:
+    if "done" in line:
+        assert finish("run", "pair", "--task", "words/0-3", "-m", "echo", "--out", "done").stdout
+    Path("a.txt").write_text("w0")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as output:
+        done = subprocess.run(
+            [*COLLAB, *line.split()],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) in ((141, ""), (0, ""))
+    if "--out out" in line:
+        assert json.loads(Path("out/run.json").read_text())["status"] in ("interrupted", "done")
+        read_episodes(Path("out"))
+        assert finish("show", "out").stdout
+
+
+def test_a_record_from_elsewhere_steers_no_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[8m\u202e[blink]x\x9b2J"
+    assert finish("run", "pair", "--task", "words/0", "-m", "echo", "--out", "out").stdout
+    about = json.loads(Path("out/run.json").read_text())
+    about |= {"run": evil, "team": evil, "models": {"a": evil}, "status": evil}
+    Path("out/run.json").write_text(json.dumps(about))
+    episodes = Path("out/episodes.jsonl")
+    episodes.write_text(episodes.read_text().replace("w0", json.dumps(evil)[1:-1]))
+    for command in (["show", "out"], ["show", "out", "0"], ["run", f"t{evil}"], ["show", evil]):
+        terminal, inner = os.openpty()
+        with os.fdopen(inner) as ends:
+            subprocess.run(
+                [*COLLAB, *command], stdout=ends, stderr=ends, stdin=ends, env=ENVIRONMENT,
+                timeout=60, check=False,
+            )  # fmt: skip
+            shown = os.read(terminal, 1 << 20).decode()
+        os.close(terminal)
+        assert "[blink]" in shown
+        for steering in ("\x1b]0", "\x07", "\x1b[8m", "\x1b[5m", "\u202e", "\x9b"):
+            assert steering not in shown, (command, shown)

@@ -1,6 +1,10 @@
 """What a terminal shows: panels, tables, a live part, colours unless NO_COLOR is set."""
 
 import io
+import logging
+import re
+import sys
+from contextlib import redirect_stderr
 from typing import Literal
 
 import pytest
@@ -9,6 +13,7 @@ from rich.console import Console
 from collab import records
 from collab.cli.live import LiveView
 from collab.cli.page import Block, Column, TerminalPage, clean
+from collab.cli.streams import guarded_streams, json_text
 from collab.records import Action, Decision, Episode, Failure, PartScore, Score, Turn, Usage
 from collab.runtime.events import (
     AgentActed,
@@ -131,3 +136,51 @@ def test_markup_and_control_characters_are_shown_as_they_are() -> None:
     assert "[red]\\x1b]0;title\\x07" in text_of(terminal)
     assert "[bold]x" in text_of(terminal)
     assert clean("a\r\nb\tc\x9b1m") == "a\nb\tc\\x9b1m"
+    assert clean("\u202eevil\u2066\U000e0041") == "\\u202eevil\\u2066\\U000e0041"
+    assert clean("é 中 \N{FAMILY}\u200d") == "é 中 \N{FAMILY}\u200d"
+
+
+EVIL = "\x1b]8;;http://evil\x07[link=http://evil]x[/link]\u202e\x9b2J\x1b[2J"
+"""Escapes, markup, and a mark of direction."""
+
+
+def assert_harmless(shown: str) -> None:
+    bare = re.sub(r"\x1b\[[0-9;]*[mKAH]|\x1b\[\?25[lh]|\x1b\[1A|\r", "", shown)
+    assert not set(bare) & set("\x1b\x07\x9b\u202e"), bare
+    assert "[link=http://evil]" in bare.replace("\n", "")
+
+
+def test_nothing_that_others_say_steers_the_part_that_is_drawn_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = console(200)
+    view = LiveView(TerminalPage(terminal))
+    view.see(
+        RunStarted(
+            run=EVIL, folder=EVIL, team=EVIL, agents=(EVIL,), models={EVIL: EVIL}, tasks=(EVIL,),
+            samples=1, turns=1, seed=0, isolation="sealed", versions={},
+        )
+    )  # fmt: skip
+    view.see(AgentActing(episode=EVIL, turn=0, round=0, agent=EVIL))
+    view.loading(EVIL, 0, 0)
+    print(EVIL, file=sys.stderr)
+    terminal.print(EVIL, markup=False)
+    view.close()
+    assert_harmless(text_of(terminal))
+
+
+def test_nothing_that_others_say_steers_from_stderr() -> None:
+    beneath = io.StringIO()
+    with redirect_stderr(beneath), guarded_streams():
+        print(EVIL, file=sys.stderr)
+        logging.lastResort.emit(logging.LogRecord("n", 40, "p", 1, EVIL, (), None))  # type: ignore[union-attr]
+    assert_harmless(beneath.getvalue())
+    assert beneath.getvalue().count("[link=") == 2
+
+
+def test_json_keeps_what_it_holds_and_steers_nothing() -> None:
+    told = episode(1.0).model_copy(update={"id": f"é{EVIL}\x7f\U000e0041"})
+    text = json_text(told)
+    assert Episode.model_validate_json(text) == told
+    assert clean(text) == text
+    assert "é" in text
