@@ -37,8 +37,8 @@ class AnthropicEngine(HostedEngine):
 
     def __init__(self, spec: AnthropicModel) -> None:
         """Raises RecipeError for a bad address, ModelUnavailable without a key."""
-        self._key = read_key(KEY)
-        if not self._key:
+        key = read_key(KEY)
+        if not key:
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {KEY}")
         spending = Spending(
             spec.input_price,
@@ -48,7 +48,7 @@ class AnthropicEngine(HostedEngine):
             cache_write=CACHE_WRITE,
         )
         self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
-        super().__init__("anthropic", spec, self._url, spending)
+        super().__init__("anthropic", spec, self._url, spending, key)
         self.spec = spec
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:

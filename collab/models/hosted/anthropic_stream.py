@@ -10,8 +10,8 @@ import anthropic
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.base import Progress, Request
-from collab.models.hosted.engine import Reply
-from collab.models.hosted.errors import Rejection, error_of
+from collab.models.hosted.engine import ODD_SHAPE, Reply, count
+from collab.models.hosted.errors import Rejection, error_of, is_page, page_at
 from collab.models.hosted.retry import Transient
 from collab.models.keys import without_key
 
@@ -31,14 +31,16 @@ async def read(
         async for event in _events(stream):
             try:
                 text = _take(reply, event)
-            except (AttributeError, TypeError) as error:
+            except ODD_SHAPE as error:
                 raise ValueError(f"an event of an unknown shape: {error}") from error
             if text and progress:
                 progress(request, len(reply.text) // CHARACTERS_PER_TOKEN, text)
     if reply.stop_reason == "refusal":
         raise ModelRefused(f"{body['model']} declined to answer (stop_reason refusal)")
     if not reply.begun:
-        raise ValueError("the answer holds no event of the Messages API")
+        page = "html" in stream.response.headers.get("content-type", "")
+        why = f": {page_at(str(client.base_url))}" if page else " of the Messages API"
+        raise ValueError(f"the answer holds no event{why}")
     if not reply.stop_reason:
         raise ValueError("the answer broke off")
 
@@ -59,16 +61,16 @@ def _take(reply: Reply, event: Any) -> str:
     if event.type == "message_start":
         usage = event.message.usage
         reply.begun, reply.model = True, event.message.model
-        reply.prompt_tokens = usage.input_tokens
-        reply.cache_read = usage.cache_read_input_tokens or 0
-        reply.cache_written = usage.cache_creation_input_tokens or 0
+        reply.prompt_tokens = count(usage.input_tokens)
+        reply.cache_read = count(usage.cache_read_input_tokens)
+        reply.cache_written = count(usage.cache_creation_input_tokens)
     elif event.type == "content_block_delta" and event.delta.type == "text_delta":
         text: str = event.delta.text
         reply.text += text
         return text
     elif event.type == "message_delta":
         reply.stop_reason = event.delta.stop_reason or ""
-        reply.new_tokens = event.usage.output_tokens
+        reply.new_tokens = count(event.usage.output_tokens)
         reply.counted = True
     return ""
 
@@ -90,7 +92,7 @@ def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
     """In a stream errors come under status 200."""
     return Rejection(
         status=error.status_code,
-        kind=str(_body(error).get("type", "")),
+        kind=without_key(str(_body(error).get("type", "")), key),
         reason=_reason(error, key),
         retry_after=error.response.headers.get("retry-after", ""),
     )
@@ -106,6 +108,8 @@ def _body(error: Exception) -> dict[str, Any]:
 def _reason(error: Exception, key: str) -> str:
     """One line that says what happened."""
     words = str(_body(error).get("message") or error or type(error).__name__)
+    if is_page(words) and isinstance(error, anthropic.APIStatusError):
+        return page_at(str(error.request.url).removesuffix("/v1/messages"))
     if error.__cause__ and str(error.__cause__) not in words:
         words += f" ({error.__cause__})"
     return without_key(words, key)

@@ -15,8 +15,15 @@ from collab.errors import CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
 from collab.models.hosted.retry import retrying
 from collab.models.hosted.spending import Spending
+from collab.models.keys import Unkeyed, unkeyed
 from collab.recipe.hosted import HostedModel, address
 from collab.records import Action, FinishReason, Sampling, Usage, failure_of
+
+ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What is raised where a service says a thing of another type than its protocol has."""
+
+MOST_TOKENS = 10**9
+"""Of one request, for what is still a number of tokens."""
 
 CHARACTERS_PER_TOKEN = 3
 """For the price of a prompt that is not sent yet; a careful guess."""
@@ -54,8 +61,11 @@ class HostedEngine(ABC):
     finished: dict[str, FinishReason]
     """By the service's own reasons to stop."""
 
-    def __init__(self, engine: str, spec: HostedModel, url: str, spending: Spending) -> None:
+    def __init__(
+        self, engine: str, spec: HostedModel, url: str, spending: Spending, key: str
+    ) -> None:
         self.name = f"{engine}:{spec.name}"
+        self._key = key
         self.peer = f"{self.name} at {_host(url)}"
         self._engine = engine
         self._hosted = spec
@@ -116,12 +126,14 @@ class HostedEngine(ABC):
                 reply = await self._ask(request, progress)
             return self._action(reply, time.monotonic() - started)
         except CollabError as error:
+            failure = failure_of(error)
+            message = unkeyed(failure.message, self._key)
             return Action(
                 text="",
                 finish_reason="failed",
                 model=self.name,
                 seconds=time.monotonic() - started,
-                failure=failure_of(error),
+                failure=failure.model_copy(update={"message": message}),
             )
 
     async def _ask(self, request: Request, progress: Progress | None) -> Reply:
@@ -138,9 +150,12 @@ class HostedEngine(ABC):
 
     async def _attempt(self, request: Request, progress: Progress | None, reserved: float) -> Reply:
         reply, seconds = Reply(), self._hosted.seconds
+        told = _Told(progress, self._key) if progress else None
         try:
             async with asyncio.timeout(seconds):
-                await self._answer(request, reply, progress)
+                await self._answer(request, reply, told)
+            if told:
+                told.finish(request)
         except TimeoutError:
             raise ModelTimeout(
                 f"{self.peer} did not finish within {seconds:g} s; raise its `seconds`, "
@@ -161,16 +176,24 @@ class HostedEngine(ABC):
         )
 
     def _action(self, reply: Reply, seconds: float) -> Action:
+        """Raises ModelError for an answer that no action can be made of."""
+        try:
+            return self._made_of(reply, seconds)
+        except ODD_SHAPE as error:
+            told = f"{self.peer} sent an answer of another shape ({type(error).__name__})"
+            raise ModelError(told) from error
+
+    def _made_of(self, reply: Reply, seconds: float) -> Action:
         finish_reason = self.finished.get(reply.stop_reason)
         if finish_reason is None:
             raise ModelError(f"{self.peer} stopped for a reason unknown here: {reply.stop_reason}")
         return Action(
-            text=reply.text,
+            text=unkeyed(reply.text, self._key),
             token_ids=tuple(reply.token_ids),
             logprobs=tuple(reply.logprobs),
             prompt_ids=tuple(reply.prompt_ids),
             finish_reason=finish_reason,
-            model=f"{self._engine}:{reply.model}",
+            model=f"{self._engine}:{unkeyed(str(reply.model), self._key)}",
             usage=Usage(
                 prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
                 new_tokens=reply.new_tokens,
@@ -179,6 +202,29 @@ class HostedEngine(ABC):
             ),
             seconds=seconds,
         )
+
+
+def count(said: Any) -> int:
+    """A number of tokens, as a service says it; raises ValueError for what cannot be one."""
+    number = int(said or 0)
+    if not 0 <= number <= MOST_TOKENS:
+        raise ValueError("a number of tokens that cannot be")
+    return number
+
+
+class _Told:
+    """Progress without the key, also where a piece of text ends within it."""
+
+    def __init__(self, progress: Progress, key: str) -> None:
+        self._progress, self._text, self._tokens = progress, Unkeyed(key), 0
+
+    def __call__(self, request: Request, new_tokens: int, text: str) -> None:
+        self._tokens = new_tokens
+        self._progress(request, new_tokens, self._text(text))
+
+    def finish(self, request: Request) -> None:
+        if rest := self._text.rest():
+            self._progress(request, self._tokens, rest)
 
 
 def usual_url(variable: str, default: str) -> str:

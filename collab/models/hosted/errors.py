@@ -17,6 +17,16 @@ TOO_LONG = re.compile(
 )
 
 
+def is_page(text: str) -> bool:
+    """Whether a web page was sent, as by a server or a proxy that knows nothing of models."""
+    return text.lstrip("\ufeff \t\r\n")[:1] == "<"
+
+
+def page_at(url: str) -> str:
+    """What to say of a web page in place of an answer."""
+    return f"it answered with HTML; is the URL right ({url})?"
+
+
 @dataclass(frozen=True)
 class Rejection:
     """An error status, or an error event within a stream."""

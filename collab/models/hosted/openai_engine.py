@@ -12,7 +12,7 @@ from collab.models.hosted.errors import error_of
 from collab.models.hosted.openai_body import Dialect
 from collab.models.hosted.retry import Transient
 from collab.models.hosted.spending import Spending
-from collab.models.keys import read_key, without_key
+from collab.models.keys import read_key, unkeyed, without_key
 from collab.recipe.hosted import OpenAIModel
 from collab.records import FinishReason
 
@@ -35,11 +35,11 @@ class OpenAIEngine(HostedEngine):
     def __init__(self, spec: OpenAIModel) -> None:
         """Raises RecipeError for a bad address, ModelUnavailable where OpenAI has no key."""
         self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
-        self._key = read_key(spec.key)
-        if not self._key and self._url == URL:
+        key = read_key(spec.key)
+        if not key and self._url == URL:
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
         spending = Spending(spec.input_price, spec.output_price, spec.cost_limit)
-        super().__init__("openai", spec, self._url, spending)
+        super().__init__("openai", spec, self._url, spending, key)
         self.spec = spec
         self.promises = Promises(tokens=spec.tokens)
         self._dialect = Dialect(spec)
@@ -80,9 +80,9 @@ class OpenAIEngine(HostedEngine):
         while True:
             body = self._dialect.body(request)
             try:
-                await read(self._client, body, reply, request, progress)
+                await read(self._client, body, reply, request, progress, key=self._key)
             except Rejected as rejected:
-                said = rejected.rejection(self._key)
+                said = rejected.rejection(self._key, self._url)
                 if not reply.begun and self._dialect.learn(said, body):
                     continue
                 error = error_of(self.peer, said, self.spec.key)
@@ -107,11 +107,15 @@ class OpenAIEngine(HostedEngine):
 
         try:
             async with asyncio.timeout(LISTING_SECONDS):
-                names = await list_models(self._client)
+                names = unkeyed(await list_models(self._client), self._key)
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
         more = ", ..." if len(names) > MOST_LISTED else ""
-        return f"it serves {', '.join(names[:MOST_LISTED]) or 'no model'}{more}"
+        served = f"it serves {', '.join(names[:MOST_LISTED]) or 'no model'}{more}"
+        if self.spec.name not in names:
+            return served
+        name, url = self.spec.name, self._url
+        return f"the server says 404 although it lists {name}: {served}; is the URL right ({url})?"
 
     def _told(self, error: Exception) -> str:
         return without_key(str(error) or type(error).__name__, self._key)

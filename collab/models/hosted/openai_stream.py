@@ -13,9 +13,9 @@ from httpx import AsyncClient, Response
 
 from collab.errors import ModelRefused
 from collab.models.base import Progress, Request
-from collab.models.hosted.engine import Reply
-from collab.models.hosted.errors import Rejection
-from collab.models.keys import without_key
+from collab.models.hosted.engine import ODD_SHAPE, Reply, count
+from collab.models.hosted.errors import Rejection, is_page, page_at
+from collab.models.keys import unkeyed, without_key
 
 CHARACTERS_PER_TOKEN = 4
 """For progress, where the server tells no tokens."""
@@ -30,10 +30,11 @@ class Rejected(Exception):
         super().__init__(said)
         self._status, self._said, self._retry_after = status, said, retry_after
 
-    def rejection(self, key: str) -> Rejection:
-        """What it said, without the key."""
-        kind, reason = _explained(self._said)
-        return Rejection(self._status, kind, without_key(reason, key), self._retry_after)
+    def rejection(self, key: str, url: str) -> Rejection:
+        """What it said, without the key; `url` is where it was asked."""
+        kind, reason = _explained(self._said, key)
+        reason = page_at(url) if is_page(reason) else without_key(reason, key)
+        return Rejection(self._status, without_key(kind, key), reason, self._retry_after)
 
 
 async def read(
@@ -42,8 +43,10 @@ async def read(
     reply: Reply,
     request: Request,
     progress: Progress | None,
+    *,
+    key: str,
 ) -> None:
-    """Send `body` and take the answer to its end.
+    """Send `body` and take the answer to its end; `key` is hidden where it is echoed.
 
     Raises Rejected for an error status or event, ModelRefused when the model declines.
     """
@@ -51,10 +54,10 @@ async def read(
         if not response.is_success:
             said = (await response.aread()).decode(errors="replace")
             raise Rejected(response.status_code, said, response.headers.get("retry-after", ""))
-        async for event in _events(response):
+        async for event in _events(response, key):
             try:
                 text = _take(reply, event)
-            except (AttributeError, KeyError, TypeError, IndexError) as error:
+            except ODD_SHAPE as error:
                 raise ValueError(f"an event of an unknown shape: {error!r}") from error
             if text and progress:
                 count = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
@@ -62,8 +65,7 @@ async def read(
     if reply.stop_reason == "content_filter":
         raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
     if not reply.begun:
-        kind = response.headers.get("content-type", "no type")
-        raise ValueError(f"an answer of {kind} without an event")
+        raise ValueError(_without_events(response))
     if not reply.stop_reason:
         raise ConnectionError("the answer broke off")
 
@@ -74,10 +76,18 @@ async def list_models(client: AsyncClient) -> list[str]:
     return [str(model["id"]) for model in response.raise_for_status().json()["data"]]
 
 
-async def _events(response: Response) -> AsyncIterator[dict[str, Any]]:
+def _without_events(response: Response) -> str:
+    kind = response.headers.get("content-type", "")
+    if "html" in kind:
+        url = str(response.url).removesuffix("/chat/completions")
+        return f"its answer holds no event: {page_at(url)}"
+    return f"its answer, of type {kind}, holds no event" if kind else "its answer is empty"
+
+
+async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
     """Lines end at line feeds only: other separators may stand within JSON."""
     if "json" in response.headers.get("content-type", ""):
-        answer = _parsed(await response.aread())
+        answer = _parsed(await response.aread(), key)
         if "choices" not in answer:
             raise ValueError(f"an answer without choices: {answer}")
         yield answer
@@ -88,16 +98,16 @@ async def _events(response: Response) -> AsyncIterator[dict[str, Any]]:
         for line in lines:
             field, _, value = line.partition(b":")
             if field == b"data" and value.strip() != DONE.encode():
-                yield _parsed(value)
+                yield _parsed(value, key)
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
-    event = json.loads(data)
+def _parsed(data: bytes, key: str) -> dict[str, Any]:
+    event = unkeyed(_json(data), key)
     if not isinstance(event, dict):
         raise ValueError(f"an event that is no object: {event!r:.80}")
     if event.get("error"):
         code = event["error"].get("code") if isinstance(event["error"], dict) else None
-        raise Rejected(code if isinstance(code, int) else 500, data.decode())
+        raise Rejected(code if isinstance(code, int) else 500, json.dumps(event))
     return event
 
 
@@ -130,16 +140,24 @@ def _take_tokens(reply: Reply, choice: dict[str, Any]) -> None:
 
 def _count(reply: Reply, usage: dict[str, Any]) -> None:
     details = usage.get("prompt_tokens_details") or {}
-    reply.cache_read = int(details.get("cached_tokens") or 0)
-    reply.prompt_tokens = int(usage["prompt_tokens"]) - reply.cache_read
-    reply.new_tokens = int(usage["completion_tokens"])
+    reply.cache_read = count(details.get("cached_tokens"))
+    reply.prompt_tokens = count(usage["prompt_tokens"]) - reply.cache_read
+    reply.new_tokens = count(usage["completion_tokens"])
     reply.counted = True
 
 
-def _explained(said: str) -> tuple[str, str]:
+def _json(data: str | bytes) -> Any:
+    """Raises ValueError also for what is nested too deep, or holds too long a number."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deep") from None
+
+
+def _explained(said: str, key: str) -> tuple[str, str]:
     """The kind of an error and its reason, of the shapes that servers give them."""
     try:
-        body = json.loads(said)
+        body = unkeyed(_json(said), key)
     except ValueError:
         return "", said
     error = body.get("error", body) if isinstance(body, dict) else body

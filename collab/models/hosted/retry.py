@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from math import isnan
 from typing import TypeVar
 
 from collab.errors import ModelError
@@ -31,8 +32,9 @@ class Transient(Exception):
 def seconds_of(retry_after: str) -> float | None:
     """What a `retry-after` header asks for, in seconds or as a date; None without one."""
     with suppress(ValueError):
-        return float(retry_after)
-    with suppress(ValueError):
+        seconds = float(retry_after)
+        return None if isnan(seconds) else seconds
+    with suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
     return None
 

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
-from collab.models.keys import without_key
+from collab.models.hosted.errors import is_page, page_at
+from collab.models.keys import unkeyed, without_key
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -106,14 +107,16 @@ class Connection:
         try:
             yield
         except RequestError as error:
-            raise Gone(f"{type(error).__name__}: {error}".rstrip(": ")) from None
+            told = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise Gone(without_key(told, self._key)) from None
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            answer = json.loads(text)
-        except ValueError:
+            answer = unkeyed(json.loads(text), self._key)
+        except (ValueError, RecursionError):
+            why = f"; {page_at(self.url)}" if is_page(text) else ""
             raise ModelError(
-                f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}"
+                f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}{why}"
             ) from None
         if not isinstance(answer, dict) or "error" in answer:
             raise Gone(f"it failed: {self._reason(text)}")
@@ -121,9 +124,11 @@ class Connection:
 
     def _reason(self, said: str) -> str:
         """What an error's body says."""
+        if is_page(said):
+            return page_at(self.url)
         try:
             error = json.loads(said)["error"]
             said = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             pass  # it is said in another way
         return without_key(said, self._key)

@@ -19,7 +19,8 @@ PROBE_SECONDS = 30.0
 PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
 """A temperature that shows in log-probabilities, and what does not count as showing."""
 
-ODD_SHAPE = (LookupError, TypeError, ValueError, AttributeError, StopIteration)
+LARGEST_TOKEN = 2**31
+ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 
 class Server:
@@ -164,7 +165,7 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
     if not answer["choices"]:
         return ""
     choice = answer["choices"][0]
-    tokens = choice["token_ids"] or []
+    tokens = [_token(said) for said in choice["token_ids"] or ()]
     logprobs = (choice["logprobs"] or {}).get("token_logprobs") or []
     if len(tokens) != len(logprobs):
         raise ValueError(f"{len(tokens)} token ids and {len(logprobs)} log-probabilities")
@@ -174,3 +175,9 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
     details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
     completion.cached_tokens = int(details.get("cached_tokens") or 0)
     return str(choice["text"] or "")
+
+
+def _token(said: Any) -> int:
+    if type(said) is not int or not 0 <= said < LARGEST_TOKEN:
+        raise ValueError("a token id that is none")
+    return said

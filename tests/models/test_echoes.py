@@ -1,0 +1,233 @@
+"""Servers that say anything anywhere: the key stays unseen, and odd shapes are failures as data."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import claude_server, vllm_server
+from support.claude_server import ClaudeServer
+from support.local_server import Handler
+from support.openai_server import OpenAIServer, usage_of
+from support.service import Behaviour, Service, status
+
+from collab.models import Call, Request
+from collab.models.hosted.anthropic_engine import AnthropicEngine
+from collab.models.hosted.openai_engine import OpenAIEngine
+from collab.models.keys import Unkeyed
+from collab.models.vllm.engine import VLLMEngine
+from collab.recipe.hosted import AnthropicModel, OpenAIModel
+from collab.recipe.model import VLLMModel
+from collab.records import Action, Message, Sampling
+
+KEY = "sk-secret-0123456789"
+ODD: list[Any] = [KEY, f"x{KEY}y" * 40, None, {KEY: [KEY]}, 10**400]
+
+CHOICE = {"index": 0, "message": {"content": "hi", "refusal": None}, "finish_reason": "stop"}
+LOGPROBS = {"content": [{"token": "hi", "logprob": -0.5, "id": 3}]}
+CHAT = {
+    "model": "qwen",
+    "choices": [{**CHOICE, "logprobs": LOGPROBS, "token_ids": [3]}],
+    "usage": usage_of(3, 1),
+    "prompt_token_ids": [1, 2, 3],
+}
+ERROR = {"error": {"type": "t", "code": "c", "message": "m", "param": "p"}}
+CLAUDE = [
+    {
+        "type": "message_start",
+        "message": {"model": "claude", "usage": {"input_tokens": 1, "output_tokens": 1}},
+    },
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+    {"type": "error", "error": {"type": "api_error", "message": "m"}},
+]
+VLLM = {
+    "choices": [
+        {
+            "text": "a", "token_ids": [64], "finish_reason": "stop",
+            "logprobs": {"token_logprobs": [-1.0]},
+        }
+    ],
+    "usage": {"prompt_tokens_details": {"cached_tokens": 0}},
+}  # fmt: skip
+
+
+def changed(value: Any, odd: Any) -> Iterator[Any]:
+    """The value with each of its parts, one at a time, replaced by `odd`."""
+    yield odd
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for place, part in list(items):
+        for other in changed(part, odd):
+            whole = copy.copy(value)
+            whole[place] = other
+            yield whole
+
+
+def sent(content: Any, code: int = 200) -> Callable[..., None]:
+    def behave(handler: Handler, *_: Any) -> None:
+        handler.send(code, json.dumps(content).encode(), content_type="application/json")
+
+    return behave
+
+
+def streamed(events: list[Any]) -> Callable[..., None]:
+    def behave(handler: Handler, *_: Any) -> None:
+        handler.begin_stream()
+        for event in events:
+            handler.event(event, str(event.get("type", "")) if isinstance(event, dict) else "")
+
+    return behave
+
+
+def openai_examples() -> Iterator[Behaviour]:
+    for odd in ODD:
+        yield from map(sent, changed(CHAT, odd))
+        yield from (streamed([chunk]) for chunk in changed(CHAT, odd))
+        yield from (streamed([error]) for error in changed(ERROR, odd))
+        yield from (sent(error, 400) for error in changed(ERROR, odd))
+        yield from (sent(error, 404) for error in changed(ERROR, odd))
+    yield from echoes()
+
+
+def claude_examples() -> Iterator[Behaviour]:
+    for odd in ODD:
+        for events in changed(CLAUDE, odd):
+            if isinstance(events, list):
+                yield streamed(events)
+        yield from (sent(error, 400) for error in changed(ERROR, odd))
+    yield from echoes()
+
+
+def echoes() -> Iterator[Behaviour]:
+    for kind in ("text/html", KEY, "application/json", f"text/event-stream; {KEY}"):
+        for code in (200, 404, 503):
+            yield _raw(code, kind, f"<html>{KEY}</html>")
+            yield _raw(code, kind, KEY)
+            yield _raw(code, kind, "[" * 100_000)
+    for wait in (KEY, "nan", "inf", "-1", "9" * 5000, "Mon, 99 Foo 99999"):
+        yield status(429, "rate_limit_error", "slow", retry_after=wait)
+    yield _line(f"HTTP/1.1 {KEY}\r\n{KEY}\r\n\r\n".encode())
+    yield _line(f"HTTP/1.1 200 OK\r\n{KEY} {KEY}\r\n\r\n".encode())
+
+
+def _raw(code: int, kind: str, body: str) -> Behaviour:
+    def behave(handler: Handler, *_: Any) -> None:
+        handler.send(code, body.encode(), content_type=kind)
+
+    return behave
+
+
+def _line(raw: bytes) -> Behaviour:
+    def behave(handler: Handler, *_: Any) -> None:
+        handler.wfile.write(raw)
+        handler.wfile.flush()
+        handler.connection.shutdown(2)
+
+    return behave
+
+
+def request(n: int, **more: Any) -> Request:
+    call = Call(task="t/0", sample=n, turn=0, round=0, agent="main")
+    return Request(call=call, sampling=Sampling(max_new_tokens=8), seed=n, **more)
+
+
+def answers(engine: Any, requests: list[Request]) -> tuple[list[Action], list[str]]:
+    """What comes of requests one after the other, and the text that is told meanwhile."""
+    told: list[str] = []
+
+    async def go() -> list[Action]:
+        try:
+            actions = []
+            for asked in requests:
+                actions += await engine.generate([asked], lambda *news: told.append(news[2]))
+            return actions
+        finally:
+            await engine.aclose()
+
+    return asyncio.run(go()), told
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_whatever_a_service_says_is_data_without_the_key(
+    dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    examples = list(openai_examples() if dialect == "openai" else claude_examples())
+    kind: type[Service] = OpenAIServer if dialect == "openai" else ClaudeServer
+    hello = (Message(role="user", content="hello"),)
+    with kind(*examples) as server:
+        if dialect == "openai":
+            url = f"{server.url}/v1"
+            spec = OpenAIModel(name="qwen", base_url=url, retries=0, tokens=True)
+            engine: Any = OpenAIEngine(spec)
+        else:
+            engine = AnthropicEngine(AnthropicModel(base_url=server.url, retries=0))
+        actions, told = answers(engine, [request(n, messages=hello) for n in range(len(examples))])
+    assert len(server.bodies) >= len(examples) > 100
+    for action in actions:
+        assert KEY not in action.model_dump_json()
+        assert KEY[:15] not in action.model_dump_json(), "cut before it was hidden"
+    assert KEY not in "".join(told)
+
+
+def test_whatever_a_vllm_server_says_is_data_without_the_key(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    monkeypatch.setattr("collab.models.vllm.servers.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("collab.models.vllm.servers.ATTEMPTS", 1)
+    examples = [
+        behave
+        for odd in ODD
+        for make in (sent, lambda content: streamed([content]))
+        for behave in map(make, changed(VLLM, odd))
+    ]
+    examples += [sent(error, code) for error in changed(ERROR, KEY) for code in (400, 404, 503)]
+    examples += list(echoes())[:-8]
+    with vllm_server.VLLMServer() as server:
+        engine = VLLMEngine(VLLMModel(name=str(tiny), servers=(server.url,), ready_seconds=5))
+        server.trouble = list(examples)
+        requests = [request(n, prompt_ids=(1, 2, 3)) for n in range(len(examples))]
+        actions, told = answers(engine, requests)
+    for action in actions:
+        assert KEY[:15] not in action.model_dump_json()
+    assert KEY not in "".join(told)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_a_key_that_comes_in_pieces_is_hidden(size: int) -> None:
+    text = f"a sk- {KEY} sk-s{KEY}{KEY[:5]}"
+    hidden = Unkeyed(KEY)
+    told = "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.rest()
+    assert told == text.replace(KEY, "[key]")
+
+
+def test_placeholders_are_words_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    hello = (Message(role="user", content="hello"),)
+    said = {**CHAT, "choices": [{**CHOICE, "message": {"content": "there is none"}}]}
+    with OpenAIServer(sent(said)) as server:
+        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=f"{server.url}/v1"))
+        [action], _ = answers(engine, [request(0, messages=hello)])
+    assert action.text == "there is none"
+
+
+def test_the_pieces_of_a_real_answer_are_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    hello = (Message(role="user", content="hello"),)
+    with ClaudeServer(claude_server.answer(f"one\n{KEY}\nand s")) as server:
+        engine = AnthropicEngine(AnthropicModel(base_url=server.url))
+        [action], told = answers(engine, [request(0, messages=hello)])
+    assert "".join(told) == action.text == "one\n[key]\nand s"
