@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from collab.analysis.nodes import arguments, bindings, called_names, deciding, indices
 from collab.analysis.scopes import (
@@ -18,6 +18,10 @@ from collab.analysis.scopes import (
 USED = Variable(-1, "used")
 """Where a value arrives that decides something."""
 
+_VALUE = -3
+"""The scope of the variables that stand for the values of single expressions."""
+_NO_VALUES = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
+
 _WITHOUT_EFFECT = frozenset(dir(builtins)) - {"setattr", "exec", "eval", "next"}
 
 
@@ -27,6 +31,7 @@ class Flow:
     def __init__(self, scopes: list[Scope], entry: Scope, helper: str) -> None:
         self._scopes, self.entry = scopes, entry
         self._edges: defaultdict[Variable, set[Variable]] = defaultdict(set)
+        self._values: dict[int, Variable] = {}
         self._inner = {id(scope.node): scope for scope in scopes}
         self.aliases = _aliases(scopes, Variable(0, helper))
         self.calls: list[ast.expr] = []
@@ -62,16 +67,39 @@ class Flow:
         return seen
 
     def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
-        """The variables whose values make up `expressions`."""
-        variables: set[Variable] = set()
-        for expression in expressions:
-            for node in self._parts(expression) if expression is not None else ():
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    variables |= self._read(scope, node)
-        return variables
+        """The values of `expressions`, each as a variable of its own that its parts flow into.
 
-    def _parts(self, expression: ast.AST) -> Iterator[ast.AST]:
-        return ast.walk(expression)
+        Every expression is read once, however many statements and targets share it.
+        """
+        return {self._value(scope, node) for node in expressions if node is not None}
+
+    def _value(self, scope: Scope, expression: ast.AST) -> Variable:
+        found = self._values.get(id(expression))
+        return found if found is not None else self._valued(scope, expression)
+
+    def _valued(self, scope: Scope, expression: ast.AST) -> Variable:
+        pending = [expression]
+        self._name_value(expression)
+        while pending:
+            node = pending.pop()
+            value = self._values[id(node)]
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._add(self._read(scope, node), [value])
+            for part in self._parts(node):
+                if isinstance(part, _NO_VALUES):
+                    continue
+                if id(part) not in self._values:
+                    self._name_value(part)
+                    pending.append(part)
+                self._edges[self._values[id(part)]].add(value)
+        return self._values[id(expression)]
+
+    def _name_value(self, node: ast.AST) -> None:
+        self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
+
+    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
+        """The nodes below `node` that its value is made of."""
+        return ast.iter_child_nodes(node)
 
     def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
         variable = scope.resolve(name.id)
@@ -175,7 +203,7 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
         }
         for variable in named:
-            for inner in defined[variable]:
+            for inner in defined.pop(variable, ()):
                 if inner.number not in found:
                     found[inner.number] = inner
                     pending.append(inner)

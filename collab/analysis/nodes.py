@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from collab.analysis.scopes import Definition, evaluated_at_definition
 
+_SEQUENCE = ast.Tuple | ast.List
+
 
 def assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
     """What a node binds, and the expression that the new values come from."""
@@ -33,18 +35,21 @@ def bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 
 def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    targets, values = _items(target), _items(value)
-    if targets and len(targets) == len(values):
-        for pair in zip(targets, values, strict=True):
-            yield from _unpacked(*pair)
-    else:
+    pairs = _pairs(target, value)
+    if not pairs:
         yield target, value
+    for pair in pairs:
+        yield from _unpacked(*pair)
 
 
-def _items(node: ast.expr) -> list[ast.expr]:
-    """The items of a tuple or list whose number is known."""
-    items = node.elts if isinstance(node, ast.Tuple | ast.List) else []
-    return [] if any(isinstance(item, ast.Starred) for item in items) else items
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """The items of two tuples or lists, side by side, where their numbers are known and equal."""
+    if not (isinstance(target, _SEQUENCE) and isinstance(value, _SEQUENCE)):
+        return []
+    if len(target.elts) != len(value.elts):
+        return []
+    starred = any(isinstance(item, ast.Starred) for item in (*target.elts, *value.elts))
+    return [] if starred else list(zip(target.elts, value.elts, strict=True))
 
 
 def deciding(node: ast.AST) -> ast.expr | None:

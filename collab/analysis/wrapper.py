@@ -21,6 +21,8 @@ def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> 
 
 
 _OWN = frozenset({"a value of its own"})
+_MIXED = frozenset({"one call", "another call"})
+"""Stands for any choice between values: that it is one is all that matters."""
 _MAX_CHAIN = 50
 
 
@@ -35,20 +37,20 @@ class _Forwards:
         self._chain = 0
 
     def of(self, scope: Scope) -> frozenset[str]:
-        found: set[str] = set()
+        found: frozenset[str] = frozenset()
         for node in scope.nodes:
             if isinstance(node, ast.Return | ast.YieldFrom) and node.value is not None:
-                found |= self._expression(scope, node.value)
+                found = _either(found, self._expression(scope, node.value))
             elif isinstance(node, ast.Yield):
-                found |= _OWN
-        return frozenset(found)
+                found = _either(found, _OWN)
+        return found
 
     def _expression(self, scope: Scope, node: ast.expr) -> frozenset[str]:
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self._expression(scope, value)
             case ast.IfExp(body=body, orelse=orelse):
-                return self._expression(scope, body) | self._expression(scope, orelse)
+                return _either(self._expression(scope, body), self._expression(scope, orelse))
             case ast.Call(func=ast.Name(id=name)):
                 function = scope.resolve(name)
                 if function in self._aliases:
@@ -76,10 +78,17 @@ class _Forwards:
         values = self._values[scope.number].get(variable.name)
         if variable.scope != scope.number or not values:
             return _OWN
-        found: set[str] = set()
+        found: frozenset[str] = frozenset()
         for value in values:
-            found |= self._expression(scope, value) if value is not None else _OWN
-        return frozenset(found)
+            given = self._expression(scope, value) if value is not None else _OWN
+            found = _either(found, given)
+        return found
+
+
+def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    """Both sets together, no larger than it takes to see that they are more than one call."""
+    together = one | other
+    return together if len(together) < 2 else _MIXED
 
 
 def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:

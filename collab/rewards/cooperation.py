@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from collab.analysis import HelperUse, helper_use
+from collab.plugins import in_thread
 from collab.rewards.code import function_name
 from collab.rewards.context import RewardContext
 from collab.rewards.replacements import changed, stubs
@@ -32,7 +33,7 @@ async def calls(
         helper_function: the function called; "" stands for the helper agent's name.
     """
     name = function_name(context, helper, helper_function)
-    use = _use(context, agent, function, name)
+    use = await in_thread(_use, context, agent, function, name)
     if not use.used:
         return 0.0, use.reason
     verdict = await context.verdict()

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -60,10 +61,10 @@ class PartFunction:
         return self._checked(returned)
 
     async def _call(self, context: RewardContext) -> Any:
-        if not self.built_in:
-            return await in_thread(self.function, context, **self.options)
-        returned = self.function(context, **self.options)
-        return await returned if inspect.isawaitable(returned) else returned
+        if self.built_in and inspect.iscoroutinefunction(self.function):
+            return await self.function(context, **self.options)
+        # In a thread, so that a part that is stuck fails its episode and holds up no other.
+        return await in_thread(partial(self.function, context, **self.options))
 
     async def _within(self, work: Awaitable[Any], budget: Budget) -> Any:
         task = asyncio.ensure_future(work)

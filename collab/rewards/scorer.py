@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collab.agents.joins import Join
+from collab.plugins import in_thread
 from collab.recipe.reward import RewardSpec
 from collab.records import PartScore, Problem, Scheme, Score
 from collab.rewards import cooperation
@@ -48,6 +49,7 @@ class Scorer:
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
             verdict = await self._verdict(problem, context)
+            shown = await in_thread(self._schemes, context)
         finally:
             context.close()
         return Score(
@@ -59,7 +61,7 @@ class Scorer:
             flags=verdict.flags if verdict else (),
             failures=_failures(verdict) if verdict else (),
             isolation=verdict.isolation if verdict else None,
-            schemes=self._schemes(context),
+            schemes=shown,
             seconds=time.perf_counter() - started,
         )
 

@@ -15,7 +15,7 @@ from collab.errors import JudgeError, RecipeError, RewardError, UnknownName
 from collab.judge import Judge
 from collab.recipe import JudgeSpec, RewardSpec
 from collab.records import Problem, Score
-from collab.rewards import Scorer
+from collab.rewards import Scorer, cooperation
 
 Score_ = Callable[..., Score]
 
@@ -300,3 +300,31 @@ def test_cancelling_a_score_stops_its_trial(judge: Judge, problem: Problem) -> N
     started = time.perf_counter()
     asyncio.run(cancelled())
     assert time.perf_counter() - started < 2.0
+
+
+def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem
+) -> None:
+    def stuck(source: str, entry_point: str, helper: str) -> None:
+        time.sleep(3)
+
+    monkeypatch.setattr(cooperation, "helper_use", stuck)
+    spec = RewardSpec.model_validate(
+        {"parts": {"forwards": {"use": "not_wrapper"}}, "seconds": 0.3}
+    )
+
+    async def slowest_turn_of_the_loop() -> float:
+        scorer = Scorer(spec, None, join_for("python"))
+        scoring = asyncio.create_task(
+            scorer.score(problem, {"aux": "", "main": ""}, ["aux", "main"])
+        )
+        slowest = 0.0
+        while not scoring.done():
+            started = time.perf_counter()
+            await asyncio.sleep(0.01)
+            slowest = max(slowest, time.perf_counter() - started)
+        with pytest.raises(RewardError, match="not done within"):
+            await scoring
+        return slowest
+
+    assert asyncio.run(slowest_turn_of_the_loop()) < 2

@@ -13,7 +13,7 @@ from collab.analysis.schemes.fallback import fallback
 from collab.analysis.schemes.filtering import strategy_filter
 from collab.analysis.schemes.forwarding import decorator, wrapper
 from collab.analysis.schemes.match import Match, match
-from collab.analysis.schemes.program import Program
+from collab.analysis.schemes.program import MAX_STEPS, Program, TooMuchWork
 from collab.analysis.scopes import Function, Scope, scopes_of
 from collab.analysis.usage import entry_scope
 from collab.syntax import parse
@@ -75,8 +75,13 @@ def classify(
     without = _without_cooperation(scopes, entry, helper)
     if without is not None:
         return Classification((without,))
-    found = Program(scopes, entry, helper)
-    matches = tuple(shown for rule in _RULES if (shown := rule(found)) is not None)
+    try:
+        found = Program(scopes, entry, helper)
+        matches = tuple(shown for rule in _RULES if (shown := rule(found)) is not None)
+    except TooMuchWork:
+        return Classification(
+            reason=f"the program takes more than {MAX_STEPS:,} steps to look through"
+        )
     return Classification(matches or (_otherwise(found),))
 
 

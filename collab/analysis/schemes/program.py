@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from collab.analysis.flow import Flow
 from collab.analysis.nodes import arguments, assignment
 from collab.analysis.schemes.statements import FILTERS, bindings_of
 from collab.analysis.scopes import Function, Scope, Variable, evaluated
 
+T = TypeVar("T")
+
 Origins = frozenset[str]
 """Calls as they are written: the same call written twice is one."""
+
+MAX_STEPS = 1_000_000
+"""Nodes and values looked at for one program; the number of its calls may multiply them."""
 
 _RETURNED = Variable(-1, "returned")
 _CALL = -2
 """The scope of the variables that stand for the value of one call."""
 
 
+class TooMuchWork(Exception):
+    """The program takes more than `MAX_STEPS` steps to look through."""
+
+
 class Program(Flow):
-    """What an entry point can reach, and where the value of each call of the helper arrives."""
+    """What an entry point can reach, and where the value of each call of the helper arrives.
+
+    Raises:
+        TooMuchWork: on construction and by every method.
+    """
 
     def __init__(self, scopes: list[Scope], entry: Scope, helper: str) -> None:
         self.scopes, self.helper = scopes, helper
+        self._steps = 0
         self._callers = _callers(scopes, Variable(0, helper))
         self._functions = {s.variable: s for s in scopes[1:] if isinstance(s.node, Function)}
         self._calls = {
@@ -40,7 +56,15 @@ class Program(Flow):
 
     def of(self, scope: Scope, *expressions: ast.AST | None) -> Origins:
         """The calls that the values of `expressions` derive from."""
-        return self._origins_of(self._reads(scope, expressions))
+        found: set[str] = set()
+        pending = [node for node in expressions if node is not None]
+        while pending:
+            node = pending.pop()
+            self._spend(1)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found |= self._origins_of(self._read(scope, node))
+            pending.extend(_passed_on(node))
+        return frozenset(found)
 
     def answers(self, scope: Scope) -> Origins:
         """The calls that what a function gives back derives from."""
@@ -54,7 +78,7 @@ class Program(Flow):
         """Where `nodes` call the helper, themselves or by a function that does."""
         return [
             node
-            for node in evaluated(nodes)
+            for node in self._counted(evaluated(nodes))
             if isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)
             and (id(node) in self._called or scope.resolve(node.id) in self._callers)
@@ -63,7 +87,8 @@ class Program(Flow):
     def marks(self, scope: Scope, *nodes: ast.AST | None) -> set[int]:
         """The lines on which `nodes` call the helper, or read a value that derives from it."""
         given = [node for node in nodes if node is not None]
-        names = (node for node in evaluated(given) if isinstance(node, ast.Name))
+        looked_at = self._counted(evaluated(given))
+        names = (node for node in looked_at if isinstance(node, ast.Name))
         return {name.lineno for name in names if self._origins_of(self._read(scope, name))}
 
     def assigned_beyond(self, scope: Scope, nodes: Iterable[ast.AST]) -> set[str]:
@@ -76,7 +101,7 @@ class Program(Flow):
         """The lines on which `node` names the helper without calling it: `if aux is None`."""
         return {
             part.lineno
-            for part in ast.walk(node)
+            for part in self._counted(ast.walk(node))
             if (isinstance(part, ast.Constant) and part.value == self.helper)
             or (isinstance(part, ast.Name) and scope.resolve(part.id) in self.aliases)
             if id(part) not in self._called
@@ -84,7 +109,7 @@ class Program(Flow):
 
     def _trace(self, calls: Iterable[str]) -> None:
         for written in calls:
-            for variable in self._reached_from([Variable(_CALL, written)]):
+            for variable in self._counted(self._reached_from([Variable(_CALL, written)])):
                 self._origins.setdefault(variable, set()).add(written)
 
     def _own_calls(self) -> set[str]:
@@ -99,7 +124,19 @@ class Program(Flow):
         }
 
     def _origins_of(self, variables: Iterable[Variable]) -> Origins:
-        return frozenset().union(*(self._origins.get(variable, ()) for variable in variables))
+        found = [self._origins.get(variable, ()) for variable in variables]
+        self._spend(sum(map(len, found)))
+        return frozenset().union(*found)
+
+    def _counted(self, found: Iterable[T]) -> Iterator[T]:
+        for item in found:
+            self._spend(1)
+            yield item
+
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise TooMuchWork
 
     def _written(self, name: ast.expr) -> str:
         """The call of a name, or its place where it is handed on to be called."""
@@ -113,12 +150,8 @@ class Program(Flow):
             variables.add(Variable(_CALL, self._written(name)))
         return variables
 
-    def _parts(self, expression: ast.AST) -> Iterator[ast.AST]:
-        pending = [expression]
-        while pending:
-            node = pending.pop()
-            yield node
-            pending.extend(_passed_on(node))
+    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
+        return _passed_on(node)
 
     def _connect_node(self, scope: Scope, node: ast.AST) -> None:
         super()._connect_node(scope, node)
@@ -162,16 +195,22 @@ def _passed_on(node: ast.AST) -> Iterable[ast.AST]:
 
 def _callers(scopes: list[Scope], helper: Variable) -> set[Variable]:
     """The functions that call the helper, or another one that does."""
-    found, size = {helper}, 0
-    while len(found) > size:
-        size = len(found)
-        for scope in scopes:
-            if isinstance(scope.node, Function):
-                found |= {scope.variable} if _names(scope, scope.nodes) & found else set()
-            for node in scope.nodes:
-                targets, value = assignment(node)
-                if value is not None and _is_function(value) and _names(scope, [value]) & found:
-                    found |= {scope.resolve(t.id) for t in targets if isinstance(t, ast.Name)}
+    named_by: defaultdict[Variable, set[Variable]] = defaultdict(set)
+    for scope in scopes:
+        if isinstance(scope.node, Function):
+            for name in _names(scope, scope.nodes):
+                named_by[name].add(scope.variable)
+        for node in scope.nodes:
+            targets, value = assignment(node)
+            if value is not None and _is_function(value):
+                bound = {scope.resolve(t.id) for t in targets if isinstance(t, ast.Name)}
+                for name in _names(scope, ast.walk(value)):
+                    named_by[name] |= bound
+    found, pending = {helper}, [helper]
+    while pending:
+        new = named_by[pending.pop()] - found
+        found |= new
+        pending += new
     return found - {helper}
 
 
@@ -182,5 +221,6 @@ def _is_function(value: ast.expr) -> bool:
 
 
 def _names(scope: Scope, nodes: Iterable[ast.AST]) -> set[Variable]:
-    found = (node for node in evaluated(nodes) if isinstance(node, ast.Name))
+    """The variables that `nodes` themselves read."""
+    found = (node for node in nodes if isinstance(node, ast.Name))
     return {scope.resolve(name.id) for name in found if isinstance(name.ctx, ast.Load)}

@@ -1,0 +1,160 @@
+"""The analysis takes time in proportion to the size of the program, whatever the construct."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from collab.analysis import classify, helper_use
+
+SMALL = 300
+MAX_GROWTH = 2.4
+"""Of the steps, when the size doubles; a quadratic part that shows would make it 4."""
+
+
+def each(text: str, n: int, joint: str = "") -> str:
+    """`text` n times, with the number (#) and the next one (~) put in."""
+    return joint.join(text.replace("#", str(i)).replace("~", str(i + 1)) for i in range(n))
+
+
+def nested(before: str, within: str, behind: str, depth: int = 60) -> str:
+    return before * depth + within + behind * depth
+
+
+CALLS = "aux(#),"
+CONSTRUCTS: dict[str, Callable[[int], str]] = {
+    "a, b, ... = tuple([...])": lambda n: (
+        f"def main(x):\n {each('a#,', n)} = tuple([{each('b#,', n)}aux(x)])\n return a0"
+    ),
+    "for a, b, ... in [...]": lambda n: (
+        f"def main(x):\n for {each('a#,', n)} in [{each(CALLS, n)}]: pass\n return a0"
+    ),
+    "a = b = ... = (...)": lambda n: (
+        f"def main(x):\n {each('a#=', n)}({each(CALLS, n)})\n return a0"
+    ),
+    "[a[0], b[0], ...] = ...": lambda n: (
+        f"def main(x):\n [{each('a[aux(#)],', n)}] = f({each(CALLS, n)})\n return a"
+    ),
+    "with": lambda n: f"def main(x):\n with {each('aux(#) as a#', n, ',')}:\n  return a0",
+    "one name defined again and again": lambda n: (
+        f"{each('def f(x): return f(x)', n, chr(10))}\ndef main(x):\n return f(aux(x))"
+    ),
+    "functions that call the next": lambda n: (
+        f"{each('def f#(x): return f~(x)', n, chr(10))}\n"
+        f"def f{n}(x): return aux(x)\ndef main(x):\n return f0(x)"
+    ),
+    "methods that call the next": lambda n: (
+        f"class C:\n {each('def m#(self): return self.m~(aux(#))', n, chr(10) + ' ')}\n"
+        "def main(x):\n return C().m0()"
+    ),
+    "copies of the helper": lambda n: (
+        f"a0=aux\n{each('a~=a#', n, chr(10))}\ndef main(x):\n return a{n}(x)"
+    ),
+    "copies of the value": lambda n: (
+        f"def main(x):\n y0=aux(x)\n {each('y~=y#', n, chr(10) + ' ')}\n return y{n}"
+    ),
+    "one of many calls, returned under many names": lambda n: (
+        f"def main(x):\n {each('y=aux(#)', n, chr(10) + ' ')}\n {each('z#=y', n, chr(10) + ' ')}\n"
+        f" {each('if x: return z#', n, chr(10) + ' ')}"
+    ),
+    "many returns": lambda n: f"def main(x):\n {each('if x: return aux(#)', n, chr(10) + ' ')}",
+    "defaults": lambda n: f"def main({each('a#=aux(#),', n)}):\n return a0",
+    "decorators": lambda n: f"{each('@aux(#)', n, chr(10))}\ndef main(x):\n return x",
+    "classes": lambda n: (
+        f"{each('class C#(aux(#)): y = aux(#)', n, chr(10))}\ndef main(x):\n return C0().y"
+    ),
+    "global": lambda n: (
+        f"def main(x):\n global {each('a#', n, ',')}\n {each('a#=aux(#)', n, chr(10) + ' ')}\n"
+        " return a0"
+    ),
+    "match": lambda n: (
+        f"def main(x):\n match x:\n  {each('case # if aux(#): return #', n, chr(10) + '  ')}"
+    ),
+    "tries": lambda n: (
+        f"def main(x):\n {each('try: y=aux(#)' + chr(10) + ' except E: y=#', n, chr(10) + ' ')}\n"
+        " return y"
+    ),
+    "methods of a list": lambda n: (
+        f"def main(x):\n y=[]\n {each('y.append(aux(#))', n, chr(10) + ' ')}\n return y"
+    ),
+    "own arguments": lambda n: (
+        f"def f({each('a#,', n)}): return a0\ndef main(x):\n return f({each(CALLS, n)})"
+    ),
+    "deep calls": lambda n: f"def main(x):\n return {nested('x.f(', each(CALLS, n), ')')}",
+    "deep choices": lambda n: (
+        f"def main(x):\n return {nested('(1 if x else ', f'[{each(CALLS, n)}]', ')')}"
+    ),
+    "deep conditions": lambda n: (
+        f"def main(x):\n return {nested('(x and ', f'[{each(CALLS, n)}]', ')')}"
+    ),
+    "deep walrus": lambda n: (
+        f"def main(x):\n return {nested('(y := ', f'[{each(CALLS, n)}]', ')')}"
+    ),
+    "deep comprehensions": lambda n: (
+        f"def main(x):\n return {nested('[y for y in ', f'[{each(CALLS, n)}]', ']')}"
+    ),
+    "deep branches": lambda n: (
+        "def main(x):\n"
+        + "".join(" " * (i + 1) + "if x:\n" for i in range(40))
+        + " " * 42
+        + each("y=aux(#)", n, "\n" + " " * 42)
+        + "\n return y"
+    ),
+}
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Lines that `work` goes through, and calls that it makes: its time, but for the machine."""
+    count = 0
+
+    def trace(_frame: FrameType, _event: str, _argument: Any) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_twice_the_program_takes_about_twice_the_steps(name: str) -> None:
+    make = CONSTRUCTS[name]
+    once, twice = make(SMALL), make(2 * SMALL)
+
+    def work(source: str) -> Callable[[], object]:
+        return lambda: helper_use(source, "main", "aux")
+
+    assert steps(work(twice)) < MAX_GROWTH * steps(work(once))
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_the_largest_programs_are_analysed_in_seconds(name: str) -> None:
+    make, size = CONSTRUCTS[name], 64
+    while len(make(2 * size)) < 100_000:
+        size *= 2
+    started = time.thread_time()
+    assert helper_use(make(size), "main", "aux").reason
+    assert time.thread_time() - started < 20
+
+
+def test_a_scheme_that_takes_too_many_steps_is_not_told_and_says_so() -> None:
+    size = 1_350
+    source = CONSTRUCTS["for a, b, ... in [...]"](size)
+    found = classify(source, "main", "aux", (0, 0))
+    assert found.matches == ()
+    assert "1,000,000 steps" in found.reason
+
+
+def test_calls_by_way_of_many_functions_are_found() -> None:
+    found = classify(CONSTRUCTS["functions that call the next"](300), "main", "aux", (0, 0))
+    assert found.matches[0].name == "decorator"
