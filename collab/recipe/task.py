@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.reward import RewardSpec
+
+ALWAYS_HIDDEN = ("test", "canonical_solution")
+"""What no agent sees of a `code` problem, whatever else a suite hides."""
 
 
 class SourceSpec(Spec):
@@ -47,10 +50,18 @@ class TaskSpec(Spec):
     """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields."""
     source: SourceSpec
     id_field: str = "task_id"
-    """The field that names a problem; where it is missing, the row number does."""
-    hidden: tuple[str, ...] = ("test", "canonical_solution")
-    """Fields that no agent and no feedback source ever sees."""
+    """The field that names a problem, different in every row. Rows are named by their numbers where
+    none has it, or where `id_field` is empty."""
+    hidden: tuple[str, ...] = ALWAYS_HIDDEN
+    """Fields that no agent and no feedback source ever sees. Of `code` problems, `test` and
+    `canonical_solution` are always among them."""
     splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
     """Named ranges of rows, `first-last`, counted from 0, both ends included."""
     reward: RewardSpec
     """The joint reward, inline or by name."""
+
+    @field_validator("hidden")
+    @classmethod
+    def _always_hidden(cls, hidden: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        always = ALWAYS_HIDDEN if info.data.get("kind") == "code" else ()
+        return tuple(dict.fromkeys((*always, *hidden)))

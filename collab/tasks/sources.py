@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import gzip
-import json
+import zlib
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from collab.errors import TaskError
 from collab.recipe import SourceSpec
+from collab.tasks import strict_json
 
 Row = dict[str, Any]
 
 
-def read_rows(source: SourceSpec) -> list[Row]:
+class PlacedRow(NamedTuple):
+    """A row, and where it stands in its source, for messages."""
+
+    source: str
+    """A file, or a dataset's name."""
+    place: str
+    """Within the source, e.g. `line 3`, or `row 2` where rows are counted from 0."""
+    fields: Row
+
+
+def read_rows(source: SourceSpec) -> list[PlacedRow]:
     """All rows of a source, in order.
 
     Raises:
@@ -27,37 +39,63 @@ def read_rows(source: SourceSpec) -> list[Row]:
     return _hub_rows(source)
 
 
-def read_file(path: Path) -> list[Row]:
-    """The rows of a `.json` list or of JSON lines, gzipped or not."""
+def read_file(path: Path) -> list[PlacedRow]:
+    """The rows of a `.json` list or of JSON lines, gzipped or not.
+
+    Blank lines are passed over, and a byte order mark is not part of the first row.
+
+    Raises:
+        TaskError: the file cannot be read, is not JSON, or holds a row that is not a mapping.
+    """
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
         raise TaskError(f"{path}: cannot be read: {reason}") from error
-    rows = _whole(path, text) if path.suffix == ".json" else _lines(path, text)
-    for number, row in enumerate(rows):
+    whole = path.name.removesuffix(".gz").endswith(".json")
+    return placed(str(path), _whole(path, text) if whole else _lines(path, text))
+
+
+def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
+    """Rows with their places, each of which is to be a mapping.
+
+    Raises:
+        TaskError: one is not.
+    """
+    found = []
+    for place, row in rows:
         if not isinstance(row, dict):
-            raise TaskError(f"{path}: row {number} is {type(row).__name__}, expected a mapping")
-    return rows
+            kind = type(row).__name__
+            raise TaskError(f"{source}, {place}: expected a mapping of fields, got {kind}")
+        found.append(PlacedRow(source, place, row))
+    return found
 
 
-def _whole(path: Path, text: str) -> list[Row]:
+def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Rows without lines, each placed by its number, counted from 0."""
+    return [(f"row {number}", row) for number, row in enumerate(rows)]
+
+
+def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
     try:
-        rows = json.loads(text)
+        rows = strict_json.parse(text)
     except ValueError as error:
         raise TaskError(f"{path}: not JSON: {error}") from error
     if not isinstance(rows, list):
         raise TaskError(f"{path}: expected a list of problems, got {type(rows).__name__}")
-    return rows
+    return numbered(rows)
 
 
-def _lines(path: Path, text: str) -> list[Row]:
+def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
+    """Each line's value; only a line feed ends a line, since JSON strings may hold U+2028."""
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
+                rows.append((f"line {number}", strict_json.parse(line)))
             except ValueError as error:
                 raise TaskError(f"{path}, line {number}: not JSON: {error}") from error
     return rows
@@ -75,7 +113,7 @@ def _package_file(package: str, file: str) -> Path:
     return Path(str(found[0].locate()))
 
 
-def _hub_rows(source: SourceSpec) -> list[Row]:
+def _hub_rows(source: SourceSpec) -> list[PlacedRow]:
     try:
         from datasets import load_dataset  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -90,4 +128,4 @@ def _hub_rows(source: SourceSpec) -> list[Row]:
             f"the dataset '{source.hub}' cannot be read from the hub ({type(error).__name__}:"
             f" {error}); remedy: give the path of a local .jsonl file as suite"
         ) from error
-    return [dict(row) for row in dataset]
+    return placed(f"the dataset '{source.hub}'", numbered(map(dict, dataset)))

@@ -19,11 +19,11 @@ from functools import cached_property
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
 from collab.records import Problem
+from collab.tasks.checks import check_rows, id_of
 from collab.tasks.sources import Row, read_rows
 
 _FILE = re.compile(r"^(.*\.(?:jsonl|json|jsonl\.gz|yaml|yml))(?:/(.*))?$")
 _RANGE = re.compile(r"^(\d+)-(\d+)$")
-_REQUIRED = {"code": ("prompt", "entry_point", "test"), "text": ()}
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -39,13 +39,17 @@ def open_suite(spec: TaskSpec) -> Suite:
     """Read a suite's problems.
 
     Raises:
-        TaskError: the data cannot be read, is empty, or lacks a field that its kind needs.
+        TaskError: the data cannot be read or is empty; a row lacks a field that it needs; two
+            rows share an id; the suite names a field or a range of rows that is not there.
     """
     rows = read_rows(spec.source)
     if not rows:
         origin = spec.source.path or spec.source.package or spec.source.hub
         raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
-    return Suite(spec, tuple(rows))
+    check_rows(spec, rows)
+    suite = Suite(spec, tuple(row.fields for row in rows))
+    suite.check_splits()
+    return suite
 
 
 @dataclass(frozen=True)
@@ -59,16 +63,24 @@ class Suite:
     @cached_property
     def ids(self) -> list[str]:
         """The short id of each row: the last part of its task id where that is unique."""
-        full = [str(row.get(self.spec.id_field, number)) for number, row in enumerate(self.rows)]
+        full = [id_of(self.spec, row) or str(number) for number, row in enumerate(self.rows)]
         short = [name.rpartition("/")[2] for name in full]
         counts = Counter(short)
-        return [s if counts[s] == 1 else f for s, f in zip(short, full, strict=True)]
+        return [s if s and counts[s] == 1 else f for s, f in zip(short, full, strict=True)]
+
+    def check_splits(self) -> None:
+        """Raise TaskError where a split names rows that are not there."""
+        for name in self.spec.splits:
+            try:
+                self._split(name)
+            except TaskError as error:
+                raise TaskError(f"the split '{name}': {error}; set task.splits.{name}") from error
 
     def select(self, selection: str) -> list[Problem]:
         """The problems of a selection, in order, each once.
 
         Raises:
-            TaskError: nothing in the suite answers to it; a problem lacks a field.
+            TaskError: nothing in the suite answers to it.
         """
         if not selection:
             return [self.problem(number) for number in range(len(self.rows))]
@@ -78,32 +90,25 @@ class Suite:
     def problem(self, number: int) -> Problem:
         row = self.rows[number]
         address = f"{self.spec.name}/{self.ids[number]}"
-        self._check(row, address)
         hidden = {key: value for key, value in row.items() if key in self.spec.hidden}
         public = {key: value for key, value in row.items() if key not in self.spec.hidden}
         return Problem(address=address, public=public, hidden=hidden)
 
-    def _check(self, row: Row, address: str) -> None:
-        for field in _REQUIRED[self.spec.kind]:
-            if not isinstance(row.get(field), str) or not row[field].strip():
-                raise TaskError(
-                    f"{address}: the field '{field}' is missing or not text"
-                    f" (fields: {', '.join(row)})"
-                )
-
     def _rows_of(self, piece: str) -> Sequence[int]:
         if piece in self.spec.splits:
-            return [
-                n for p in self.spec.splits[piece].split(",") for n in self._numbered(p.strip())
-            ]
+            return self._split(piece)
         for names in (self._full_ids, self.ids):
             if piece in names:
                 return [names.index(piece)]
         return self._numbered(piece)
 
+    def _split(self, name: str) -> list[int]:
+        pieces = self.spec.splits[name].split(",")
+        return [number for piece in pieces for number in self._numbered(piece.strip())]
+
     @cached_property
     def _full_ids(self) -> list[str]:
-        return [str(row.get(self.spec.id_field, "")) for row in self.rows]
+        return [id_of(self.spec, row) for row in self.rows]
 
     def _numbered(self, piece: str) -> Sequence[int]:
         matched = _RANGE.match(piece)

@@ -99,17 +99,17 @@ def test_other_files(tmp_path: Path, suffix: str) -> None:
     ("text", "said"),
     [
         ("", "is empty"),
-        ("{}\n[1]\n", "row 1 is list"),
+        ("{}\n[1]\n", "line 2: expected a mapping of fields, got list"),
         ('{"a": 1}\n{bad\n', "line 2: not JSON"),
         ('{"prompt": "x", "entry_point": "f"}\n', "'test' is missing"),
-        ('{"prompt": "x", "entry_point": "f", "test": " "}\n', "'test' is missing"),
+        ('{"prompt": "x", "entry_point": "f", "test": " "}\n', "'test' is empty"),
     ],
 )
 def test_broken_data(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(text)
     with pytest.raises(TaskError, match=said):
-        open_suite(load_task(str(path))).select("")
+        open_suite(load_task(str(path)))
 
 
 def test_missing_file_and_package(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""What is asked of a suite's rows before any of them is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from collab.errors import TaskError, nearest
+from collab.recipe import TaskSpec
+from collab.recipe.task import ALWAYS_HIDDEN
+from collab.tasks.sources import PlacedRow, Row
+
+_DEFAULT_ID = "task_id"
+_TEXTS_OF_CODE = ("prompt", "entry_point", "test")
+
+
+def id_of(spec: TaskSpec, row: Row) -> str:
+    """A row's id as text, "" where it has none."""
+    found = row.get(spec.id_field) if spec.id_field else None
+    return "" if found is None else str(found).strip()
+
+
+def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
+    """Check that rows are whole, and that the fields which the suite names are there.
+
+    Raises:
+        TaskError: a row lacks a field, the suite names one that no row has, or two rows share an
+            id. Rows are named by their lines.
+    """
+    known = dict.fromkeys(field for row in rows for field in row.fields)
+    _check_names(spec, list(known), rows[0].source)
+    needed = [field for field in ("prompt", *spec.hidden) if field in known]
+    for row in rows:
+        _check_fields(spec, row, needed)
+    if spec.id_field in known:
+        _check_ids(spec, rows)
+
+
+def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
+    """The fields that the suite names are fields of its rows."""
+    named = [("hidden", name) for name in _own_hidden(spec)]
+    if spec.id_field and spec.id_field != _DEFAULT_ID:
+        named.append(("id_field", spec.id_field))
+    for key, name in named:
+        if name not in known:
+            close = nearest(name, known)
+            remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(known)}"
+            raise TaskError(
+                f"the suite '{spec.name}': `{key}` names '{name}', which no row of {source} has;"
+                f" {remedy}"
+            )
+
+
+def _own_hidden(spec: TaskSpec) -> Sequence[str]:
+    """The hidden fields that somebody wrote down, not those that are hidden by default."""
+    if spec.kind == "code" or set(spec.hidden) == set(ALWAYS_HIDDEN):
+        return [name for name in spec.hidden if name not in ALWAYS_HIDDEN]
+    return spec.hidden
+
+
+def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None:
+    """Everything that agents and tests are made of is in the row.
+
+    A hidden field that a row lacks may be there under a misspelt name, which agents would see.
+    """
+    texts = _TEXTS_OF_CODE if spec.kind == "code" else ()
+    if not row.fields:
+        raise _fault(row, "it has no field at all")
+    for field in (*texts, *needed):
+        if field not in row.fields:
+            close = nearest(field, [name for name in row.fields if name not in needed])
+            remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(row.fields)}"
+            raise _fault(row, f"the field '{field}' is missing; {remedy}")
+        value = row.fields[field]
+        if field in texts and not isinstance(value, str):
+            raise _fault(row, f"the field '{field}' is {_kind(value)}, not text")
+        if field in (*texts, "prompt") and _is_blank(value):
+            raise _fault(row, f"the field '{field}' is empty")
+
+
+def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
+    """Every row has an id, and no two are equal as text."""
+    first: dict[str, PlacedRow] = {}
+    for row in rows:
+        value = row.fields.get(spec.id_field)
+        if isinstance(value, bool | list | dict):
+            raise _fault(row, f"the id '{spec.id_field}' is {_kind(value)}, not text or a number")
+        name = id_of(spec, row.fields)
+        if not name:
+            state = "empty" if spec.id_field in row.fields else "missing"
+            raise _fault(row, f"the id '{spec.id_field}' is {state}; other rows have one")
+        if name in first:
+            others = sum(id_of(spec, other.fields) == name for other in rows) - 2
+            more = f" (and {others} more)" * (others > 0)
+            raise TaskError(
+                f"{row.source}: {first[name].place} and {row.place}{more} have the same"
+                f" {spec.id_field}, '{name:.80}'; give every row its own, or set task.id_field to"
+                " another field, or to '' to name problems by their row numbers"
+            )
+        first[name] = row
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else f"of type {type(value).__name__}"
+
+
+def _fault(row: PlacedRow, told: str) -> TaskError:
+    return TaskError(f"{row.source}, {row.place}: {told}")

@@ -1,0 +1,214 @@
+"""Nothing of a data file is lost in silence: what cannot be kept is an error with its line."""
+
+import json
+import sys
+import types
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.errors import TaskError
+from collab.recipe import load_task
+from collab.recipe.load import validate
+from collab.recipe.task import TaskSpec
+from collab.tasks import Suite, open_suite
+
+CODE = {"prompt": "def f(): ...", "entry_point": "f", "test": "t", "canonical_solution": "s"}
+REWARD = {"parts": {"length": {"use": "length"}}}
+TEXT = {"prompt": "What?", "answer": "That."}
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "mine.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def suite_of(path: Path, **fields: Any) -> Suite:
+    data = {"name": "mine", "kind": "text", "source": {"path": str(path)}, **fields}
+    return open_suite(validate(TaskSpec, {"reward": REWARD, **data}, "mine"))
+
+
+def read(tmp_path: Path, rows: list[dict[str, Any]], **fields: Any) -> Suite:
+    return suite_of(written(tmp_path, lines(rows)), **fields)
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        (["a", "b", "a"], "line 1 and line 3 have the same task_id, 'a'"),
+        (["a", "a", "a"], r"line 1 and line 2 \(and 1 more\) have the same task_id"),
+        ([1, "1"], "line 1 and line 2 have the same task_id, '1'"),
+        (["a", " a"], "line 1 and line 2 have the same task_id, 'a'"),
+        (["a", ""], "line 2: the id 'task_id' is empty"),
+        (["a", "  "], "line 2: the id 'task_id' is empty"),
+        (["a", None], "line 2: the id 'task_id' is empty"),
+        (["a", True], "line 2: the id 'task_id' is of type bool"),
+        (["a", ["b"]], "line 2: the id 'task_id' is of type list"),
+    ],
+)
+def test_ids_name_one_row_each(tmp_path: Path, ids: list[Any], said: str) -> None:
+    with pytest.raises(TaskError, match=said):
+        read(tmp_path, [{**TEXT, "task_id": name} for name in ids])
+
+
+def test_a_row_without_an_id_among_rows_with_one(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="line 2: the id 'task_id' is missing"):
+        read(tmp_path, [{**TEXT, "task_id": "a"}, TEXT])
+
+
+def test_ids_may_be_given_up_for_row_numbers(tmp_path: Path) -> None:
+    suite = read(tmp_path, [{**TEXT, "task_id": "a"}] * 2, id_field="")
+    assert [problem.address for problem in suite.select("")] == ["mine/0", "mine/1"]
+    with pytest.raises(TaskError, match="or to '' to name problems by their row numbers"):
+        read(tmp_path, [{**TEXT, "task_id": "a"}] * 2)
+
+
+def test_ids_of_one_last_part_stay_apart(tmp_path: Path) -> None:
+    suite = read(tmp_path, [{**TEXT, "task_id": name} for name in ("x/a", "y/a", "b/", "c/")])
+    addresses = [problem.address for problem in suite.select("")]
+    assert addresses == ["mine/x/a", "mine/y/a", "mine/b/", "mine/c/"]
+    assert [suite.select(name)[0].address for name in ("y/a", "c/")] == ["mine/y/a", "mine/c/"]
+
+
+def test_rows_of_a_list_and_of_the_hub_are_held_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{**TEXT, "task_id": "a"}, {**TEXT, "task_id": "a"}]
+    with pytest.raises(TaskError, match=r"mine\.json: row 0 and row 1 have the same task_id"):
+        suite_of(written(tmp_path, json.dumps(rows), "mine.json"))
+    hub = types.ModuleType("datasets")
+    hub.load_dataset = lambda *names, **options: rows  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", hub)
+    with pytest.raises(TaskError, match="the dataset 'me/mine': row 0 and row 1 have the same"):
+        suite_of(tmp_path, source={"hub": "me/mine"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"hidden": ["anwser"]}, "`hidden` names 'anwser', .* did you mean 'answer'?"),
+        ({"hidden": ["answer", "cases"]}, "`hidden` names 'cases', .* fields: prompt, answer"),
+        ({"hidden": ["test"]}, "`hidden` names 'test', which no row"),
+        ({"id_field": "promt"}, "`id_field` names 'promt', .* did you mean 'prompt'?"),
+        ({"kind": "code", "hidden": ["answerr"]}, "`hidden` names 'answerr'"),
+    ],
+)
+def test_a_suite_names_fields_that_are_there(
+    tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(TaskError, match=said):
+        read(tmp_path, [TEXT, TEXT], **fields)
+
+
+def test_a_hidden_field_misspelt_in_one_row_is_not_shown(tmp_path: Path) -> None:
+    rows = [TEXT, {"prompt": "What?", "anwser": "That."}]
+    with pytest.raises(TaskError, match="line 2: the field 'answer' is missing; did you mean 'anw"):
+        read(tmp_path, rows, hidden=["answer"])
+
+
+@pytest.mark.parametrize("own", [[], ["answer"], ["answer", "test"]])
+def test_code_always_hides_its_tests_and_its_solution(tmp_path: Path, own: list[str]) -> None:
+    suite = read(tmp_path, [{**CODE, "answer": "x"}], kind="code", hidden=own)
+    [problem] = suite.select("")
+    assert {"test", "canonical_solution", *own} == set(problem.hidden)
+    assert not {"test", "canonical_solution", *own} & set(problem.public)
+
+
+@pytest.mark.parametrize("missing", ["prompt", "entry_point", "test"])
+def test_code_that_is_not_whole_is_named_by_its_line(tmp_path: Path, missing: str) -> None:
+    row = {name: value for name, value in CODE.items() if name != missing}
+    text = lines([CODE]) + "\n\r\n" + lines([row])  # blank lines are counted
+    with pytest.raises(TaskError, match=rf"mine\.jsonl, line 4: the field '{missing}' is missing"):
+        suite_of(written(tmp_path, text), kind="code")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"answer": "x"}, "line 2: the field 'prompt' is missing; fields: answer"),
+        ({**TEXT, "prompt": " "}, "line 2: the field 'prompt' is empty"),
+        ({**TEXT, "prompt": None}, "line 2: the field 'prompt' is empty"),
+        ({}, "line 2: it has no field at all"),
+    ],
+)
+def test_a_text_without_a_prompt_among_texts_with_one(
+    tmp_path: Path, row: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(TaskError, match=said):
+        read(tmp_path, [TEXT, row])
+
+
+def test_texts_may_have_fields_of_their_own(tmp_path: Path) -> None:
+    suite = read(tmp_path, [{"abstract": "a", "hint": "h"}, {"abstract": "b"}])
+    assert [problem.public for problem in suite.select("")] == [
+        {"abstract": "a", "hint": "h"},
+        {"abstract": "b"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"prompt": NaN}', "NaN is not a JSON value; write null"),
+        ('{"prompt": [-Infinity]}', "-Infinity is not a JSON value"),
+        ('{"prompt": 1e999}', "the number 1e999 is beyond the range of a float"),
+        ('{"prompt": "a", "prompt": "b"}', "the key 'prompt' stands twice"),
+        ('{"prompt": {"a": 1, "a": 1}}', "the key 'a' stands twice"),
+        ('{"prompt": "a",}', "not JSON"),
+        ('{"prompt": "a"},', "not JSON"),
+        ('{"prompt": "a"} {"prompt": "b"}', "not JSON: Extra data at column 17"),
+        ('{"prompt": "\\ud800"}', "half of a surrogate pair"),
+        ("[" * 100_000, "nested too deeply"),
+        ("9" * 5000, "not JSON"),
+        ('"prompt"', "expected a mapping of fields, got str"),
+    ],
+)
+def test_json_is_read_strictly(tmp_path: Path, line: str, said: str) -> None:
+    text = lines([TEXT]) + "\n" + line + "\n"
+    with pytest.raises(TaskError, match=rf"mine\.jsonl, line 3: .*{said}"):
+        suite_of(written(tmp_path, text))
+    with pytest.raises(TaskError, match=rf"mine\.json(: not JSON|, row 1: .*{said})"):
+        suite_of(written(tmp_path, f"[{json.dumps(TEXT)}, {line}]", "mine.json"))
+
+
+def test_every_row_is_read_whatever_ends_a_line(tmp_path: Path) -> None:
+    odd = json.dumps({**TEXT, "prompt": "a\u2028b\x85c😀"}, ensure_ascii=False)
+    text = f"\ufeff{json.dumps(TEXT)}\r\n\r\n{odd}\r\n{json.dumps(TEXT)}"
+    suite = suite_of(written(tmp_path, text))
+    assert [problem.public["prompt"] for problem in suite.select("")] == [
+        "What?",
+        "a\u2028b\x85c😀",
+        "What?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "said"),
+    [
+        (lines([TEXT]).encode("utf-16"), "mine.jsonl", "not UTF-8 text"),
+        (b"\x1f\x8b\x08\x00" + b"\x00" * 6 + b"\xff" * 20, "mine.jsonl.gz", "cannot be read"),
+        (zlib.compress(b"{}"), "mine.jsonl.gz", "cannot be read"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, name: str, said: str) -> None:
+    with pytest.raises(TaskError, match=said):
+        suite_of(written(tmp_path, data, name))
+
+
+@pytest.mark.parametrize("rows", ["3-4", "2", "1-0", "", "a-b", "0-1,7"])
+def test_a_split_names_rows_that_are_there(tmp_path: Path, rows: str) -> None:
+    with pytest.raises(TaskError, match=r"the split 'test': .* set task\.splits\.test"):
+        read(tmp_path, [TEXT, TEXT], splits={"train": "0", "test": rows})
+
+
+def test_shipped_suites_hold_what_they_promise() -> None:
+    for name in ("humaneval", "coopcode", "tldr", "arxiv"):
+        suite = open_suite(load_task(name))
+        assert len(set(suite.ids)) == len(suite)
