@@ -125,7 +125,7 @@ def _evaluate(entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, *,
     from collab.runtime.folder import new_run_id
 
     for entrant in entrants:
-        check_prompts(entrant.recipe, entrant.problems[0])
+        check_prompts(entrant.recipe, entrant.problems)
     folder = out or Path("evals") / new_run_id(entrants[0].suite.name)
     evaluation = Evaluation(entrants, ks, out=folder)
     follow(evaluation, open_evaluation_view(json=json))

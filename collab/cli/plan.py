@@ -40,21 +40,26 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
     """The recipe with its suite and the problems, once every prompt has its fields.
 
     Raises:
-        RecipeError: also for a template that names a field which the first problem lacks.
+        RecipeError: also for a template that names a field which a problem lacks.
         TaskError: a problem that is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    check_prompts(recipe, problems[0])
+    check_prompts(recipe, problems)
     return recipe, problems
 
 
-def check_prompts(recipe: Recipe, problem: Problem) -> None:
-    """Raise RecipeError for a template that names a field which `problem` lacks."""
+def check_prompts(recipe: Recipe, problems: Sequence[Problem]) -> None:
+    """Render every template for one problem of each set of fields.
+
+    Raises:
+        RecipeError: a template names a field that a problem lacks, or fails otherwise.
+    """
     rounds = rounds_of(recipe)
-    for name, agent in recipe.team.agents.items():
-        for round_ in rounds:
-            if name in round_.agents:
-                _check_agent(recipe, name, agent, problem, round_)
+    for problem in {frozenset(problem.public): problem for problem in reversed(problems)}.values():
+        for name, agent in recipe.team.agents.items():
+            for round_ in rounds:
+                if name in round_.agents:
+                    _check_agent(recipe, name, agent, problem, round_)
 
 
 def _check_agent(
@@ -79,7 +84,7 @@ def _check_agent(
         try:
             template.render(turn=turn, **fields)
         except AgentError as error:
-            raise RecipeError(str(error)) from error
+            raise RecipeError(f"{error}; the problem: {problem.address}") from error
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from textwrap import shorten
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from collab.tasks import Suite
 
 _WIDTH = 100
 """Characters of a problem's text that tell it from others."""
@@ -64,7 +68,20 @@ def _problems(name: str) -> None:
     page = open_page()
     page.table([Column("address"), Column("", style="dim")], rows)
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
-    page.line((f"{len(suite)} problems{f'; splits: {splits}' if splits else ''}", "dim"))
+    count = f"{len(suite)} problem{'s' * (len(suite) != 1)}"
+    page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
+    page.line((f"fields: {_fields(suite)}", "dim"))
+
+
+def _fields(suite: Suite) -> str:
+    """The fields of a suite's rows: which are hidden, and in how many rows the rarer ones are."""
+    counts = Counter(field for row in suite.rows for field in row)
+    told = []
+    for field, count in counts.items():
+        marks = ["hidden"] * (field in suite.spec.hidden)
+        marks += [f"in {count} of {len(suite)}"] * (count < len(suite))
+        told.append(f"{field} ({', '.join(marks)})" if marks else field)
+    return ", ".join(told)
 
 
 def _first_line(public: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Bad input: exit status 2, one clear message on stderr, nothing on stdout, no traceback."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_a_template_that_names_a_missing_field(collab, project: Path, prompt: st
     assert result.status == 2
     assert "team.agents.a.prompt" in result.err
     assert not Path("out").exists()
+
+
+def test_a_row_that_lacks_a_field_is_found_before_any_is_played(collab, project: Path) -> None:
+    rows = [{"word": "a", "answer": "b"}, {"wrod": "c", "answer": "d"}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (project / "tasks" / "words.jsonl").write_text(lines)
+    for command in ("run", "eval"):
+        arguments = ("pair", "--task", "words", "--model", "echo", "--out", "out")
+        result = collab(command, *arguments)
+        assert result.status == 2
+        assert "has no attribute 'word'; the task's fields: wrod" in result.err
+        assert "the problem: words/1" in result.err
+        assert not Path("out").exists()
 
 
 def test_a_template_that_does_not_parse(collab, project: Path) -> None:

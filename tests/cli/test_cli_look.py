@@ -48,6 +48,13 @@ def test_tasks_lists_problems_by_address_and_signature(collab) -> None:
     assert "164 problems; splits: humaneval/train (33-132)" in result.out
 
 
+def test_tasks_says_which_fields_are_hidden_and_which_are_in_some_rows(collab, project) -> None:
+    rows = [{"word": "a", "answer": "b"}, {"word": "c", "answer": "d", "hint": "e"}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (project / "tasks" / "words.jsonl").write_text(lines)
+    assert "fields: word, answer (hidden), hint (in 1 of 2)" in collab("tasks", "words").out
+
+
 def test_teams_lists_teams_and_shows_one(collab) -> None:
     assert "Two agents each say a word." in collab("teams").out
     result = collab("teams", "pair")
