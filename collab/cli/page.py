@@ -6,7 +6,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO, cast
+
+from collab.cli.fitting import Wish, fit
 
 if TYPE_CHECKING:
     from rich.console import (
@@ -26,6 +28,9 @@ Piece = str | tuple[str, str]
 SIDE_BY_SIDE = 110
 """Columns from which blocks stand next to each other."""
 
+LONG, LONG_WORD = 32, 16
+"""Characters from which a text, such as a path, or a word of one that wraps may be folded."""
+
 STEERING = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -39,6 +44,8 @@ class Column:
     right: bool = False
     style: str = ""
     wrap: bool = False
+    rank: int = 0
+    """On a terminal that is too narrow, columns of higher rank are left out first."""
 
 
 @dataclass(frozen=True)
@@ -163,29 +170,65 @@ class TerminalPage:
         self.console.print(grid)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None:
-        from rich import box
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(
-            box=box.SIMPLE_HEAD,
-            show_header=any(column.title for column in columns),
-            header_style="dim",
-            border_style="dim",
-            pad_edge=False,
+        table, left_out = fitted_table(columns, rows, self.console.width)
+        self.console.print("", table, sep="\n")
+        if left_out:
+            told = f"no room at {self.console.width} columns for: {', '.join(left_out)}"
+            self.console.print(Text(told, "dim"))
+        self.console.print()
+
+
+def fitted_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[Piece]], width: int
+) -> tuple[RenderableType, list[str]]:
+    """A table for a terminal of `width` columns, and the titles of what is left out of it."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    texts = [[Text(clean(text), style) for text, style in row] for row in cells]
+    wishes = [_wish(column, [row[n].plain for row in texts]) for n, column in enumerate(columns)]
+    widths = fit(wishes, width)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_header=any(column.title for column in columns),
+        show_edge=False,
+        header_style="dim",
+        border_style="dim",
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    kept = [n for n, width in enumerate(widths) if width]
+    for n in kept:
+        justify: Literal["left", "right"] = "right" if columns[n].right else "left"
+        table.add_column(
+            Text(clean(columns[n].title)),
+            justify=justify,
+            style=columns[n].style,
+            width=widths[n],
+            overflow="fold",
         )
-        for column in columns:
-            table.add_column(
-                column.title,
-                justify="right" if column.right else "left",
-                style=column.style,
-                no_wrap=not column.wrap,
-                overflow="fold" if column.wrap else "ellipsis",
-            )
-        for row in rows:
-            cells = [(cell, "") if isinstance(cell, str) else cell for cell in row]
-            table.add_row(*[Text(clean(text), style) for text, style in cells])
-        self.console.print(table)
+    for row in texts:
+        table.add_row(*[row[n] for n in kept])
+    return table, [columns[n].title or "text" for n, width in enumerate(widths) if not width]
+
+
+def _wish(column: Column, texts: Sequence[str]) -> Wish:
+    """What a column needs: its longest word where it may wrap, else all of its text."""
+    from rich.cells import cell_len
+
+    lines = [line for text in (column.title, *texts) for line in text.splitlines()]
+    full = max(map(cell_len, lines), default=0)
+    if column.wrap:
+        least = max((cell_len(word) for line in lines for word in line.split()), default=0)
+    else:
+        least = full
+    if not column.right:  # numbers are never folded
+        least = min(least, LONG_WORD if column.wrap else LONG)
+    return Wish(least=max(least, 1), full=max(full, 1), rank=column.rank)
 
 
 class _Clean:

@@ -111,8 +111,9 @@ def _list(page: Page, about: dict[str, Any], episodes: list[Episode]) -> None:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
     columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
-    columns += [Column(name, right=True) for name in ("return", "of", "tests", "turns", "tokens")]
-    columns += [Column("scheme"), Column("flags", style="yellow")]
+    ranks = {"return": 0, "of": 3, "tests": 0, "turns": 4, "tokens": 2}
+    columns += [Column(name, right=True, rank=rank) for name, rank in ranks.items()]
+    columns += [Column("scheme", rank=1), Column("flags", style="yellow", wrap=True)]
     page.table(columns, [_row(number, episode) for number, episode in enumerate(episodes)])
 
 

@@ -45,7 +45,7 @@ def _suites() -> None:
         data = documents.read_mapping(path)
         rows.append([(name, "bold"), _source(data.get("source")), str(data.get("description", ""))])
     page = open_page()
-    page.table([Column("suite"), Column("source"), Column("", wrap=True)], rows)
+    page.table([Column("suite"), Column("source", rank=1), Column("description", wrap=True)], rows)
     page.line(("problems of one: collab tasks SUITE", "dim"))
 
 
@@ -66,7 +66,7 @@ def _problems(name: str) -> None:
     suite = open_suite(spec)
     rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
     page = open_page()
-    page.table([Column("address"), Column("", style="dim")], rows)
+    page.table([Column("address"), Column("problem", style="dim", wrap=True)], rows)
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
     count = f"{len(suite)} problem{'s' * (len(suite) != 1)}"
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))

@@ -41,7 +41,8 @@ def _teams() -> None:
             rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
             continue
         rows.append([(name, "bold"), ", ".join(spec.agents), str(spec.protocol), spec.description])
-    columns = [Column("team"), Column("agents"), Column("protocol"), Column("", wrap=True)]
+    columns = [Column("team"), Column("agents", wrap=True), Column("protocol", rank=1)]
+    columns.append(Column("description", wrap=True))
     page = open_page()
     page.table(columns, rows)
     page.line(("its prompts: collab teams TEAM", "dim"))

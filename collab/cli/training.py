@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.cli.episode import BAD, DIM, GOOD, NAME, WARN, out_of
-from collab.cli.page import Column, Page, Piece, TerminalPage, open_page
+from collab.cli.page import Column, Page, Piece, TerminalPage, fitted_table, open_page
 from collab.cli.views import JsonView, stage_text
 from collab.errors import CollabError
 from collab.runtime import read_about
@@ -119,7 +119,7 @@ class LiveTraining:
     """A report below which the last steps and the work in progress are shown."""
 
     def __init__(self, page: TerminalPage) -> None:
-        self._report = TrainingReport(page)
+        self._report, self._console = TrainingReport(page), page.console
         self._rows: deque[StepFinished] = deque(maxlen=ROWS)
         self._progress: TrainingProgress | None = None
         self._stage, self._since = "", time.monotonic()
@@ -153,14 +153,9 @@ class LiveTraining:
 
     def _render(self) -> RenderableType:
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, header_style=DIM, pad_edge=False)
-        for name in COLUMNS:
-            table.add_column(name, justify="right")
-        for row in self._rows:
-            table.add_row(*map(Text, cells(row)))
+        table, _ = fitted_table(TABLE, [cells(row) for row in self._rows], self._console.width)
         lines: list[RenderableType] = [table] if self._rows else []
         if working := self._working():
             lines.append(Text(working, DIM))
@@ -177,7 +172,11 @@ class LiveTraining:
         return f"step {now.step}: {now.phase}{count}, {seconds}"
 
 
+_LEFT_OUT_FIRST = ("dropped", "dead", "tok/s", "s", "entropy", "spread", "kl")
+"""Where the terminal is too narrow for all."""
 COLUMNS = ("step", "return", "spread", "solved", "dead", "dropped", "entropy", "kl", "tok/s", "s")
+_RANKS = {name: -place for place, name in enumerate(_LEFT_OUT_FIRST)}
+TABLE = [Column(name, right=True, rank=_RANKS.get(name, -len(_RANKS))) for name in COLUMNS]
 
 
 def cells(event: StepFinished) -> list[str]:
