@@ -11,11 +11,12 @@ from collab.errors import CollabError
 from collab.evaluation.entrants import choose_k, find_entrants
 from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.results import Results
+from collab.runtime.problems import flat_addresses
 
 
 def evaluate(
     *teams: str,
-    task: str | None = None,
+    task: str | Sequence[str] | None = None,
     split: str | None = None,
     samples: int = 1,
     k: Sequence[int] | None = None,
@@ -29,7 +30,7 @@ def evaluate(
 
     Args:
         teams: names, files or folders of runs, as `collab.load` takes them.
-        task: a suite or an address, e.g. `humaneval/0-19`; None for the recipes' own.
+        task: a suite or an address, e.g. `humaneval/0-19`, or several; None for the recipes' own.
         samples: episodes of each problem; pass@k takes k of them.
         k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
         settings: overrides as on the command line, for every team.
@@ -47,7 +48,7 @@ def evaluate(
         raise CollabError("an event loop is running here; follow Evaluation(...).stream() in it")
     entrants = find_entrants(
         teams,
-        tasks=[task] if task else [],
+        tasks=[] if task is None else flat_addresses([task]),
         split=split,
         samples=samples,
         seed=seed,

@@ -30,12 +30,25 @@ class Spec(BaseModel):
         if isinstance(data, dict):
             for key in data:
                 if key not in cls.model_fields:
-                    raise _unknown_key(str(key), list(cls.model_fields))
+                    raise _unknown_key(str(key), list(cls.model_fields), cls._sections())
         return data
 
+    @classmethod
+    def _sections(cls) -> dict[str, type[Spec]]:
+        """Parts below this one whose keys are easily taken for its own, by their key."""
+        return {}
 
-def _unknown_key(key: str, known: list[str]) -> PydanticCustomError:
-    close = nearest(key, known)
+
+def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
+    """Where a key stands in one of the sections, e.g. `team.turns`."""
+    found = (name for name, section in sections.items() if key in section.model_fields)
+    return next((f"{name}.{key}" for name in found), None)
+
+
+def _unknown_key(
+    key: str, known: list[str], sections: dict[str, type[Spec]]
+) -> PydanticCustomError:
+    close = path_of(key, sections) or nearest(key, known)
     remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
     return PydanticCustomError(
         "unknown_key", "unknown key '{key}'; {remedy}", {"key": key, "remedy": remedy}

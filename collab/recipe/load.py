@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,11 +11,11 @@ from pydantic import ValidationError
 
 from collab.errors import RecipeError
 from collab.recipe import documents, library, overrides
-from collab.recipe.base import Spec
+from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
 from collab.recipe.library import Kind
 from collab.recipe.model import parse_model
-from collab.recipe.recipe import DEFAULT_MODEL, Recipe
+from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TaskSpec
 
 S = TypeVar("S", bound=Spec)
@@ -41,6 +42,7 @@ def load_recipe(
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
     """
+    _check_top(top)
     data = {"model": DEFAULT_MODEL, **(defaults or {}), **_written(name)}
     data.update({key: value for key, value in top.items() if value is not None})
     own = data.get("task")
@@ -51,6 +53,15 @@ def load_recipe(
         overrides.apply(data, setting)
         data = _expand_recipe(data, Path.cwd())
     return validate(Recipe, data, name)
+
+
+def _check_top(top: dict[str, Any]) -> None:
+    """A key of a section is a setting; say which."""
+    for key, value in top.items():
+        path = path_of(key, SECTIONS)
+        if key not in Recipe.model_fields and path:
+            setting = f"{path}={json.dumps(value, default=str, ensure_ascii=False)}"
+            raise RecipeError(f"'{key}' is not a key of the recipe; write settings=[{setting!r}]")
 
 
 def load_task(name: str, *, settings: Sequence[str] = (), like: str = "code") -> TaskSpec:

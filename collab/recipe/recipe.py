@@ -25,6 +25,17 @@ class BudgetSpec(Spec):
     """Wall time."""
 
 
+SECTIONS: dict[str, type[Spec]] = {
+    "team": TeamSpec,
+    "sampling": SamplingSpec,
+    "trainer": TrainerSpec,
+    "task": TaskSpec,
+    "judge": JudgeSpec,
+    "budget": BudgetSpec,
+}
+"""The parts of a recipe; of a key that two have, the first is meant more often."""
+
+
 class Recipe(Spec):
     """All that a run needs. A recipe without a trainer can be run, not trained."""
 
@@ -47,6 +58,10 @@ class Recipe(Spec):
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
     """How the team is trained; a recipe without one can be run."""
+
+    @classmethod
+    def _sections(cls) -> dict[str, type[Spec]]:
+        return SECTIONS
 
     @model_validator(mode="after")
     def _agents_are_named(self) -> Recipe:

@@ -27,6 +27,26 @@ def find_problems(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, lis
     return recipe.model_copy(update={"task": spec}), list(unique.values())
 
 
+def flat_addresses(addresses: Sequence[str | Sequence[str]]) -> list[str]:
+    """Addresses and lists of addresses as one list.
+
+    Raises:
+        RecipeError: something else than text, or a list without an address, which would otherwise
+            select all of the recipe's task.
+    """
+    flat: list[str] = []
+    for item in addresses:
+        inner = [item] if isinstance(item, str) else item
+        if not isinstance(inner, Sequence) or not all(isinstance(one, str) for one in inner):
+            raise RecipeError(f"an address is text such as 'humaneval/12', got {item!r:.80}")
+        if not inner:
+            raise RecipeError(
+                "the list of addresses is empty; leave it out for the whole of the recipe's task"
+            )
+        flat += inner
+    return flat
+
+
 def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list[str]]:
     if not addresses:
         if recipe.task is None:

@@ -20,7 +20,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, Problem
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.folder import RunFolder, new_run_id
-from collab.runtime.problems import find_problems
+from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise
 
@@ -64,11 +64,12 @@ class Team:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
 
-    def run(self, *addresses: str, out: str | Path | None = None) -> Rollout:
+    def run(self, *addresses: str | Sequence[str], out: str | Path | None = None) -> Rollout:
         """Play `recipe.samples` episodes of each problem that the addresses name.
 
         Args:
-            addresses: e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`.
+            addresses: e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of these;
+                none at all for the whole of the recipe's task.
             out: a folder for the record; None leaves none.
 
         Raises:
@@ -81,7 +82,7 @@ class Team:
             return asyncio.run(self.arun(*addresses, out=out))
         raise CollabError("an event loop is running here; use 'await team.arun(...)'")
 
-    async def arun(self, *addresses: str, out: str | Path | None = None) -> Rollout:
+    async def arun(self, *addresses: str | Sequence[str], out: str | Path | None = None) -> Rollout:
         """As `run`, within a running event loop."""
         episodes, summary = [], {}
         async with aclosing(self.stream(*addresses, out=out)) as events:
@@ -95,7 +96,7 @@ class Team:
 
     async def stream(
         self,
-        *addresses: str,
+        *addresses: str | Sequence[str],
         out: str | Path | None = None,
         progress: bool = False,
         loading: StoreProgress | None = None,
@@ -105,7 +106,7 @@ class Team:
         Use it with `contextlib.aclosing`: leaving early cancels what is under way. `progress`
         asks for `agent.progress` events; `loading` is told of models that are fetched.
         """
-        recipe, problems = find_problems(self.recipe, addresses)
+        recipe, problems = find_problems(self.recipe, flat_addresses(addresses))
         started = time.perf_counter()
         episodes: list[Episode] = []
         about: dict[str, Any] = {}

@@ -1,5 +1,7 @@
 """Loading recipes: names, files, overrides, and what is said when they are wrong."""
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -105,10 +107,32 @@ def test_set_takes_a_short_model_apart(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        ("turns", 2, """settings=['team.turns=2']"""),
+        ("feedback", ["static", "self"], """settings=['team.feedback=["static", "self"]']"""),
+        ("temperature", 0.5, """settings=['sampling.temperature=0.5']"""),
+        ("group_size", 4, """settings=['trainer.group_size=4']"""),
+        ("seeed", 4, "did you mean 'seed'?"),
+    ],
+)
+def test_a_key_of_a_section_given_from_python(key: str, value: object, remedy: str) -> None:
+    with pytest.raises(RecipeError, match=re.escape(remedy)) as caught:
+        load_recipe("coding", **{key: value})
+    if "settings" in remedy:
+        settings = ast.literal_eval(str(caught.value).partition("settings=")[2])
+        base = ["trainer=magrpo"] if key == "group_size" else []
+        load_recipe("coding", settings=[*base, *settings])
+
+
+@pytest.mark.parametrize(
     ("settings", "said"),
     [
         (["team.turn=2"], "unknown key 'turn'; did you mean 'turns'?"),
         (["agents.mian.sampling.temperature=1"], "unknown agent 'mian'; did you mean 'main'?"),
+        (["turns=2"], "unknown key 'turns'; did you mean 'team.turns'?"),
+        (["temperature=1"], "unknown key 'temperature'; did you mean 'sampling.temperature'?"),
+        (["steps=3"], "unknown key 'steps'; did you mean 'trainer.steps'?"),
         (["team.turns=0"], "greater than or equal to 1, got 0"),
         (["team.turns"], "--set takes KEY=VALUE"),
         (["team.turns=[1"], "--set team.turns, line 1"),

@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,26 @@ def test_samples_form_groups(project: Path) -> None:
     assert [len(group) for group in rollout.groups.values()] == [3] * 5
     assert [(e.group, e.sample) for e in rollout.episodes[:4]] == [(0, 0), (0, 1), (0, 2), (1, 0)]
     assert rollout.summary["episodes"] == 15
+
+
+def test_addresses_may_come_as_lists(project: Path) -> None:
+    team = collab.load("pair", model="echo")
+    rollout = team.run(["words/0", "words/3-4"], "words/1")
+    assert [e.task for e in rollout.episodes] == ["words/0", "words/3", "words/4", "words/1"]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "said"),
+    [
+        ([], "the list of addresses is empty"),
+        ([3], r"an address is text such as 'humaneval/12', got \[3\]"),
+        (3, "an address is text such as 'humaneval/12', got 3"),
+        (None, "an address is text"),
+    ],
+)
+def test_what_is_no_address_is_refused(project: Path, addresses: Any, said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        collab.load("pair", model="echo", task="words").run(addresses)
 
 
 def test_a_window_of_episodes_gives_the_same_rewards(project: Path) -> None:
