@@ -40,10 +40,10 @@ _ClickError = _UsageError.__mro__[1]
 
 
 class Command(TyperCommand):
-    """A command whose flags are shown without a type, and whose output is safe to look at."""
+    """A command whose help names values, not Python's types, and whose output is safe to look at."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_flag_types(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         with safe_output():
@@ -66,7 +66,7 @@ class Commands(TyperGroup):
         return typer.main.get_command(single)
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_flag_types(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -93,11 +93,18 @@ class Commands(TyperGroup):
             sys.exit(status if isinstance(status, int) else 0)
 
 
-def _without_flag_types(parameters: Any) -> Any:
+def _without_types(parameters: Any) -> Any:
+    """Options show the word for their value, arguments their own name, flags neither."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = _no_type
     return parameters
+
+
+def _no_type(ctx: Any) -> None:
+    """Stand in for the type of an argument, which typer would show as `<str>`."""
 
 
 def report(error: Exception) -> int:

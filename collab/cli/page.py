@@ -28,6 +28,9 @@ Piece = str | tuple[str, str]
 SIDE_BY_SIDE = 110
 """Columns from which blocks stand next to each other."""
 
+MARK, NAME = 2, 18
+"""Columns of the mark and of the name of an entry."""
+
 LONG, LONG_WORD = 32, 16
 """Characters from which a text, such as a path, or a word of one that wraps may be folded."""
 
@@ -62,6 +65,9 @@ class Page(Protocol):
     def line(self, *pieces: Piece) -> None: ...
 
     def heading(self, title: str) -> None: ...
+
+    def entry(self, mark: Piece, name: str, text: str) -> None:
+        """One line of a list that is shown as it grows: a mark, a name, and what is told of it."""
 
     def blocks(self, blocks: Sequence[Block]) -> None: ...
 
@@ -104,10 +110,13 @@ class PlainPage:
         self._stream = stream
 
     def line(self, *pieces: Piece) -> None:
-        print(plain(pieces).rstrip(), file=self._stream)
+        print(plain(pieces).rstrip(), file=self._stream, flush=True)
 
     def heading(self, title: str) -> None:
         self.line("== ", title)
+
+    def entry(self, mark: Piece, name: str, text: str) -> None:
+        self.line(f"{plain([mark]):<{MARK}}  {name:<{NAME}}  {text}")
 
     def blocks(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
@@ -154,6 +163,18 @@ class TerminalPage:
         from rich.text import Text
 
         self.console.print(Rule(Text(clean(title), "bold"), align="left", style="dim"))
+
+    def entry(self, mark: Piece, name: str, text: str) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        told, style = (mark, "") if isinstance(mark, str) else mark
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(width=MARK)
+        grid.add_column(width=max(NAME, len(name)))
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(told, style), Text(clean(name)), Text(clean(text), "dim"))
+        self.console.print(grid)
 
     def blocks(self, blocks: Sequence[Block]) -> None:
         from rich.table import Table

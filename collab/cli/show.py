@@ -23,9 +23,12 @@ def command(
         typer.Argument(metavar="EPISODE", help="Its id, its problem, or its place in the list."),
     ] = None,
     turn: Annotated[
-        int | None, typer.Option("--turn", min=1, help="Only this turn, counted from 1.")
+        int | None,
+        typer.Option("--turn", metavar="N", min=1, help="Only this turn, counted from 1."),
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only this agent.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Only this agent.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The records as JSON lines.")] = False,
 ) -> None:
     """Show the episodes of a run, or one of them turn by turn.

@@ -1,8 +1,14 @@
-"""`collab doctor`: what it says of the engines."""
+"""`collab doctor`: its lines come one by one, and what it says of the engines."""
+
+import io
+from collections.abc import Iterator
 
 import pytest
+import typer
+from rich.console import Console
 
-from collab.cli import engine_checks
+from collab.cli import checks, doctor, engine_checks
+from collab.cli.page import TerminalPage
 from collab.cli.findings import Finding
 from collab.recipe.model import ENGINES
 
@@ -66,3 +72,49 @@ def test_vllm_is_held_to_its_tested_range(
     found = engines(vllm=">=0.28,<0.33")["vllm"]
     assert found.fine is fine
     assert f"{package.replace('_', '-')} {version}, tested with >=0.28,<0.33" in found.detail
+
+
+def test_a_line_is_shown_before_the_next_finding_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+
+    def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
+        yield "first", slowly()
+        yield "second", iter([Finding("second", "c", False, "not here", "install it")])
+
+    def slowly() -> Iterator[Finding]:
+        seen.append(capsys.readouterr().out)
+        yield Finding("first", "a", True, "here")
+        seen.append(capsys.readouterr().out)
+        yield Finding("first", "b", False, "broken", "mend it", needed=True)
+        seen.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(checks, "examine", examine)
+    with pytest.raises(typer.Exit) as ended:
+        doctor.command(json=False)
+    assert ended.value.exit_code == 1
+    assert [text.split() for text in seen] == [
+        ["first"],
+        ["ok", "a", "here"],
+        ["no", "b", "broken;", "mend", "it"],
+    ]
+    assert "the main job cannot run here" in capsys.readouterr().out
+
+
+def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attack() -> None:
+        raise AssertionError("the judge is attacked before its lines are asked for")
+
+    monkeypatch.setattr("collab.judge.doctor.examine", attack)
+    groups = [group for group, _ in checks.examine()]
+    assert groups == ["packages", "devices", "engines", "data", "judge", "keys"]
+
+
+def test_a_long_finding_wraps_beside_its_name() -> None:
+    console = Console(file=io.StringIO(), width=40, force_terminal=True, color_system=None)
+    TerminalPage(console).entry(("ok", "green"), "name", "word " * 9)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) > 1
+    assert all(line.startswith(" " * 24 + "word") for line in lines[1:])

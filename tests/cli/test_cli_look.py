@@ -1,6 +1,7 @@
 """The commands that look things up: tasks, teams, models, schema, help."""
 
 import json
+import re
 
 import pytest
 
@@ -30,7 +31,10 @@ def test_every_command_has_examples_that_fit(collab, name: str) -> None:
     result = collab(name, "--help")
     assert result.status == 0
     assert f"collab {name}" in result.out.partition("Examples")[2]
-    assert "<bool>" not in result.out
+    panels = result.out[result.out.index("╭") :]
+    assert re.findall(r"<\w.*?>", panels) == [], (
+        "a parameter's value is named by a word in capitals"
+    )
     examples = result.out.partition("Examples")[2].partition("╭")[0].splitlines()
     assert all(line.startswith("   ") for line in examples[1:] if "collab" in line)
 
