@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from collab.cli import checks, doctor, engine_checks
-from collab.cli.page import TerminalPage
 from collab.cli.findings import Finding
+from collab.cli.page import TerminalPage
 from collab.recipe.model import ENGINES
 
 
