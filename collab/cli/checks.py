@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from collab.cli.engine_checks import engines
 from collab.cli.findings import Finding, is_within, tested_ranges, version_of
 from collab.errors import CollabError
+from collab.wording import counted
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
 
@@ -71,7 +72,7 @@ def _devices() -> Iterator[Finding]:
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     capability = torch.backends.cpu.get_cpu_capability()
     yield Finding("devices", "torch", True, f"{torch.__version__}, {build}")
-    yield Finding("devices", "cpu", True, f"{cores} core{'s' * (cores != 1)}, {capability}")
+    yield Finding("devices", "cpu", True, f"{counted(cores or 1, 'core')}, {capability}")
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from collab.cli.page import Block, Column, Page, Piece
 from collab.records import Episode, Failure, PartScore, Scheme, Score, Turn
+from collab.wording import counted
 
 GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 
@@ -46,7 +47,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
     actions = [decision.action for decision in turn.decisions if decision.agent == agent]
     tokens = sum(action.usage.new_tokens for action in actions)
     seconds = sum(action.seconds for action in actions)
-    title = f"{agent}, {tokens} tokens, {seconds:.1f} s"
+    title = f"{agent}, {counted(tokens, 'token')}, {seconds:.1f} s"
     if actions[-1].finish_reason == "length":
         title += ", cut off at its limit"
     artefact = turn.artefacts.get(agent, "")
@@ -82,8 +83,9 @@ def show_score(
 
 def describe(scheme: Scheme) -> str:
     """A cooperation scheme, with the lines of the joint program that prove it."""
+    noun = "line" if len(scheme.lines) == 1 else "lines"
     lines = ", ".join(map(str, scheme.lines))
-    return f"scheme {scheme.name}: {scheme.why} (line{'s' * (len(scheme.lines) > 1)} {lines})"
+    return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"
 
 
 def verdict(score: Score) -> list[Piece]:

@@ -26,6 +26,7 @@ from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Results, TeamResult
 from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
+from collab.wording import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -69,7 +70,7 @@ class EvaluationReport:
                     self.page.line((told, WARN))
             case TeamStarted():
                 missing = event.planned - event.recorded
-                told = f": {missing} episode{'s' * (missing != 1)} to play"
+                told = f": {counted(missing, 'episode')} to play"
                 told += f", {event.recorded} recorded" if event.recorded else ""
                 self.page.line((event.label, NAME), told)
             case EvaluationFinished():

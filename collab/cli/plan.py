@@ -15,6 +15,7 @@ from collab.runtime.folder import dump_recipe
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import rounds_of
 from collab.runtime.turn import Round
+from collab.wording import counted
 
 _SHOWN = 4
 
@@ -118,12 +119,12 @@ def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
     problems = ", ".join(plan.problems[:_SHOWN])
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
-    turns = f"{plan.turns} turn{'s' * (plan.turns > 1)}"
+    turns = counted(plan.turns, "turn")
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, judge {plan.isolation}")
     page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
     page.line(f"problems: {problems}")
     page.line(
-        f"{plan.episodes} episode{'s' * (plan.episodes != 1)} ({len(plan.problems)} x"
+        f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"
         f" {plan.samples}), at most {plan.new_tokens:,} new tokens"
     )
     page.line()

@@ -25,6 +25,7 @@ from collab.runtime import Team, read_about
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.folder import RUN, write_atomically
 from collab.runtime.summary import summarise
+from collab.wording import counted
 
 GRACE_SECONDS = 1.0
 """After this long an interrupted run no longer waits for what does not stop."""
@@ -73,8 +74,8 @@ class Played:
             self.view.see(RunFinished(run=self._opening.run, status=status, summary=summary))
         self.view.close()
         if status == "interrupted":
-            place = f" are in {self.out}" if self.out else ""
-            told = f"interrupted: {len(self.episodes)} finished episodes{place}"
+            place = f" in {self.out}" if self.out else ""
+            told = f"interrupted: {counted(len(self.episodes), 'finished episode')}{place}"
             print(told, file=sys.stderr)
 
 

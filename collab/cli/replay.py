@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from collab.cli.options import Json, Out
+from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -47,7 +48,7 @@ def command(
     for difference in differences:
         print(f"differs: {difference}", file=sys.stderr)
     if not differences:
-        same = f"the same: rewards and tokens of {len(record.episodes)} episodes"
+        same = f"the same: rewards and tokens of {counted(len(record.episodes), 'episode')}"
         print(same, file=sys.stderr if json else sys.stdout)
     raise typer.Exit(1 if differences else 0)
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from collab.wording import counted
+
 REPORT = "report.html"
 
 
@@ -48,7 +50,7 @@ def command(
     for note in report.notes:
         print(f"warning: {note}", file=sys.stderr)
     size = target.stat().st_size
-    print(f"{target}: {len(report.shown):,} episodes, {size / 1e6:.1f} MB")
+    print(f"{target}: {counted(len(report.shown), 'episode')}, {size / 1e6:.1f} MB")
     if browse:
         import webbrowser
 

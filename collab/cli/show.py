@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from collab.errors import RecipeError, RecordError
+from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.cli.page import Block, Page
@@ -174,7 +175,7 @@ def _show_decision(page: Page, decision: Decision) -> None:
         Block(f"{place} observes: {message.role}", message.content, "text")
         for message in decision.observation
     ]
-    told = f"{place} responds: {action.usage.new_tokens} tokens, {action.seconds:.1f} s"
+    told = f"{place} responds: {counted(action.usage.new_tokens, 'token')}, {action.seconds:.1f} s"
     told += f", {action.finish_reason}, {action.model}"
     told += f", adapter {action.adapter}" if action.adapter else ""
     if action.logprobs:

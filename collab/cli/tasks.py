@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collab.wording import counted
+
 if TYPE_CHECKING:
     from collab.tasks import Suite
 
@@ -68,7 +70,7 @@ def _problems(name: str) -> None:
     page = open_page()
     page.table([Column("address"), Column("problem", style="dim", wrap=True)], rows)
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
-    count = f"{len(suite)} problem{'s' * (len(suite) != 1)}"
+    count = counted(len(suite), "problem")
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
     page.line((f"fields: {_fields(suite)}", "dim"))
 

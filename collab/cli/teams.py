@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from collab.errors import RecipeError
+from collab.wording import counted
 
 
 def command(
@@ -55,7 +56,7 @@ def _team(name: str) -> None:
     spec = load_recipe(name).team
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
-    turns = f"{spec.turns} turn{'s' * (spec.turns > 1)}"
+    turns = counted(spec.turns, "turn")
     sources = ", ".join(source.source for source in spec.feedback) or "none"
     page.line((f"protocol {spec.protocol}, {turns}, feedback {sources}, join {spec.join}", "dim"))
     for agent, role in spec.agents.items():

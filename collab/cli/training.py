@@ -24,6 +24,7 @@ from collab.trainers.events import (
     TrainingProgress,
     largest_return,
 )
+from collab.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -101,14 +102,14 @@ class TrainingReport:
         models = ", ".join(sorted(set(event.models.values())))
         self.page.line(
             (event.team, NAME),
-            f": {', '.join(event.agents)} on {models}; {len(event.tasks)} tasks,"
+            f": {', '.join(event.agents)} on {models}; {counted(len(event.tasks), 'task')},"
             f" groups of {event.samples}, ",
             (f"seed {event.seed}", DIM),
         )
 
     def _finish(self, event: RunFinished) -> None:
         summary = event.summary
-        self.page.line(f"{summary['steps']} steps in {summary['seconds']:.0f} s")
+        self.page.line(f"{counted(summary['steps'], 'step')} in {summary['seconds']:.0f} s")
         if summary["gains"]:
             self.page.line()
             self.page.table(*gains_table(summary["gains"]))
@@ -165,7 +166,7 @@ class LiveTraining:
         if self._stage or self._progress is None:
             return self._stage
         now = self._progress
-        count = f" {now.done} of {now.total} episodes" if now.total else ""
+        count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
         seconds = f"{time.monotonic() - self._since:.0f} s"
         if now.phase == "evaluation":
             return f"{held_out_after(now.step)}:{count}, {seconds}"
@@ -223,7 +224,7 @@ def held_out(event: Evaluation) -> str:
         if results:
             mean = sum(result.joint_return for result in results.values()) / len(results)
             told.append(f"{name} return {out_of(mean, largest_return(results))}")
-    failed = f", {event.failed} episodes failed" if event.failed else ""
+    failed = f", {counted(event.failed, 'episode')} failed" if event.failed else ""
     return ", ".join(told) + failed + f" ({event.seconds:.0f} s)"
 
 

@@ -12,6 +12,7 @@ from collab.cli.page import Column, Page
 from collab.cli.streams import guarded, json_text
 from collab.records import Record
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
+from collab.wording import counted
 
 IN_FULL = 4
 """Episodes up to which each one is shown in full."""
@@ -148,7 +149,7 @@ class ReportView:
 
 
 def _counts(summary: dict[str, Any]) -> str:
-    text = f"{summary['episodes']} episode{'s' * (summary['episodes'] != 1)}"
+    text = counted(summary["episodes"], "episode")
     if summary["tested"]:
         text += f": {summary['passed']} passed, {summary['tested'] - summary['passed']} not passed"
     if summary["failed"]:

@@ -31,6 +31,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
 from collab.runtime.folder import new_run_id
 from collab.runtime.team import versions
+from collab.wording import counted
 
 
 class Evaluation:
@@ -185,10 +186,10 @@ def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
         yield f"pass@k and accuracy@k are left out: the problems of '{suite}' have no tests"
     for team in teams:
         if team.episodes < team.planned:
-            yield f"{team.label}: {team.episodes} of {team.planned} episodes finished"
+            yield f"{team.label}: {team.episodes} of {counted(team.planned, 'episode')} finished"
         if team.failed:
             types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
             yield (
-                f"{team.label}: {team.failed} of {team.episodes} episodes failed ({types}) and"
-                " count for nothing; the same command tries them again"
+                f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
+                f" ({types}) and count for nothing; the same command tries them again"
             )

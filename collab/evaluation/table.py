@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collab.evaluation.results import Estimate, Results, TeamResult
+from collab.wording import counted
 
 NONE = "-"
 
@@ -41,8 +42,8 @@ def difference_rows(results: Results) -> list[Row]:
 def headline(results: Results) -> str:
     """What was evaluated, in a line."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
-    problems = f"{len(results.tasks)} problem{'s' * (len(results.tasks) != 1)}"
-    samples = f"{results.samples} sample{'s' * (results.samples != 1)}"
+    problems = counted(len(results.tasks), "problem")
+    samples = counted(results.samples, "sample")
     told = f"{results.suite}: {problems}, {samples}"
     return f"{told}, {', '.join(models)}, seed {results.seed}"
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from collab.errors import RecordError
 from collab.records import EPISODES, Episode, Record
 from collab.runtime.folder import read_about
+from collab.wording import counted
 
 R = TypeVar("R", bound=Record)
 
@@ -48,14 +49,17 @@ def open_run(folder: Path) -> RunRecord:
 
 def _how_it_ended(about: dict[str, Any]) -> str:
     status = about["status"]
-    return "is still running, or was killed" if status == "running" else f"was {status}"
+    if status == "running":
+        return "is still running, or was killed"
+    return "failed" if status == "failed" else f"was {status}"
 
 
 def _how_far(about: dict[str, Any], episodes: int) -> str:
     if "steps" in about:
-        return f"{episodes} episodes finished in training that takes {about['steps']} steps"
+        steps = counted(about["steps"], "step")
+        return f"{counted(episodes, 'episode')} finished in training that takes {steps}"
     planned = len(about.get("tasks", ())) * int(about.get("samples", 1))
-    return f"{episodes} of {planned} episodes finished"
+    return f"{episodes} of {counted(planned, 'episode')} finished"
 
 
 def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:

@@ -17,6 +17,7 @@ from collab.tasks import open_suite
 from collab.trainers.algorithms import algorithm_for
 from collab.trainers.credit import MAX_COMBINATIONS
 from collab.trainers.sinks import check_trackers
+from collab.wording import counted
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -154,7 +155,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> Tasks:
         shared = {p.address for p in training} & {p.address for p in held_out}
         if shared:
             raise RecipeError(
-                f"{len(shared)} tasks are both trained on and held out, e.g. {min(shared)}; set"
-                " trainer.tasks and trainer.evaluation.tasks to different rows"
+                f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
+                " set trainer.tasks and trainer.evaluation.tasks to different rows"
             )
     return Tasks(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed)

@@ -16,6 +16,7 @@ from collab.records import Problem
 from collab.runtime.rehearsal import rounds_of
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.sizes import Sizes, sizes_of
+from collab.wording import counted
 
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
@@ -39,6 +40,20 @@ logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have
 
 DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
+
+MEMORY = {
+    "libraries": "Python and its libraries",
+    "compiled": "kernels that oneDNN compiles",
+    "weights": "weights of the models",
+    "packed": "weights packed for sampling",
+    "adapters": "adapters",
+    "optimiser": "state of the optimiser",
+    "gradients": "gradients",
+    "activations": "activations of learning",
+    "workspace": "what the allocator holds",
+    "sampling": "keys, values and logits",
+}
+"""What takes memory, in words."""
 
 
 @dataclass
@@ -66,15 +81,18 @@ class Plan:
         """As lines for people."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
-            f"{self.steps:,} steps, {self.training_tasks:,} tasks to train on,"
+            f"{counted(self.steps, 'step')}, {counted(self.training_tasks, 'task')} to train on,"
             f" {self.held_out_tasks:,} held out",
-            f"a step: {self.episodes_per_step:,} episodes, {self.responses_per_step:,} responses,"
+            f"a step: {counted(self.episodes_per_step, 'episode')},"
+            f" {counted(self.responses_per_step, 'response')},"
             f" at most {self.tokens_per_step:,} tokens,"
             f" {self.update_tokens_per_step:,} of them computed to learn from",
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB",
         ]
-        lines += [f"  {name:<12} {size / 1e9:>7.3f} GB" for name, size in self.memory.items()]
+        lines += [
+            f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB" for name, size in self.memory.items()
+        ]
         return "\n".join(lines)
 
 

@@ -291,7 +291,7 @@ def test_a_killed_evaluation_is_readable_and_gone_on_with(collab, held: Path) ->
     assert (killed.status, [team.label for team in killed.teams]) == ("running", ["pair"])
     assert episodes_of("pair") == ["words/0#0"]
     told = collab("report", "out")
-    assert told.out.startswith("out/report.html: 1 episodes, ")
+    assert told.out.startswith("out/report.html: 1 episode, ")
     assert "out: the evaluation is running" in told.err
     assert "<h3>Result</h3>" in Path("out/report.html").read_text()
     held.unlink()

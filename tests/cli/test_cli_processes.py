@@ -68,7 +68,7 @@ def test_an_interrupted_run_ends_within_two_seconds(model: str, number: signal.S
     assert process.returncode == 130
     last = json.loads(out.splitlines()[-1])
     assert (last["type"], last["status"]) == ("run.finished", "interrupted")
-    assert err.splitlines()[-1] == "interrupted: 1 finished episodes are in out"
+    assert err.splitlines()[-1] == "interrupted: 1 finished episode in out"
     assert [episode.id for episode in read_episodes(Path("out"))] == ["words/0#0"]
     assert json.loads(Path("out/run.json").read_text())["status"] == "interrupted"
     assert left_behind(process.pid) == []
@@ -80,7 +80,7 @@ def test_an_interrupted_report_ends_with_where_the_record_is() -> None:
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130
     assert "record: out" in out
-    assert err == "interrupted: 1 finished episodes are in out\n"
+    assert err == "interrupted: 1 finished episode in out\n"
 
 
 def test_a_killed_run_is_readable_to_its_last_finished_episode() -> None:

@@ -57,6 +57,19 @@ def test_unknown_parts(collab, run: Path, arguments: tuple[str, ...], message: s
     assert message in result.err
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("failed", "the run failed: 6 of 6 episodes finished"),
+        ("interrupted", "the run was interrupted: 6 of 6 episodes finished"),
+    ],
+)
+def test_how_a_run_ended_is_told_in_english(collab, run: Path, status: str, told: str) -> None:
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "status": status}))
+    assert f"warning: {told}" in collab("show", str(run)).err
+
+
 def test_a_cut_off_run_is_shown_as_far_as_it_came(collab, run: Path) -> None:
     episodes = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (run / "episodes.jsonl").write_bytes(b"".join(episodes[:2]) + b"{}\n" + episodes[2][:50])

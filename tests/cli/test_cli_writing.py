@@ -49,7 +49,8 @@ def test_problems_are_listed_by_title(collab) -> None:
 
 
 def test_a_long_first_line_is_shortened(collab, project: Path) -> None:
-    (project / "posts.jsonl").write_text('{"word": "%s"}\n' % ("very " * 100 + "long"))
+    row = '{"word": "%s", "answer": "x"}\n' % ("very " * 100 + "long")
+    (project / "posts.jsonl").write_text(2 * row)
     task = (project / "tasks" / "words.yaml").read_text().replace("words.jsonl", "../posts.jsonl")
     (project / "tasks" / "lengthy.yaml").write_text(task)
     first = collab("tasks", "lengthy").out.splitlines()[1]

@@ -12,7 +12,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"errors", "syntax"},
+    {"errors", "syntax", "wording"},
     {"records", "plugins", "analysis"},
     {"recipe"},
     {"models", "judge"},

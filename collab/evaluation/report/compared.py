@@ -19,6 +19,7 @@ from collab.evaluation.report.tables import (
 from collab.evaluation.results import Estimate, Results, TeamResult
 from collab.evaluation.values import task_values
 from collab.records import Episode
+from collab.wording import counted
 
 TITLES = {
     "return": "return, points",
@@ -45,7 +46,8 @@ def evaluation_tables(results: Results) -> Iterator[Table]:
         [words("seconds a response"), *(words(_seconds(team)) for team in teams)],
         [words("failed"), *(words(team.failed or NONE) for team in teams)],
     ]
-    note = f"{len(results.tasks)} problems, {results.samples} samples each. {METHOD}"
+    size = f"{counted(len(results.tasks), 'problem')}, {counted(results.samples, 'sample')} each"
+    note = f"{size}. {METHOD}"
     note += " Speed is measured with the agents running together."
     names = [team.label for team in teams]
     title = f"Teams on {results.suite}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from collab.evaluation.report.runs import Run, value_at
 from collab.runtime.summary import by_agent
+from collab.wording import counted
 
 TRAINER_FACTS = {
     "algorithm": "algorithm",
@@ -119,7 +120,8 @@ def _task(run: Run) -> str | None:
     tasks = tasks if isinstance(tasks, list) else sorted({e.task for e in run.episodes})
     if len(tasks) == 1:
         return str(tasks[0])
-    return f"{name or str(tasks[0]).partition('/')[0]}, {len(tasks)} problems" if tasks else name
+    name = name or (str(tasks[0]).partition("/")[0] if tasks else None)
+    return f"{name}, {counted(len(tasks), 'problem')}" if tasks else name
 
 
 def _episodes(run: Run) -> str:

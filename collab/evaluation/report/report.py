@@ -24,6 +24,7 @@ from collab.evaluation.report.shown import Shown, choose_episodes
 from collab.evaluation.report.tables import Table
 from collab.evaluation.report.texts import Texts, pack
 from collab.trainers.signs import Signs
+from collab.wording import counted
 
 MOST_EPISODES = 2000
 """Episodes that a report holds, unless more are asked for."""
@@ -171,7 +172,7 @@ def _title(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         return runs[0].name
     teams = dict.fromkeys(str(run.about.get("team") or run.name) for run in runs)
-    return f"{', '.join(teams)}: {len(runs)} runs"
+    return f"{', '.join(teams)}: {counted(len(runs), 'run')}"
 
 
 def _lead(runs: Sequence[Run]) -> str:
