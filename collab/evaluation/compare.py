@@ -37,7 +37,7 @@ def team_result(
         label=entrant.label,
         folder=folder,
         team=team.name,
-        protocol=team.protocol,
+        protocol=str(team.protocol),
         turns=team.turns,
         models=dict(models),
         identity=entrant.identity,

@@ -121,6 +121,7 @@ def test_an_evaluation_of_four_teams(project: Path, collab, width: int) -> None:
         text = (project / "agents" / "pair.yaml").read_text()
         (project / "agents" / f"{name}.yaml").write_text(text)
     result = collab("eval", *teams, "-t", "words", "-m", "echo", "--json", "--out", "out")
+    assert result.status == 0, result.out[-800:] + result.err
     results = Results.model_validate(result.events[-1]["results"])
     told = compare(lambda page: show_results(page, results), width)
     assert ("no room" in told) == (width == 60)
