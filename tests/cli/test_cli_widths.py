@@ -87,7 +87,7 @@ def test_a_narrow_list_of_episodes_names_what_it_leaves_out(
     collab("run", "pair", "-t", "words", "-m", "echo", "--out", "out")
     headings = at_width(60, "show", "out").splitlines()
     assert [line.split() for line in headings if "episode" in line] == [
-        ["episode", "verdict", "reward", "tests", "flags"]
+        ["episode", "verdict", "return", "tests", "flags"]
     ]
     assert "no room at 60 columns for: of, turns, tokens, scheme" in headings
     assert "no room" not in at_width(120, "show", "out")
@@ -139,8 +139,8 @@ def test_a_training_run(width: int) -> None:
     view.see(StepFinished(step=1234, steps=99999, metrics=metrics))
     page.console.print(view._render())
     assert "1234/99999" in shown(page)
-    assert "1234.567" in shown(page)
-    told = "1234.567 1.500 25% 12% 0% 10.25/10.25/10.25 0.123/0.123/0.123 12345 1234.5 1234/99999"
+    assert "1234.57" in shown(page)
+    told = "1234.57 1.500 25% 12% 0% 10.25/10.25/10.25 0.123/0.123/0.123 12345 1234.5 1234/99999"
     check_fits(told, shown(page), width)
 
     gain = {"tasks": 1234, "gain": 0.125, "error": 0.5, "before": 1.25, "after": 123.5}
