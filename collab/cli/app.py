@@ -40,7 +40,7 @@ _ClickError = _UsageError.__mro__[1]
 
 
 class Command(TyperCommand):
-    """A command whose help names values, not Python's types, and whose output is safe to look at."""
+    """A command whose help names values, not types, and whose output is safe to look at."""
 
     def get_params(self, ctx: Any) -> Any:
         return _without_types(super().get_params(ctx))

@@ -143,7 +143,14 @@ def test_a_training_run(width: int) -> None:
     told = "1234.57 1.500 25% 12% 0% 10.25/10.25/10.25 0.123/0.123/0.123 12345 1234.5 1234/99999"
     check_fits(told, shown(page), width)
 
-    gain = {"tasks": 1234, "gain": 0.125, "error": 0.5, "before": 1.25, "after": 123.5}
+    gain = {
+        "tasks": 1234,
+        "maximum": 4.0,
+        "gain": 0.125,
+        "error": 0.5,
+        "before": 1.25,
+        "after": 123.5,
+    }
     gains = {"sampled": gain | {"solved_before": 0.5, "solved_after": None}}
     compare(lambda page: page.table(*gains_table(gains)), width)
 
