@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
+from math import prod
 
 import pytest
 from hypothesis import given
@@ -175,3 +176,33 @@ def test_a_solved_state_goes_on_earning_what_was_played_not_what_was_crossed() -
     crossed = {**aligned, (0, 0): {"a": 2.5}, (1, 0): {"a": 2.5}}
     group = make_group(made, ("a",), crossed, tree, 1.0, aligned=aligned)
     assert [group.returns[g, 0]["a"] for g in range(2)] == [2.5 + 2 * SOLVED, 2.5 + 2.0]
+
+
+@pytest.mark.parametrize("samples", [2, 3])
+@pytest.mark.parametrize("discount", [1.0, 0.5])
+@pytest.mark.parametrize(("first", "second"), [(0.9, 0.3), (0.2, 0.6)])
+def test_the_gradient_of_both_turns_is_unbiased(
+    samples: int, discount: float, first: float, second: float
+) -> None:
+    """Leave-one-out over all groups that there can be, against the derivative of the return.
+
+    A team is right with a chance of its own at each turn, and earns 1 for what is wrong.
+    """
+    outcomes = {
+        (SOLVED,): (first, {0: 1 - first}),
+        (1.0, SOLVED): ((1 - first) * second, {0: -first, 1: 1 - second}),
+        (1.0, 1.0): ((1 - first) * (1 - second), {0: -first, 1: -second}),
+    }  # by rewards: how likely they are, and the score of what was said at each turn
+    found = {0: 0.0, 1: 0.0}
+    for rows in product(outcomes, repeat=samples):
+        chance = prod(outcomes[row][0] for row in rows)
+        weights = algorithm_for("marloo")(group_of(*rows, horizon=2, discount=discount))
+        for (g, turn, agent), weight in weights.items():
+            if agent == "a":
+                found[turn] += chance * weight * outcomes[rows[g]][1][turn] / samples
+    later = SOLVED * second + 1.0 * (1 - second)
+    gain = SOLVED * (1 + discount) - (1.0 + discount * later)
+    wanted = first * (1 - first) * gain
+    assert found[0] == pytest.approx(wanted)
+    # Credit at a turn is the return from it on, without the discount of reaching it.
+    assert found[1] == pytest.approx((1 - first) * second * (1 - second) * (SOLVED - 1.0))
