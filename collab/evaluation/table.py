@@ -55,7 +55,9 @@ def _metric_rows(results: Results) -> Iterator[Row]:
             yield Row(_title(name), tuple(Cell(_estimate(name, e)) for e in found))
         if any(found) and name == "return":
             largest = (team.largest_return for team in results.teams)
-            yield _row("  of", [None if most is None else f"{most:.2f}" for most in largest])
+            yield _row(
+                "return at most", [None if most is None else f"{most:.2f}" for most in largest]
+            )
 
 
 def _names(results: Results) -> Iterator[str]:
