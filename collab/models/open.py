@@ -35,7 +35,8 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
             from collab.models.local.engine import TransformersEngine
             from collab.models.local.fast.memory import keep_few_products
 
-            keep_few_products()
+            if spec.fast:
+                keep_few_products()
             return TransformersEngine(spec, progress=progress or quiet)
         case VLLMModel():
             _let_waiting_threads_sleep()

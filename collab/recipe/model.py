@@ -37,9 +37,10 @@ class TransformersModel(Spec):
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
     batch_tokens: int = Field(default=32_768, ge=256)
     """Prompts and new tokens of one padded batch; larger batches are split."""
-    packed: bool = True
-    """On a CPU, hold the weights once more for sampling, in the layout that products of few rows
-    are fastest in: up to twice the tokens a second. False saves that memory."""
+    fast: bool = True
+    """Sample by `collab.models.local.fast`: the same answers up to rounding, up to several times
+    the tokens a second. On a CPU it holds the weights once more, in the layout that products of few
+    rows are fastest in; False saves that memory."""
 
 
 class VLLMModel(Spec):

@@ -161,7 +161,7 @@ def _count_memory(
             own = f" {name}" if spec.policies == "full" and name in trained else ""
             key = model.model_dump_json() + own
             models[key] = model
-            if model.packed and recipe.model_of(name) == model:
+            if model.fast and recipe.model_of(name) == model:
                 sampled.add(key)
     sizes = {key: sizes_of(model, spec) for key, model in models.items()}
     of_agent = {name: sizes_of(_local(recipe, name), spec) for name in trained}
@@ -187,7 +187,7 @@ def _count_memory(
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
         "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
         "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
-        "packed": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
+        "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 0 if spec.policies == "full" else sum(n * size for n, size in counts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in counts),
         "gradients": max(n * size for n, size in counts),

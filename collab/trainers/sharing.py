@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from collab.models.local.fast.equivalence import REFUSALS, Pass, agree, watched
+from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
 from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.models.local.multi_lora import unwrapped
 from collab.trainers.logprobs import states
@@ -50,7 +50,7 @@ def _agrees(model: Any, device: torch.device) -> bool:
             states(model, [row], device)
     except REFUSALS:
         return False
-    return agree(
+    return equivalent(
         [Pass(*(_along(x, paths) for x in layer)) for layer in together],
         [Pass(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
     )

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.models.local.batching import pack
-from collab.models.local.fast.memory import is_out_of_memory, trimmed
+from collab.models.local.fast.memory import trimmed
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
+from collab.models.local.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
 from collab.trainers.branches import branching
 from collab.trainers.logprobs import response_logprobs

@@ -54,6 +54,12 @@ def test_transformers(tiny_engine: TransformersEngine, adapters: dict[str, Path]
     assert_conforms(verdicts, not_applicable=set())
 
 
+def test_transformers_without_what_makes_it_faster(tiny: Path, adapters: dict[str, Path]) -> None:
+    engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", fast=False))
+    verdicts = verdicts_of(engine, adapters["aux"], adapters["main"])
+    assert_conforms(verdicts, not_applicable=set())
+
+
 @pytest.mark.slow
 def test_transformers_with_the_real_small_model(smollm2_adapters: list[Path]) -> None:
     engine = TransformersEngine(TransformersModel(name="smollm2-135m", device="cpu"))

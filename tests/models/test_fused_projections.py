@@ -9,13 +9,13 @@ from peft import LoraConfig, get_peft_model
 from support.tiny_models import tiny
 from torch import nn
 
-from collab.models.local.fast.fused_projections import siblings
+from collab.models.local.fast.fused_projections import fused_projections
 from collab.models.weights import quiet_transformers
 
 
 def names_of(module: nn.Module) -> list[list[str]]:
     names = {part: name.split(".")[-1] for name, part in module.named_modules()}
-    return [[names[layer] for layer in group] for group in siblings(module)]
+    return [[names[layer] for layer in group] for group in fused_projections(module)]
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_a_layer_that_is_not_reached_is_alone() -> None:
 
 def test_a_layer_that_was_replaced_is_found_anew() -> None:
     module = tiny("llama", num_hidden_layers=1)
-    before = weakref.ref(siblings(module)[-1][0])
+    before = weakref.ref(fused_projections(module)[-1][0])
     module.resize_token_embeddings(60)
-    assert siblings(module)[-1] == [module.lm_head]
+    assert fused_projections(module)[-1] == [module.lm_head]
     assert before() is None
 
 
 def test_layers_come_with_the_adapters_around_them() -> None:
     module = tiny("llama", num_hidden_layers=1)
-    before = siblings(module)
+    before = fused_projections(module)
     with quiet_transformers():
         module = get_peft_model(module, LoraConfig(target_modules=["q_proj", "v_proj"]))
-    queries, keys, values = siblings(module)[0]
+    queries, keys, values = fused_projections(module)[0]
     assert [queries.base_layer, keys, values.base_layer] == before[0]
     assert not any("lora" in name for group in names_of(module) for name in group)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from collab.models.local import memory
+from collab.models.local.fast import memory
 
 PRODUCTS = """
 import os

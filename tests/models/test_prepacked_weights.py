@@ -12,9 +12,9 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from collab.models.local import packed as subject
-from collab.models.local.fast.fused_projections import siblings
-from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, packed
+from collab.models.local.fast import prepacked_weights as subject
+from collab.models.local.fast.fused_projections import fused_projections
+from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, prepacked
 from collab.models.local.multi_lora import BASE, Mixture, bare
 from collab.models.weights import quiet_transformers
 from collab.trainers.optimiser import Optimiser
@@ -48,7 +48,7 @@ def test_products_are_equal(dtype: torch.dtype, rows: int, bias: bool) -> None:
     layer = layer_of(dtype, bias=bias)
     x = torch.randn(1, SIDE, rows, dtype=dtype).transpose(1, 2)  # not contiguous
     before = layer(x)
-    with packed([[layer]]):
+    with prepacked([[layer]]):
         within = layer(x)
     assert is_packed(layer)
     assert within.is_contiguous()
@@ -60,7 +60,7 @@ def test_products_are_equal(dtype: torch.dtype, rows: int, bias: bool) -> None:
 @torch.no_grad()
 def test_weights_are_packed_for_few_rows_only() -> None:
     wide, small = layer_of(torch.float32), nn.Linear(8, 8)
-    with packed([[wide], [small]]):
+    with prepacked([[wide], [small]]):
         wide(torch.randn(MOST_ROWS + 1, SIDE))
         small(torch.randn(1, 8))
     assert not is_packed(wide)
@@ -72,7 +72,7 @@ def test_weights_are_packed_for_few_rows_only() -> None:
 def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
     layer, x = layer_of(dtype), torch.randn(2, SIDE, dtype=dtype)
     optimiser = torch.optim.AdamW(layer.parameters(), lr=0.01, fused=True)
-    with packed([[layer]]), torch.no_grad():
+    with prepacked([[layer]]), torch.no_grad():
         before = layer(x)
     if way == "optimiser":
         layer(x).square().sum().backward()
@@ -86,7 +86,7 @@ def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
         layer.weight.data += 0.1
     with torch.no_grad():
         plain = layer(x)
-        with packed([[layer]]):
+        with prepacked([[layer]]):
             after = layer(x)
     assert not torch.equal(before, after)
     torch.testing.assert_close(after, plain, atol=1e-4, rtol=1e-2)
@@ -95,42 +95,42 @@ def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
 @torch.no_grad()
 def test_unchanged_weights_are_packed_once() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
-    with packed([[layer]]):
+    with prepacked([[layer]]):
         layer(x)
     first = subject._PACKED[layer]
-    with packed([[layer]]):
+    with prepacked([[layer]]):
         layer(x)
     assert subject._PACKED[layer] is first
 
 
 def test_weights_that_learning_changed_in_part_are_packed_anew() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
-    with packed([[layer]]), torch.no_grad():
+    with prepacked([[layer]]), torch.no_grad():
         layer(x)
     layer.weight.grad = torch.zeros_like(layer.weight)
     layer.weight.grad[1] = 1
     Optimiser(layer.parameters(), weight_decay=0.0).step(0.1, None)
     with torch.no_grad():
         plain = layer(x)
-        with packed([[layer]]):
+        with prepacked([[layer]]):
             torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
 def test_a_change_past_torch_is_seen_in_other_columns_than_the_first() -> None:
     layer, x = nn.Linear(SIDE, SIDE), torch.randn(2, SIDE)
-    with packed([[layer]]):
+    with prepacked([[layer]]):
         layer(x)
     layer.weight.data[:, 1:] += 0.1
     plain = layer(x)
-    with packed([[layer]]):
+    with prepacked([[layer]]):
         torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-4)
 
 
 @torch.no_grad()
 def test_packed_weights_go_with_their_layer() -> None:
     layer = layer_of(torch.float32)
-    with packed([[layer]]):
+    with prepacked([[layer]]):
         layer(torch.randn(2, SIDE))
     held = weakref.ref(subject._PACKED[layer])
     del layer
@@ -149,7 +149,7 @@ def test_layers_that_read_the_same_are_one_product(
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
     x = torch.randn(2, 3, SIDE, dtype=dtype)
     before = [layer(x) for layer in layers]
-    with packed([layers]):
+    with prepacked([layers]):
         within = [layer(x) for layer in layers]
     assert len(products) == 1
     assert all(y.is_contiguous() for y in within)
@@ -161,7 +161,7 @@ def test_layers_that_read_the_same_are_one_product(
 @torch.no_grad()
 def test_a_layer_may_read_the_same_again_and_nothing_is_held() -> None:
     layers, x = [layer_of(torch.float32), layer_of(torch.float32)], torch.randn(2, SIDE)
-    with packed([layers, [layer_of(torch.float32)]]):
+    with prepacked([layers, [layer_of(torch.float32)]]):
         first = layers[0](x)
         expected = first.clone()
         first += 1
@@ -177,7 +177,7 @@ def test_a_layer_may_read_the_same_again_and_nothing_is_held() -> None:
 def test_layers_of_a_group_may_read_something_else(in_place: bool) -> None:
     layers = [layer_of(torch.float32), layer_of(torch.float32, bias=True)]
     x = torch.randn(2, SIDE)
-    with packed([layers]):
+    with prepacked([layers]):
         layers[0](x)
         x = x.mul_(2) if in_place else x * 2
         found = layers[1](x)
@@ -193,7 +193,7 @@ def test_adapters_are_multiplied_with_their_layers(dtype: torch.dtype, targets: 
     mixture = Mixture(["one", BASE, "two", "one"])
     with mixture.applied(module):
         apart = module(ids).logits.float()
-        with packed(siblings(module), mixture):
+        with prepacked(fused_projections(module), mixture):
             together = module(ids).logits.float()
             mixture.select([2, 1])
             fewer = module(ids[:2]).logits.float()

@@ -11,9 +11,11 @@ import torch
 from support.tiny_models import tiny
 from torch import Tensor
 
-from collab.models.local import attention
-from collab.models.local.fast.supports_shared_prefix import can_share
-from collab.models.local.kv_cache import Prefixes
+from collab.models.local.fast import shared_prefix
+from collab.models.local.fast.roomy_cache import RoomyCache
+from collab.models.local.fast.shared_prefix import SharedPrefixCache
+from collab.models.local.fast.supports_shared_prefix import supports_shared_prefix
+from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import BASE
 
 PROMPTS, NEW = 3, 70
@@ -21,13 +23,13 @@ PROMPTS, NEW = 3, 70
 
 
 @torch.no_grad()
-def logits_of(module: Any, *, shared: bool) -> list[Tensor]:
+def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
     """Of ragged prompts with one, two and three rows, some of which end early."""
     chance = torch.Generator().manual_seed(1)
     ids = torch.randint(3, 50, (PROMPTS, 9), generator=chance)
     mask = torch.ones_like(ids)
     mask[0, :4] = mask[2, :1] = 0
-    prefixes = Prefixes(module, [BASE] * PROMPTS, shared=shared)
+    prefixes = kind(module, [BASE] * PROMPTS)
     found = []
     with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
         found.append(prefixes.read(ids, mask))
@@ -58,25 +60,25 @@ def logits_of(module: Any, *, shared: bool) -> list[Tensor]:
 )
 def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[str, Any]) -> None:
     module = tiny(model_type, **options)
-    assert can_share(module)
-    together, apart = (logits_of(module, shared=shared) for shared in (True, False))
+    assert supports_shared_prefix(module)
+    together, apart = (logits_of(module, kind) for kind in (SharedPrefixCache, KVCache))
     for ours, theirs in zip(together, apart, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert module.config._attn_implementation == "sdpa"
 
 
 def test_models_of_a_narrow_type_are_told_apart() -> None:
-    assert can_share(tiny("llama").to(torch.bfloat16))
-    assert not can_share(tiny("bloom", n_layer=2, n_head=4).to(torch.bfloat16))
+    assert supports_shared_prefix(tiny("llama").to(torch.bfloat16))
+    assert not supports_shared_prefix(tiny("bloom", n_layer=2, n_head=4).to(torch.bfloat16))
 
 
 @pytest.mark.parametrize("small", [0, 1 << 30])
 def test_rows_of_a_narrow_type_go_on_in_either(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "SMALL", small)
+    monkeypatch.setattr(shared_prefix, "SMALL", small)
     module = tiny("llama")
-    exact = logits_of(module, shared=False)
+    exact = logits_of(module, KVCache)
     module.to(torch.bfloat16)
-    for ours, theirs in zip(logits_of(module, shared=True), exact, strict=True):
+    for ours, theirs in zip(logits_of(module, SharedPrefixCache), exact, strict=True):
         assert (ours - theirs).norm() < 0.05 * theirs.norm()
 
 
@@ -93,22 +95,22 @@ def test_rows_of_a_narrow_type_go_on_in_either(small: int, monkeypatch: pytest.M
 def test_models_that_attend_otherwise_share_nothing(
     model_type: str, options: dict[str, Any]
 ) -> None:
-    assert not can_share(tiny(model_type, **options))
+    assert not supports_shared_prefix(tiny(model_type, **options))
 
 
 def test_one_layer_that_attends_otherwise_is_enough() -> None:
     module = tiny("llama", num_hidden_layers=4)
-    assert can_share(module)
+    assert supports_shared_prefix(module)
     module = tiny("llama", num_hidden_layers=4)
     own = copy.deepcopy(module.config)
     own._attn_implementation = "eager"
     module.model.layers[1].self_attn.config = own
-    assert not can_share(module)
+    assert not supports_shared_prefix(module)
 
 
 @torch.no_grad()
 def test_a_prompt_without_rows_is_let_go() -> None:
-    prefixes = Prefixes(tiny("llama"), [BASE] * 3, shared=True)
+    prefixes = SharedPrefixCache(tiny("llama"), [BASE] * 3)
     prefixes.read(torch.randint(3, 50, (3, 5)), torch.ones(3, 5, dtype=torch.long))
     prefixes.select([0, 1, 1, 2])
     prefixes.extend(torch.tensor([5, 6, 7, 8]))
@@ -118,14 +120,14 @@ def test_a_prompt_without_rows_is_let_go() -> None:
     assert prefixes.extend(torch.tensor([9, 10])).shape == (2, 50)
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("kind", [SharedPrefixCache, RoomyCache, KVCache])
 @torch.no_grad()
-def test_a_row_that_has_ended_may_pass_the_context(shared: bool) -> None:
+def test_a_row_that_has_ended_may_pass_the_context(kind: type[KVCache]) -> None:
     module = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=10)
     ids = torch.randint(3, 50, (2, 9))
     mask = torch.ones_like(ids)
     mask[1, :5] = 0
-    both, one = (Prefixes(module, [BASE] * n, shared=shared) for n in (2, 1))
+    both, one = (kind(module, [BASE] * n) for n in (2, 1))
     both.read(ids, mask)
     one.read(ids[1:, 5:], mask[1:, 5:])
     for token in range(10, 15):
@@ -139,8 +141,8 @@ def test_the_type_suits_the_rows_that_go_on(
     rows: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tiny("llama").to(torch.bfloat16)
-    monkeypatch.setattr(attention, "SMALL", 5 * 16)  # one row's keys: 5 tokens, 2 heads of 8
-    prefixes = Prefixes(module, [BASE], shared=True)
+    monkeypatch.setattr(shared_prefix, "SMALL", 5 * 16)  # one row's keys: 5 tokens, 2 heads of 8
+    prefixes = SharedPrefixCache(module, [BASE])
     prefixes.read(torch.randint(3, 50, (1, 5)), torch.ones(1, 5, dtype=torch.long))
     if rows > 1:
         prefixes.select([0] * rows)
@@ -154,9 +156,15 @@ def test_what_sampling_leaves_in_a_model_can_be_learned_with() -> None:
     before = module.model.rotary_emb.inv_freq
     ids = torch.randint(3, 50, (1, 9))
     with torch.inference_mode():
-        prefixes = Prefixes(module, [BASE], shared=True)
+        prefixes = SharedPrefixCache(module, [BASE])
         prefixes.read(ids, torch.ones_like(ids))
         prefixes.extend(torch.tensor([7]))
     assert module.model.rotary_emb.inv_freq is not before  # past the positions that it knew
     module(input_ids=ids.repeat(1, 2)).logits.sum().backward()
     assert module.lm_head.weight.grad.norm() > 0
+
+
+def test_layers_with_room_give_what_plain_layers_give() -> None:
+    module = tiny("llama")
+    for ours, theirs in zip(logits_of(module, RoomyCache), logits_of(module, KVCache), strict=True):
+        assert torch.equal(ours, theirs)

@@ -10,7 +10,7 @@ import pytest
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.fast.supports_shared_prefix import can_share
+from collab.models.local.fast.supports_shared_prefix import supports_shared_prefix
 from collab.records import Sampling
 
 SHORT, LONG = (5, 6, 7), (9, 8, 7, 6, 5, 4)
@@ -31,7 +31,7 @@ def requests_of(prompts: list[tuple[int, ...]], adapters: list[str | None]) -> l
 
 def prompt_tokens_read(engine: TransformersEngine, requests: list[Request]) -> tuple[int, Any]:
     """Tokens of all prompts that went through the model, padding included, and the actions."""
-    can_share(engine.module)  # its probe reads tokens too
+    supports_shared_prefix(engine.module)  # its probe reads tokens too
     sizes: list[tuple[int, int]] = []
     embeddings = engine.module.get_input_embeddings()
     hook = embeddings.register_forward_pre_hook(lambda _, ids: sizes.append(tuple(ids[0].shape)))

@@ -10,7 +10,7 @@ import pytest
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.fast.supports_shared_prefix import can_share
+from collab.models.local.fast.supports_shared_prefix import supports_shared_prefix
 from collab.records import Action, Message, Sampling
 
 
@@ -39,7 +39,7 @@ def test_it_answers_and_ends_its_turn(smollm2: TransformersEngine) -> None:
 
 
 def test_its_rows_attend_to_their_prompt_together(smollm2: TransformersEngine) -> None:
-    assert can_share(smollm2.module)
+    assert supports_shared_prefix(smollm2.module)
 
 
 def test_numbers_are_split_as_the_model_was_taught(smollm2: TransformersEngine) -> None:

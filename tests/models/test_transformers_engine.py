@@ -11,9 +11,9 @@ import torch
 
 from collab.errors import ModelError, ModelUnavailable, UnknownName
 from collab.models import Call, Request
-from collab.models.local import packed
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.fast.fused_projections import siblings
+from collab.models.local.fast import prepacked_weights
+from collab.models.local.fast.fused_projections import fused_projections
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling
@@ -93,13 +93,15 @@ def test_a_small_token_budget_changes_nothing_but_the_batches(tiny: Path) -> Non
 
 @pytest.mark.skipif(not can_pack(torch.float32, torch.device("cpu")), reason="nothing packs here")
 def test_packed_weights_are_held_where_asked(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "LEAST_WEIGHTS", 1)
+    monkeypatch.setattr(prepacked_weights, "LEAST_WEIGHTS", 1)
     answers, held = [], []
     for packs in (True, False):
-        spec = TransformersModel(name=str(tiny), dtype="float32", device="cpu", packed=packs)
+        spec = TransformersModel(name=str(tiny), dtype="float32", device="cpu", fast=packs)
         engine = TransformersEngine(spec)
         answers.append([a.token_ids for a in ask(engine, mixed_requests())])
-        held.append([group[0] in packed._PACKED for group in siblings(engine.module)])
+        held.append(
+            [group[0] in prepacked_weights._PACKED for group in fused_projections(engine.module)]
+        )
         asyncio.run(engine.aclose())
     assert answers[0] == answers[1]
     assert all(held[0])

@@ -158,11 +158,11 @@ def test_the_plan_counts_packed_weights_where_they_are_sampled_from(
         recipe = make_game(tiny_words, tmp_path, group_size=4)
         changed = {"name": "smollm2-135m", "dtype": "float32", "device": "cpu", **model}
         plan = make_plan(Recipe.model_validate({**recipe.model_dump(), "model": changed}))
-        return plan.memory["packed"]
+        return plan.memory["prepacked"]
 
     expected = 134_479_872 if can_pack(torch.float32, torch.device("cpu")) else 0
     assert packed() == 4 * expected
-    assert packed(packed=False) == 0
+    assert packed(fast=False) == 0
 
 
 def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path) -> None:

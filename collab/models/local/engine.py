@@ -137,7 +137,7 @@ class TransformersEngine:
             adapters,
             model=self.name,
             batch_tokens=self.spec.batch_tokens,
-            packs=self.spec.packed,
+            fast=self.spec.fast,
             cancelled=cancelled,
             report=report,
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Event, Lock
 from typing import Any
 
@@ -17,13 +17,10 @@ from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import pack
 from collab.models.local.decoding import Cancelled, Decoder, Report, Row
-from collab.models.local.fast.fused_projections import siblings
-from collab.models.local.fast.memory import is_out_of_memory, trim
-from collab.models.local.fast.prepacked_weights import packed
-from collab.models.local.fast.supports_shared_prefix import can_share
-from collab.models.local.kv_cache import Prefixes
+from collab.models.local.kv_cache import KVCache, plain
 from collab.models.local.layers import decoder_layers
-from collab.models.local.multi_lora import BASE, Mixture, unwrapped
+from collab.models.local.multi_lora import BASE, unwrapped
+from collab.models.local.out_of_memory import is_out_of_memory
 from collab.models.local.sampling import settings_of
 from collab.models.weights import Weights
 from collab.records import Action, Usage, failure_of
@@ -33,11 +30,14 @@ WAIT_SECONDS = 0.1
 
 _PROCESSOR = Lock()
 
+Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
+"""Makes the rows of a batch ready to be read, from the model and each row's adapter."""
+
 
 class Generation:
     """Answers the requests of one call.
 
-    `model` names the model in actions and messages; with `packs`, weights are packed on a CPU.
+    `model` names the model in actions and messages; with `fast`, by `collab.models.local.fast`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Generation:
         *,
         model: str,
         batch_tokens: int,
-        packs: bool,
+        fast: bool,
         cancelled: Event,
         report: Report | None,
     ) -> None:
@@ -55,7 +55,7 @@ class Generation:
         self._adapters = adapters
         self._model = model
         self._batch_tokens = batch_tokens
-        self._packs = packs
+        self._ready = _accelerated() if fast else plain
         self._cancelled = cancelled
         self._report = report
 
@@ -75,8 +75,6 @@ class Generation:
             self._run([rows[index] for index in members])
             for index in members:
                 answers[index] = self._action(rows[index], started)
-        if self._weights.device.type == "cpu":
-            trim()
         return [answers[index] for index in range(len(requests))]
 
     def _row(self, request: Request) -> Row:
@@ -128,13 +126,11 @@ class Generation:
         """Draw a token of every row at a time, until all have ended."""
         module, rows = self._weights.module, decoder.rows
         first, places = _distinct(rows)
-        prefixes = Prefixes(
-            module, [rows[index].adapter for index in first], shared=can_share(module)
-        )
-        with self._products(prefixes.mixture), torch.inference_mode():
-            logits = prefixes.read(*self._pad([rows[index] for index in first]))
+        adapters = [rows[index].adapter for index in first]
+        with self._ready(module, adapters) as cache, torch.inference_mode():
+            logits = cache.read(*self._pad([rows[index] for index in first]))
             if len(first) < len(rows):
-                prefixes.select(places)
+                cache.select(places)
                 logits = logits[places]
             while True:
                 tokens = decoder.choose(logits)
@@ -143,19 +139,9 @@ class Generation:
                     if not live:
                         break
                     tokens = tokens[live]
-                    prefixes.select(live)
+                    cache.select(live)
                     decoder.select(live)
-                logits = prefixes.extend(tokens)
-
-    @contextmanager
-    def _products(self, mixture: Mixture | None) -> Iterator[None]:
-        """The forward passes of linear layers: each row's adapter, and packed weights."""
-        module = self._weights.module
-        with (
-            mixture.applied(module) if mixture else nullcontext(),
-            packed(siblings(module), mixture) if self._packs else nullcontext(),
-        ):
-            yield
+                logits = cache.extend(tokens)
 
     def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
         """Left-padded prompts and their attention mask, both [rows, time]."""
@@ -211,9 +197,10 @@ def _prompt_of(row: Row) -> tuple[str, tuple[int, ...]]:
     return row.adapter, tuple(row.prompt)
 
 
-def _make_contiguous(head: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:  # noqa: ARG001
-    """Frozen weights times a strided input is a product for each row in torch, 200 times slower."""
-    return (inputs[0].contiguous(),)
+def _accelerated() -> Ready:
+    from collab.models.local.fast.accelerated import accelerated
+
+    return accelerated
 
 
 @contextmanager
@@ -227,8 +214,6 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
     with ExitStack() as stack:
         for layer in decoder_layers(base):
             stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
-        head = base.get_output_embeddings()
-        stack.callback(head.register_forward_pre_hook(_make_contiguous).remove)
         if training:
             stack.callback(module.train)
             module.eval()

@@ -1,1 +1,11 @@
-"""What only makes a local model faster; the engine works without any of it."""
+"""What only makes a local model faster; with `model.fast: false` none of it is used.
+
+`accelerated` takes the place of `collab.models.local.kv_cache.plain` and gives the same answers,
+up to rounding. Each feature has a test that compares it with the plain way:
+
+- `shared_prefix`      rows of one prompt attend to it together
+- `roomy_cache`        keys and values grow in buffers
+- `fused_projections`  layers that read the same input are one product
+- `prepacked_weights`  products of few rows by weights in oneDNN's layout
+- `memory`             freed memory goes back to the system
+"""

@@ -58,7 +58,7 @@ def watched(
         yield passes
 
 
-def agree(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
+def equivalent(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
     """Whether layers that read what came to `theirs` gave the same; tokens in the same order."""
     if not theirs:
         return False

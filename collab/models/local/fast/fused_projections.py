@@ -19,7 +19,7 @@ from collab.models.local.multi_lora import adapted_layers, bare, can_mix, unwrap
 _FOUND: WeakKeyDictionary[nn.Module, list[list[nn.Linear]]] = WeakKeyDictionary()
 
 
-def siblings(module: Any) -> list[list[nn.Module]]:
+def fused_projections(module: Any) -> list[list[nn.Module]]:
     """The linear layers of a causal language model, those together that read the same input.
 
     Where adapters can mix, a layer is given as PEFT has put LoRA around it.

@@ -1,4 +1,4 @@
-"""Keeps to little memory on a CPU, gives it back to the system, and tells when none is left."""
+"""Keeping to little memory on a CPU, and giving it back to the system."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any
 
 COMPILED_PRODUCTS = 128
-"""That are kept. A forward and backward pass makes up to 90 different ones."""
+"""oneDNN kernels kept in its cache; one forward and backward pass needs up to 90."""
 
 BYTES_A_TRIM = 1 << 23
-"""Of states that layers give, between one trim and the next. A trim takes some milliseconds, and
-the system as long to give back what it took."""
+"""Bytes of layers' states between one trim and the next; a trim takes some milliseconds."""
 
 
 def keep_few_products() -> None:
@@ -74,13 +73,6 @@ class _Passed:
             self._bytes = 0
             self.trims += 1
             trim()
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch found no memory; on a CPU its error has no type of its own."""
-    import torch
-
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 @cache

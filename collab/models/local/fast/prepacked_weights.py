@@ -32,7 +32,7 @@ SAMPLES = 64
 
 
 @contextmanager
-def packed(groups: Sequence[Sequence[Any]], mixture: Mixture | None = None) -> Iterator[None]:
+def prepacked(groups: Sequence[Sequence[Any]], mixture: Mixture | None = None) -> Iterator[None]:
     """While entered, layers multiply few rows by packed weights, those of a group as one.
 
     A group is of layers that read the same input. Each row is answered under its adapter in

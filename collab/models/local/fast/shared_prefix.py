@@ -19,10 +19,10 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.cache_utils import DynamicLayer
 
-NAME = "collab_shared"
-ROOM = 64
-"""Tokens that a buffer has room for beyond what it holds."""
+from collab.models.local.fast.roomy_cache import ROOM
+from collab.models.local.kv_cache import KVCache
 
+NAME = "collab_shared"
 SMALL = 1 << 19
 """Numbers of prompts' keys for all rows up to which a CPU multiplies faster in float32."""
 
@@ -148,6 +148,32 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         read = layout.by_row(layout.by_prompt(weights[..., :-own]) @ self._values, asked.shape[2])
         read = read + weights[..., -own:] @ self._own_values[:, :, :own]
         return read.to(query.dtype).reshape(query.shape)
+
+
+class SharedPrefixCache(KVCache):
+    """A cache in which rows that `select` makes of one prompt attend to it together."""
+
+    _layout: Layout
+
+    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """As `KVCache.read`."""
+        logits = super().read(ids, mask)
+        layers = self._cache.layers
+        self._layout = Layout(mask, layers[0].keys.dtype)
+        self._cache.layers = [SharedLayer(x.keys, x.values, self._layout) for x in layers]
+        self._mask = None
+        return logits
+
+    def extend(self, tokens: Tensor) -> Tensor:
+        """As `KVCache.extend`."""
+        with sharing(self._config, self._cache.layers):
+            return super().extend(tokens)
+
+    def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
+        self._layout.go_on([self._layout.owners[row] for row in rows])
+        prompts = torch.tensor(self._layout.kept, device=keep.device)
+        for layer in self._cache.layers:
+            layer.select(keep, prompts)
 
 
 _LAYERS: ContextVar[Sequence[SharedLayer]] = ContextVar("layers")
