@@ -73,11 +73,21 @@ def test_wrong_variants_fail(problems: list[Problem]) -> None:
 
 
 def test_totals_do_not_depend_on_the_program(problems: list[Problem]) -> None:
-    chosen = problems[:20]
-    right = judged([trial(p, canonical(p)) for p in chosen])
-    broken = judged([trial(p, "def") for p in chosen])
+    right = judged([trial(p, canonical(p)) for p in problems])
+    broken = judged([trial(p, "def") for p in problems])
     assert [v.tests.total for v in right] == [v.tests.total for v in broken]
     assert all(v.tests.passed == 0 for v in broken)
+
+
+def test_a_program_that_does_nothing_earns_nothing_by_asserts_of_nothing(
+    problems: list[Problem],
+) -> None:
+    chosen = [p for p in problems if "assert True" in p["test"]]
+    assert len(chosen) > 30
+    programs = [f"def {p['entry_point']}(*a, **k):\n    raise ValueError\n" for p in chosen]
+    verdicts = judged([trial(p, q) for p, q in zip(chosen, programs, strict=True)])
+    assert [v.tests.passed for v in verdicts] == [0] * len(chosen)
+    assert not any("assert True" in c.source for v in verdicts for c in v.checks)
 
 
 SPLIT = {

@@ -179,7 +179,8 @@ from collab.recipe.judge import JudgeSpec
 async def main():
     judge = Judge(JudgeSpec(seconds=60, workers=1))
     task = asyncio.create_task(judge.check(trial("def f(n):\\n    while True: pass\\n")))
-    await asyncio.sleep(0.5)
+    while len(descendants(os.getpid())) < 6:
+        await asyncio.sleep(0.05)
     print(*descendants(os.getpid()), flush=True)
     if os.fork() == 0:
         os.closerange(0, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from . import codec, wire
 from .limits import Limits
@@ -71,7 +71,9 @@ class Candidate:
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
         """One call. Raises what the program raised, or CandidateError."""
-        self.asked = True
+        if not self.asked:
+            self.asked = True
+            self._tell({"asked": True})
         call = {
             "id": os.urandom(8).hex(),
             "arguments": self._argument(list(arguments)),
@@ -111,6 +113,8 @@ class Candidate:
         if "value" in answer:
             try:
                 return codec.decode(answer["value"], self._limits.depth)
+            except codec.OverLimit as error:
+                self._over(str(error))
             except (codec.Undecodable, RecursionError) as error:
                 self._line.end(f"an answer that is no value: {error}", "protocol_violation")
         elif "raised" in answer:
@@ -119,11 +123,14 @@ class Candidate:
             self._tell({"flag": "non_builtin_value"})
             raise CandidateError(f"a value of type {answer['foreign']!s:.100} is not plain data")
         elif "over" in answer:
-            self._tell({"flag": "answer_limit"})
-            raise CandidateError(f"{answer['over']!s:.100}")
+            self._over(f"{answer['over']!s:.100}")
         elif self._line.ended is None:
             self._line.end("an answer without a value", "protocol_violation")
         raise CandidateError(self._line.ended)
+
+    def _over(self, reason: str) -> NoReturn:
+        self._tell({"flag": "answer_limit"})
+        raise CandidateError(reason)
 
     def _error(self, answer: dict[str, Any]) -> Exception:
         name, message = str(answer["raised"])[:100], str(answer.get("message", ""))[:400]

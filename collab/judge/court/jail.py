@@ -3,6 +3,9 @@
 The pid namespaces nest: the warden is the first process of one, each worker is the first of one
 below it. Ending a worker ends every process that it may have made, and the end of the warden,
 however it comes, is the end of every worker.
+
+Layers may be shared: the warden puts those on itself, so that forking is cheap, and its processes
+live in one place, where nothing can be left for the next one to find.
 """
 
 from __future__ import annotations
@@ -16,17 +19,21 @@ from typing import NoReturn
 
 from . import linux
 from .layers import INSIDE_UID, Setting, drop_uid, granted, seal
-from .limits import Limits
+from .limits import NO_LIMITS, Limits
 
 LINUX = sys.platform == "linux"
 
 
 class Jail:
-    """Workers behind the layers of `names`; none of them is the unsafe jail."""
+    """Processes behind the layers of `names`; none of them is the unsafe jail.
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
+    Those in `shared`, which go together, are put on by `enter`, for all processes at once.
+    """
+
+    def __init__(self, names: frozenset[str], shared: frozenset[str] = frozenset()) -> None:
+        self._names, self._shared = names, names & shared
         self._namespaces = "namespaces" in names
+        self._own_namespaces = self._namespaces and "namespaces" not in shared
         self._own_pids = -1
         self._mapped = 0
 
@@ -48,19 +55,23 @@ class Jail:
                 _go_on_as_child()
                 linux.die_with_parent()
                 self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        if self._shared:
+            oom_first()
+            seal(Setting(NO_LIMITS, self._shared, self._mapped, writable=False))
+            linux.die_with_parent()
 
     def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
         """Fork a process that runs `body`, which calls its argument to seal itself.
 
         Returns the process id. Raises LayerUnavailable.
         """
-        if self._namespaces:
+        if self._own_namespaces:
             with granted("namespaces"):
                 linux.unshare(linux.NEWPID)
         pid = os.fork()
         if pid == 0:
             self._run(limits, body)
-        if self._namespaces:
+        if self._own_namespaces:
             linux.setns(self._own_pids, linux.NEWPID)
         return pid
 
@@ -70,10 +81,9 @@ class Jail:
                 os.setpgid(0, 0)
                 if LINUX:
                     linux.die_with_parent()
-            if LINUX:
-                # Should memory run out, this process is the one to go.
-                Path("/proc/self/oom_score_adj").write_bytes(b"1000")
-            body(lambda: seal(Setting(limits, self._names, self._mapped)))
+            if LINUX and not self._shared:
+                oom_first()
+            body(lambda: seal(Setting(limits, self._names - self._shared, self._mapped)))
         finally:
             os._exit(0)
 
@@ -83,6 +93,11 @@ class Jail:
             _kill_group(pid)
         os.kill(pid, signal.SIGKILL)
         return os.waitpid(pid, 0)[1]
+
+
+def oom_first() -> None:
+    """Should memory run out, this process and its children are the ones to go."""
+    Path("/proc/self/oom_score_adj").write_bytes(b"1000")
 
 
 def _kill_group(pid: int) -> None:

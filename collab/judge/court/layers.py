@@ -44,6 +44,10 @@ class LayerUnavailable(Exception):
         super().__init__(f"{layer}: {reason}")
         self.layer, self.reason, self.remedy = layer, reason, remedy
 
+    def frame(self) -> dict[str, dict[str, str]]:
+        """What is told of it to whoever asked for a process."""
+        return {"refused": {"layer": self.layer, "reason": self.reason, "remedy": self.remedy}}
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -53,6 +57,8 @@ class Setting:
     names: frozenset[str]
     mapped: int
     """Bytes of address space that the interpreter itself has mapped."""
+    writable: bool = True
+    """There is a private folder to write to; else no file at all."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +109,13 @@ def _root(setting: Setting) -> None:
     linux.pivot_here()
     Path("/tmp").mkdir(0o700)
     Path("/dev/shm").mkdir(0o700, parents=True)  # where the C library keeps named semaphores
+    if not setting.writable:
+        linux.mount("none", "/", None, flags | linux.MS_REMOUNT | linux.MS_RDONLY)
     os.chdir("/tmp")
 
 
 def _landlock(setting: Setting) -> None:
-    landlock.restrict("/" if "root" in setting.names else None)
+    landlock.restrict("/" if setting.writable and "root" in setting.names else None)
 
 
 def _limits(setting: Setting) -> None:

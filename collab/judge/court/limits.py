@@ -21,3 +21,9 @@ class Limits:
     def argument_depth(self) -> int:
         """Arguments stand in a list, and may wrap an answer that is as deep as answers may be."""
         return 2 * self.depth + 1
+
+
+NO_LIMITS = Limits(
+    seconds=0, cpu_seconds=0, memory_mb=0, answer_bytes=0, depth=0, threads=0, disk_mb=1
+)
+"""Of a process that only forks others."""

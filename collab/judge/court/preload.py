@@ -1,4 +1,4 @@
-"""What a program may import: the jail holds no files, so these are in memory beforehand."""
+"""What programs and tests may import: a jail holds no files, so these are in memory beforehand."""
 
 from __future__ import annotations
 
@@ -25,13 +25,9 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 """
 
 
-FOR_TESTS = "collections copy functools itertools math random re string typing"
-"""What a trusted test imports most; it can still read the rest from the disk."""
-
-
-def preload(modules: str) -> None:
+def preload() -> None:
     """Import the modules, and set memory in order for many forks."""
-    for name in modules.split():
+    for name in MODULES.split():
         importlib.import_module(name)
     gc.collect()
     gc.freeze()

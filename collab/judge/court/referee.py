@@ -1,9 +1,12 @@
 """The referee: runs the trusted test, and asks the worker for every answer.
 
-It is a process of its own, for what a candidate returned may make one comparison run for ever;
-the court then ends it. It reports every check at once, so that what was seen counts.
+Trusted means that its verdict is believed, and no more: it may come from anywhere, so it runs
+sealed, as a program does. It is a process of its own, for what a candidate returned may make one
+comparison run for ever; the court then ends it. It reports every check at once, so that what was
+seen counts.
 
-Frames to the court: `ready`, `loaded`, `failed`, `check`, `flag`, `refused`, `trouble`, `done`.
+Frames to the court: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `asked`, `check`, `flag`,
+`done`; and `refused` or `trouble`.
 """
 
 from __future__ import annotations
@@ -11,17 +14,22 @@ from __future__ import annotations
 import inspect
 import os
 import reprlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import CodeType
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import wire
-from .asserts import REFEREE, Assertion
+from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
 from .candidate import Candidate, CandidateError, Line, Trouble
+from .descriptors import FIRST, keep_only
+from .dry_run import Counting, StandIn, counted
+from .layers import LayerUnavailable
 from .limits import Limits
 
+CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
+CASE_BYTES = 1 << 30
 SHOWN_CHARACTERS = 200
+IMPORTABLE = "tests run sealed, with the modules of collab/judge/court/preload.py"
 
 
 @dataclass(frozen=True)
@@ -31,15 +39,16 @@ class Case:
     program: str
     entry_point: str
     prelude: str
-    test: CodeType
-    assertions: tuple[Assertion, ...]
+    test: str
     limits: Limits
+    dry: bool = False
+    """Only count how often the test evaluates each assert."""
 
 
 class Referee:
     """What an instrumented test calls at each assert."""
 
-    def __init__(self, assertions: tuple[Assertion, ...], tell: Callable[..., None]) -> None:
+    def __init__(self, assertions: Sequence[Assertion], tell: Callable[..., None]) -> None:
         self._assertions, self._tell = assertions, tell
 
     def equal(self, number: int, left: Any, right: Any, swapped: bool, strict: bool) -> None:
@@ -60,21 +69,61 @@ class Referee:
         self._tell({"check": number, "held": held, "error": error, **sides})
 
 
-def referee(case: Case, incoming: int, outgoing: int, report: int) -> None:
-    """Run `case` against the worker behind the two pipes, and report to the court."""
+def referee(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
+    """Seal this process, take a case in, and report on it to the court.
 
-    def tell(message: object) -> None:
-        wire.send(report, message)
-
-    line = Line(incoming, outgoing, case.limits, tell)
+    `fds` are where to print, where the case comes in, the two pipes of the worker, and where to
+    report.
+    """
+    keep_only(*fds)
     try:
-        _open(line, case, tell)
-        tell({"done": True, "error": _run(line, case, tell)})
-    except Trouble as trouble:
+        seal()
+    except LayerUnavailable as error:
+        tell(error.frame())
+        return
+    fields = wire.receive(CASE, CASE_BYTES)
+    case = Case(**{**fields, "limits": Limits(**fields["limits"])})
+    try:
+        test = instrument(case.test, case.entry_point, case.prelude)
+        if case.dry:
+            tell({"counts": _counts(case, test)})
+            return
+        tell({"asserts": [asdict(assertion) for assertion in test.assertions]})
+        line = Line(INCOMING, OUTGOING, case.limits, tell)
+        _open(line, case)
+        tell({"done": True, "error": _run(line, case, test)})
+    except (BadTest, Trouble) as trouble:
         tell({"trouble": str(trouble)})
 
 
-def _open(line: Line, case: Case, tell: Callable[..., None]) -> None:
+def tell(message: object) -> None:
+    """Report to the court."""
+    wire.send(REPORT, message)
+
+
+def _counts(case: Case, test: CountedTest) -> list[int | None]:
+    def run(counting: Counting, stand_in: StandIn) -> bool:
+        try:
+            _loaded(case, test, counting, stand_in)(stand_in)
+        except Exception:
+            return False
+        return True
+
+    return counted(run, len(test.assertions))
+
+
+def _loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
+    """The test's `check`, in a place of its own. Raises what the test raises."""
+    space: dict[str, Any] = {"__name__": "test"}
+    exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
+    space[case.entry_point] = function
+    space[REFEREE] = asked
+    exec(test.code, space)
+    check: Callable[..., Any] = space["check"]
+    return check
+
+
+def _open(line: Line, case: Case) -> None:
     first = line.receive()
     if "refused" in first:
         tell(first)
@@ -94,7 +143,7 @@ def _open(line: Line, case: Case, tell: Callable[..., None]) -> None:
     line.ended = reason
 
 
-def _run(line: Line, case: Case, tell: Callable[..., None]) -> str | None:
+def _run(line: Line, case: Case, test: CountedTest) -> str | None:
     """Run the test; why it did not run to its end, if it did not."""
     candidate = Candidate(line, case.limits, tell)
 
@@ -102,22 +151,20 @@ def _run(line: Line, case: Case, tell: Callable[..., None]) -> str | None:
         return candidate.ask(arguments, keywords)
 
     function.__name__ = function.__qualname__ = case.entry_point
-    space: dict[str, Any] = {"__name__": "test"}
     try:
-        exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
-        space[case.entry_point] = function
-        space[REFEREE] = Referee(case.assertions, tell)
-        exec(case.test, space)
-        check = space["check"]
+        check = _loaded(case, test, Referee(test.assertions, tell), function)
     except Exception as error:
         if candidate.asked:
             return described(error)
-        raise Trouble(f"the test could not be loaded: {described(error)}") from error
+        remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
+        raise Trouble(f"the test could not be loaded: {described(error)}{remedy}") from error
     try:
         result = check(function)
     except Trouble:
         raise
     except BaseException as error:
+        if isinstance(error, ImportError) and not candidate.asked:
+            raise Trouble(f"the test cannot run: {described(error)} ({IMPORTABLE})") from error
         return described(error)
     if inspect.iscoroutine(result):
         result.close()

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import os
-import resource
-import select
+import re
 import signal
 import sys
 import time
+from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any, Literal, NoReturn
 
 from . import linux, wire
-from .asserts import BadTest, instrument
-from .layers import ALL, MIB
+from .caller import Caller, Outputs
+from .jail import Jail
+from .layers import ALL
 from .limits import Limits
-from .preload import FOR_TESTS, preload
+from .preload import preload
 from .referee import Case, referee
 from .tally import Tally
 from .warden import Warden, WardenLost
+from .worker import work
 
-LINUX = sys.platform == "linux"
 TRIAL_BYTES = 1 << 30
 REPORT_BYTES = 1 << 24
 READY_SECONDS = 10.0
 """For forking and sealing a worker, which is none of the program's time."""
 GRACE_SECONDS = 0.3
 """After the deadline: for the referee to see that the worker is gone, and count the rest."""
-POLL_SECONDS = 1.0
-REFEREE_MEMORY = 1024 * MIB
+REFEREE_MB = 1024
+REFEREE_THREADS = 16
+SHARED = frozenset({"namespaces", "root", "landlock", "capabilities"})
+"""Layers that all referees of a court have in common."""
+KEPT_COUNTS = 1024
+_REPEATING = re.compile(r"\b(?:for|while|def|class)\b")
+"""What an assert must stand below to be evaluated more often than once; `check` itself is one."""
 
 
 def main(caller: int, isolation: str) -> None:
@@ -38,8 +45,10 @@ def main(caller: int, isolation: str) -> None:
     if isolation == "sealed":
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, _leave)
-    court = Court((requests, replies), Caller(caller, requests), isolation)
-    preload(FOR_TESTS)
+    # From here on no file of Python's may be needed: a jail has none, and when root is given up
+    # the interpreter's own folder may not be readable any more.
+    preload()
+    court = Court(Caller(caller, requests), isolation)
     try:
         while court.caller.wait_for_request():
             wire.send(replies, court.answer(wire.receive(requests, TRIAL_BYTES)))
@@ -54,7 +63,7 @@ def _leave(*_: object) -> NoReturn:
 
 
 def _take_streams() -> tuple[int, int]:
-    """Keep what came in as the standard streams to ourselves: a test may print."""
+    """Keep what came in as the standard streams to ourselves."""
     requests, replies = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -63,127 +72,70 @@ def _take_streams() -> tuple[int, int]:
     return requests, replies
 
 
-def _limit_memory() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or hard > REFEREE_MEMORY:
-        resource.setrlimit(resource.RLIMIT_AS, (REFEREE_MEMORY, REFEREE_MEMORY))
-
-
-class Caller:
-    """The process that started the court; when it is gone the court goes too."""
-
-    def __init__(self, pid: int, requests: int) -> None:
-        self._pid, self.requests = pid, requests
-        self._poll = select.poll()
-        self._poll.register(requests, select.POLLIN)
-        if os.getppid() != pid:
-            sys.exit(0)
-        # The pipe alone would not do: a fork of the caller's may hold its other end open.
-        if hasattr(os, "pidfd_open"):
-            self._watched = os.pidfd_open(pid)
-            self._poll.register(self._watched, select.POLLIN)
-
-    def gone(self) -> bool:
-        return os.getppid() != self._pid
-
-    def wait_for_request(self) -> bool:
-        """Wait until something comes; False when the caller is gone."""
-        while not self._poll.poll(POLL_SECONDS * 1000):
-            if self.gone():
-                return False
-        return not self.gone()
-
-    def watch(self, report: int, seconds: float) -> bool:
-        """Wait for the referee at most so long: whether it said something.
-
-        Raises SystemExit when the caller is gone, or has given the trial up.
-        """
-        self._poll.register(report, select.POLLIN)
-        try:
-            ready = [fd for fd, _ in self._poll.poll(max(0.0, min(seconds, POLL_SECONDS)) * 1000)]
-        finally:
-            self._poll.unregister(report)
-        if any(fd != report for fd in ready) or self.gone():
-            sys.exit(0)
-        return report in ready
-
-
 class Court:
-    """One warden, and one trial at a time."""
+    """Two wardens, and one trial at a time."""
 
-    def __init__(self, streams: tuple[int, int], caller: Caller, isolation: str) -> None:
+    def __init__(self, caller: Caller, isolation: str) -> None:
         self.caller = caller
-        self._streams = streams
-        self._warden = Warden(ALL if isolation == "sealed" else frozenset())
-        self._referee = 0
+        layers = ALL if isolation == "sealed" else frozenset[str]()
+        self._workers = Warden(Jail(layers), work)
+        self._referees = Warden(Jail(layers, SHARED), referee, self._workers)
+        self._counts: OrderedDict[tuple[str, str, str], list[int | None]] = OrderedDict()
 
     def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
         """The verdict, or what of ours was wrong: `refused` or `trouble`."""
-        if self._warden.unavailable:
-            return {"refused": self._warden.unavailable}
         try:
-            return self._try(trial)
-        except BadTest as error:
-            return {"trouble": str(error)}
+            if refused := self._workers.unavailable or self._referees.unavailable:
+                return {"refused": refused}
+            case = Case(**{**trial, "limits": Limits(**trial["limits"])})
+            return self._try(case, self._counted(case))
         except WardenLost as error:
             return {"trouble": f"the judge's warden is lost: {error}", "lost": True}
 
-    def _try(self, trial: dict[str, Any]) -> dict[str, Any]:
-        limits = Limits(**trial["limits"])
-        test, assertions = instrument(trial["test"], trial["entry_point"])
-        case = Case(
-            trial["program"], trial["entry_point"], trial["prelude"], test, assertions, limits
-        )
-        tally = Tally(assertions)
-        report = self._open(case)
-        try:
-            self._hear(report, tally, READY_SECONDS, until="ready")
+    def _counted(self, case: Case) -> list[int | None]:
+        """How often the test evaluates each assert, where the syntax tree does not tell."""
+        if len(_REPEATING.findall(case.test)) <= 1:
+            return []
+        key = (case.test, case.prelude, case.entry_point)
+        if key not in self._counts:
+            self._counts[key] = self._dry_run(case)
+            if len(self._counts) > KEPT_COUNTS:
+                self._counts.popitem(last=False)
+        self._counts.move_to_end(key)
+        return self._counts[key]
+
+    def _dry_run(self, case: Case) -> list[int | None]:
+        tally = Tally()
+        with _Trial(self._referees, replace(case, dry=True, program="")) as trial:
+            self._hear(trial, tally, case.limits.seconds)
+        return tally.counts
+
+    def _try(self, case: Case, counts: list[int | None]) -> dict[str, Any]:
+        tally = Tally(counts)
+        with _Trial(self._referees, case, self._workers) as trial:
+            self._hear(trial, tally, READY_SECONDS, until="ready")
             started = time.monotonic()
             if not tally.ready:
                 tally.trouble = tally.trouble or f"no worker was ready within {READY_SECONDS:g} s"
-            in_time = self._hear(report, tally, limits.seconds)
+            in_time = self._hear(trial, tally, case.limits.seconds)
             if not in_time:
-                tally.out_of_time(limits.seconds)
-            tally.worker_status(self._warden.dismiss())
+                tally.out_of_time(case.limits.seconds)
+            tally.worker_status(trial.end_worker())
             if not in_time:
-                self._hear(report, tally, GRACE_SECONDS)
-        finally:
-            self._end_referee()
-            os.close(report)
+                self._hear(trial, tally, GRACE_SECONDS)
+            tally.referee_status(trial.end_referee())
         if tally.refused:
             return {"refused": tally.refused}
         if tally.trouble:
             return {"trouble": tally.trouble}
         return {**tally.verdict(), "seconds": time.monotonic() - started}
 
-    def _open(self, case: Case) -> int:
-        """Fork referee and worker; where the referee reports."""
-        to_worker, from_worker, report = os.pipe(), os.pipe(), os.pipe()
-        self._warden.admit(to_worker[0], from_worker[1], case.limits)
-        os.close(to_worker[0])
-        os.close(from_worker[1])
-        self._referee = os.fork()
-        if self._referee == 0:
-            self._run_referee(case, from_worker[0], to_worker[1], report[1])
-        for fd in (to_worker[1], from_worker[0], report[1]):
-            os.close(fd)
-        return report[0]
-
-    def _run_referee(self, case: Case, incoming: int, outgoing: int, report: int) -> NoReturn:
-        try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            if LINUX:
-                linux.die_with_parent()
-                _limit_memory()
-            self._warden.release()
-            for fd in self._streams:
-                os.close(fd)
-            referee(case, incoming, outgoing, report)
-        finally:
-            os._exit(0)
-
     def _hear(
-        self, report: int, tally: Tally, seconds: float, until: Literal["ready", "over"] = "over"
+        self,
+        trial: _Trial,
+        tally: Tally,
+        seconds: float,
+        until: Literal["ready", "over"] = "over",
     ) -> bool:
         """Write down what the referee reports until so far; False when time is up before."""
         deadline = time.monotonic() + seconds
@@ -191,27 +143,82 @@ class Court:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            if not self.caller.watch(report, left):
+            if not self.caller.watch(trial.report, trial.outputs, left):
                 continue
             try:
-                tally.note(wire.receive(report, REPORT_BYTES))
+                tally.note(wire.receive(trial.report, REPORT_BYTES))
             except wire.Closed:
                 tally.referee_ended()
         return True
 
-    def _end_referee(self) -> None:
-        if self._referee:
-            with suppress(ProcessLookupError):
-                os.kill(self._referee, signal.SIGKILL)
-            os.waitpid(self._referee, 0)
-            self._referee = 0
-
     def close(self) -> None:
         """End every process below this one, and wait for each."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self._end_referee()
-        with suppress(ProcessLookupError):
-            os.kill(self._warden.pid, signal.SIGKILL)
+        for warden in (self._workers, self._referees):
+            with suppress(ProcessLookupError):
+                os.kill(warden.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             while True:
                 os.wait()
+
+
+class _Trial:
+    """The processes of one trial, and the pipes between them; without `workers` a referee alone."""
+
+    def __init__(self, referees: Warden, case: Case, workers: Warden | None = None) -> None:
+        self._referees, self._case, self._workers = referees, case, workers
+        self._running: list[Warden] = []
+
+    def __enter__(self) -> _Trial:
+        case, to_worker, from_worker, report, said, printed = (os.pipe() for _ in range(6))
+        self.report, self.outputs = report[0], Outputs(said[0], printed[0])
+        theirs = [case[0], *to_worker, *from_worker, report[1], said[1], printed[1]]
+        try:
+            if self._workers:
+                limits = self._case.limits
+                self._admit(self._workers, limits, printed[1], to_worker[0], from_worker[1])
+            limits = _limits_of_referee(self._case.limits)
+            fds = (said[1], case[0], from_worker[0], to_worker[1], report[1])
+            self._admit(self._referees, limits, *fds)
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        try:
+            with suppress(wire.Closed):  # it ended at once; its report says so
+                wire.send(case[1], asdict(self._case))
+        finally:
+            os.close(case[1])
+        return self
+
+    def _admit(self, warden: Warden, limits: Limits, *fds: int) -> None:
+        warden.admit(fds, limits)
+        self._running.append(warden)
+
+    def end_worker(self) -> int:
+        """Kill the worker; the wait status that it ended with."""
+        assert self._workers is not None
+        return self._end(self._workers)
+
+    def end_referee(self) -> int:
+        return self._end(self._referees)
+
+    def _end(self, warden: Warden) -> int:
+        self._running.remove(warden)
+        return warden.dismiss()
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.report)
+        self.outputs.close()
+        for warden in list(self._running):
+            self._end(warden)
+
+
+def _limits_of_referee(limits: Limits) -> Limits:
+    """What a test may use. Its time is the trial's."""
+    return replace(
+        limits,
+        cpu_seconds=limits.seconds + READY_SECONDS,
+        memory_mb=REFEREE_MB,
+        threads=REFEREE_THREADS,
+        disk_mb=0,
+    )

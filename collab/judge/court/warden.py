@@ -1,8 +1,8 @@
-"""The warden: forks workers on the court's word, and ends them.
+"""The warden: forks sealed processes on the court's word, and ends them.
 
-It is forked from the court before the first trial, so no test was ever in its memory. The court
-speaks to it over a socket pair: `admit` (with two descriptors) forks a worker, `dismiss` kills it
-and is answered with its exit status.
+It is forked from the court before the first trial, so no test and no program was ever in its
+memory. The court has two: one for workers, one for referees. It speaks to each over a socket pair:
+`admit` (with descriptors) forks a process, `dismiss` kills it and is answered with its exit status.
 """
 
 from __future__ import annotations
@@ -12,17 +12,25 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, NoReturn
 
-from . import wire, worker
+from . import wire
 from .jail import LINUX, Jail
 from .layers import LayerUnavailable
 from .limits import Limits
-from .preload import MODULES, preload
 
 ANSWER_SECONDS = 10.0
 _MESSAGE_BYTES = 1 << 16
+_MOST_FDS = 8
+
+Body = Callable[[Sequence[int], Limits, Callable[[], None]], None]
+"""What a process does with its descriptors and limits; it calls the last argument to seal itself.
+
+The last descriptor is where the court is told that it cannot be.
+"""
 
 
 class WardenLost(Exception):
@@ -30,29 +38,35 @@ class WardenLost(Exception):
 
 
 class Warden:
-    """The court's side. `unavailable` says which layer could not be put on, if any."""
+    """The court's side."""
 
-    def __init__(self, layers: frozenset[str]) -> None:
+    def __init__(self, jail: Jail, body: Body, *before: Warden) -> None:
+        """`before` are wardens that were there already, whose sockets this one lets go of."""
         kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
-        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self.pid = os.fork()
         if self.pid == 0:
-            ours.close()
-            _guard(theirs, Jail(layers))
+            self._socket.close()
+            for other in before:
+                other._socket.close()
+            _guard(theirs, jail, body)
         theirs.close()
-        self._socket = ours
-        self.unavailable: dict[str, str] | None = self._answer().get("refused")
 
-    def admit(self, incoming: int, outgoing: int, limits: Limits) -> None:
-        """Have a worker forked that reads and writes these two descriptors."""
+    @cached_property
+    def unavailable(self) -> dict[str, str] | None:
+        """Which layer could not be put on, if any. Waits until that is known."""
+        return self._answer().get("refused")
+
+    def admit(self, fds: Sequence[int], limits: Limits) -> None:
+        """Have a process forked that has these descriptors."""
         message = json.dumps(asdict(limits)).encode()
         try:
-            socket.send_fds(self._socket, [message], [incoming, outgoing])
+            socket.send_fds(self._socket, [message], list(fds))
         except OSError as error:
             raise WardenLost(str(error)) from error
 
     def dismiss(self) -> int:
-        """Kill the worker and all that it made; the wait status that it ended with."""
+        """Kill the process and all that it made; the wait status that it ended with."""
         try:
             self._socket.send(b"null")
         except OSError as error:
@@ -67,32 +81,25 @@ class Warden:
         answer: dict[str, Any] = json.loads(data)
         return answer
 
-    def release(self) -> None:
-        """Let go of the socket, in a process that is not the court."""
-        self._socket.close()
 
-
-def _guard(channel: socket.socket, jail: Jail) -> NoReturn:
+def _guard(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # From here on no file of Python's may be needed: a worker has none, and when root is
-        # given up the interpreter's own folder may not be readable any more.
-        preload(MODULES)
         try:
             jail.enter()
         except LayerUnavailable as error:
-            _tell(channel, worker.refusal(error))
+            _tell(channel, error.frame())
         else:
             _tell(channel, {"ready": True})
-            _serve(channel, jail)
+            _serve(channel, jail, body)
     finally:
         os._exit(0)
 
 
-def _serve(channel: socket.socket, jail: Jail) -> None:
+def _serve(channel: socket.socket, jail: Jail, body: Body) -> None:
     pid: int | None = None
     while True:
-        message, fds, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
+        message, fds, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, _MOST_FDS)
         if not message:
             return
         request = json.loads(message)
@@ -100,16 +107,16 @@ def _serve(channel: socket.socket, jail: Jail) -> None:
             _tell(channel, {"status": jail.end(pid) if pid is not None else 0})
             pid = None
             continue
-        pid = _admit(jail, Limits(**request), *fds)
+        pid = _admit(jail, body, Limits(**request), fds)
         for fd in fds:
             os.close(fd)
 
 
-def _admit(jail: Jail, limits: Limits, incoming: int, outgoing: int) -> int | None:
+def _admit(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | None:
     try:
-        return jail.spawn(limits, lambda seal: worker.work(incoming, outgoing, limits, seal))
+        return jail.spawn(limits, lambda seal: body(fds, limits, seal))
     except LayerUnavailable as error:
-        wire.send(outgoing, worker.refusal(error))
+        wire.send(fds[-1], error.frame())
         return None
 
 

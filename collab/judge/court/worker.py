@@ -6,32 +6,34 @@ is judged by the referee alone.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import codec, wire
+from .descriptors import FIRST, keep_only
 from .layers import LayerUnavailable
 from .limits import Limits
 
-IN, OUT = 3, 4
+IN, OUT = FIRST, FIRST + 1
 MODULE = "program"
 FILE = "program.py"
 MESSAGE_CHARACTERS = 400
 TRIAL_BYTES = 1 << 30
 
 
-def work(incoming: int, outgoing: int, limits: Limits, seal: Callable[[], None]) -> None:
-    """Seal this process, load the program that comes in, and answer calls until the end."""
-    _keep_only(incoming, outgoing)
+def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
+    """Seal this process, load the program that comes in, and answer calls until the end.
+
+    `fds` are where to print, where calls come in, and where answers go out.
+    """
+    keep_only(*fds)
     try:
         seal()
     except LayerUnavailable as error:
-        wire.send(OUT, refusal(error))
+        wire.send(OUT, error.frame())
         return
     wire.send(OUT, {"sealed": True})
     brief = wire.receive(IN, TRIAL_BYTES)
@@ -46,25 +48,8 @@ def work(incoming: int, outgoing: int, limits: Limits, seal: Callable[[], None])
         wire.send(OUT, {"id": call["id"], **_answer(function, call, limits)})
 
 
-def refusal(error: LayerUnavailable) -> dict[str, Any]:
-    """The frame that says which layer could not be put on."""
-    return {"refused": {"layer": error.layer, "reason": error.reason, "remedy": error.remedy}}
-
-
 class _NoFunction(Exception):
     pass
-
-
-def _keep_only(incoming: int, outgoing: int) -> None:
-    """Keep two descriptors, as IN and OUT; the standard three lead nowhere."""
-    above = 64
-    kept = [fcntl.fcntl(fd, fcntl.F_DUPFD, above) for fd in (incoming, outgoing)]
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nowhere, fd)
-    os.dup2(kept[0], IN)
-    os.dup2(kept[1], OUT)
-    os.closerange(OUT + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _load(program: str, entry_point: str) -> Callable[..., Any]:
@@ -105,8 +90,8 @@ def _message(error: BaseException) -> str:
 
 def _answer(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
     try:
-        arguments = codec.decode(call["arguments"], limits.argument_depth)
-        keywords = codec.decode(call["keywords"], limits.argument_depth)
+        arguments = codec.decode(call["arguments"], limits.argument_depth, bounded=False)
+        keywords = codec.decode(call["keywords"], limits.argument_depth, bounded=False)
         return _value(function(*arguments, **keywords), limits)
     except BaseException as error:
         return _raised(error)

@@ -1,0 +1,220 @@
+"""Which asserts of a test can depend on the candidate at all.
+
+Names are followed through the whole test, regardless of order and scope: a name depends when it is
+ever made, or changed, from a call of the candidate, or where such a call decides whether it is.
+An assert that depends on none of these, such as `assert True`, says nothing about a program.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+_OPAQUE = {"eval", "exec", "globals", "locals", "vars", "compile"}
+"""Names that may reach the candidate in ways that a syntax tree does not show."""
+_LOOKS = {"callable", "isinstance", "hasattr", "type", "id", "repr", "str", "bool"}
+_LABELS = {"__name__", "__qualname__", "__doc__", "__module__"}
+_PASSED_ON = "<parameters of functions that are passed on>"
+_LEAPS = (ast.Break, ast.Continue, ast.Return)
+
+Names = frozenset[str]
+_NONE: Names = frozenset()
+
+
+def dependent(trees: Iterable[ast.AST], candidates: set[str]) -> frozenset[ast.Assert]:
+    """The asserts within `trees` that can depend on a function with a name in `candidates`."""
+    trees = list(trees)
+    flow = _Flow(candidates, dict(pair for tree in trees for pair in _functions(tree)))
+    for tree in trees:
+        flow.visit(tree)
+    tainted = flow.reached()
+    return frozenset(node for node, names in flow.asserts.items() if not names.isdisjoint(tainted))
+
+
+class _Flow(ast.NodeVisitor):
+    """Collects, for every name, which names it hands on to."""
+
+    def __init__(self, candidates: set[str], functions: dict[str, set[str]]) -> None:
+        self.asserts: dict[ast.Assert, Names] = {}
+        self._candidates, self._functions = candidates, functions
+        self._hands_on: dict[str, set[str]] = defaultdict(set)
+        self._idle: set[ast.AST] = set()
+        self._deciding = _NONE
+        """Names that decide whether, or how often, what is visited now is run."""
+        self._guarding = _NONE
+        """Those of them that decide whether it is run at all."""
+
+    def reached(self) -> set[str]:
+        """Every name that depends on a candidate."""
+        open_ = [*self._candidates, *_OPAQUE]
+        found = set(open_)
+        while open_:
+            fresh = self._hands_on[open_.pop()] - found
+            found |= fresh
+            open_ += fresh
+        return found
+
+    def visit(self, node: ast.AST) -> None:
+        """Take what `node` says of names, then what stands below it."""
+        self._idle.update(_merely_looked_at(node, self._candidates))
+        if isinstance(node, ast.Assert):
+            self.asserts[node] = self._names(node.test) | self._guarding
+        self._take(node)
+        deciding, guarding = self._decides(node)
+        before = self._deciding, self._guarding
+        self._deciding |= deciding
+        self._guarding |= guarding
+        self.generic_visit(node)
+        self._deciding, self._guarding = before
+
+    def _take(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                self._flows(value, *targets)
+            case ast.Call():
+                self._call(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._function(node)
+            case ast.ClassDef(name=name):
+                self._link(self._names(node), {name})
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                self._link(self._deciding, {name})
+            case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                self._link(self._deciding, {name})
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                self._flows(node.iter, node.target)
+            case ast.AugAssign() | ast.NamedExpr() | ast.AnnAssign(value=ast.expr()):
+                self._flows(node.value or node, node.target)
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                self._flows(value, target)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        self._link({_PASSED_ON}, _parameters(node))
+        if not isinstance(node, ast.Lambda):
+            self._link(self._names(node), {node.name})
+
+    def _call(self, node: ast.Call) -> None:
+        """Arguments reach parameters, and a call may change what it is given."""
+        callee = _callee(node)
+        if callee in self._candidates:
+            return  # what it is given are copies
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        names = self._names(node)
+        if callee in self._functions:
+            self._link(names, self._functions[callee])
+        elif not isinstance(node.func, ast.Attribute) and not hasattr(builtins, callee):
+            self._link(names, {_PASSED_ON})
+        if any(self._may_be_called(argument) for argument in given):
+            self._link(names, {_PASSED_ON})
+        changed = {_base(argument) for argument in given}
+        if isinstance(node.func, ast.Attribute):
+            changed.add(_base(node.func.value))
+        self._link(names | self._deciding, changed)
+
+    def _may_be_called(self, argument: ast.expr) -> bool:
+        return isinstance(argument, ast.Lambda) or _base(argument) in self._functions
+
+    def _decides(self, node: ast.AST) -> tuple[Names, Names]:
+        """What decides whether or how often parts of `node` are run, and whether at all."""
+        match node:
+            case ast.If(test=head) | ast.IfExp(test=head) | ast.Match(subject=head):
+                names = self._names(head)
+                return names, names
+            case ast.Try(body=body) | ast.TryStar(body=body):
+                names = self._names(*body)
+                return names, names
+            case ast.With() | ast.AsyncWith():
+                return self._names(node), _NONE
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self._loops(node), _NONE
+        return _NONE, _NONE
+
+    def _loops(self, node: ast.For | ast.AsyncFor | ast.While) -> Names:
+        if not any(isinstance(n, _LEAPS) for n in ast.walk(node)):
+            return self._names(node.test if isinstance(node, ast.While) else node.iter)
+        names = self._names(node)
+        if not isinstance(node, ast.While):
+            self._link(names, set(_bases(node.target)))
+        return names
+
+    def _flows(self, value: ast.AST, *targets: ast.expr) -> None:
+        names = self._names(value) | self._deciding
+        for target in targets:
+            self._link(names, set(_bases(target)))
+
+    def _link(self, sources: Iterable[str], targets: set[str] | Names) -> None:
+        for source in sources:
+            self._hands_on[source].update(targets)
+
+    def _names(self, *nodes: ast.AST) -> Names:
+        """Names that `nodes` mention, without candidates that are merely looked at."""
+        found: set[str] = set()
+        idle: set[ast.AST] = set()
+        for top in nodes:
+            for node in ast.walk(top):
+                idle.update(_merely_looked_at(node, self._candidates))
+                if isinstance(node, ast.Name) and node not in idle and node not in self._idle:
+                    found.add(node.id)
+        return frozenset(found)
+
+
+def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]:
+    """Mentions of a candidate right below `node` that do not call it, nor hand it on."""
+    operands: list[ast.expr] = []
+    match node:
+        case ast.Assert(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):
+            operands = [test]
+        case ast.BoolOp(values=values):
+            operands = values
+        case ast.Compare(left=left, comparators=comparators):
+            operands = [left, *comparators]
+        case ast.Attribute(value=value, attr=attr) if attr in _LABELS:
+            operands = [value]
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _LOOKS:
+            operands = args
+    for operand in operands:
+        if isinstance(operand, ast.Name) and operand.id in candidates:
+            yield operand
+
+
+def _functions(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
+    """Functions that `tree` defines by name, and their parameters."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, _parameters(node)
+            case ast.Assign(targets=targets, value=ast.Lambda() as value):
+                yield from ((_base(target), _parameters(value)) for target in targets)
+
+
+def _callee(node: ast.Call) -> str:
+    """The name of the function or method that is called; "" where it has none."""
+    match node.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    extra = (arguments.vararg, arguments.kwarg)
+    return {argument.arg for argument in (*every, *extra) if argument is not None}
+
+
+def _bases(target: ast.expr) -> Iterator[str]:
+    """The names that an assignment to `target` makes or changes."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from _bases(element)
+    else:
+        yield _base(target)
+
+
+def _base(node: ast.expr) -> str:
+    """The name that `node` is, or is reached from; "" where there is none."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
