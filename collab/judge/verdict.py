@@ -65,10 +65,13 @@ class Verdict(Record):
     """
 
     passed: bool
-    """It loaded, the test ran to its end, and all checks held, at least one."""
+    """It loaded, the test ran to its end, and all checks held, at least one that depends on it."""
     tests: Tests
     checks: tuple[Check, ...]
-    """The first 1,000; `tests` counts all."""
+    """The first 1,000 evaluations of asserts that say something about the program.
+
+    `tests` counts what the test holds: an assert in a loop whose length the program decides is one.
+    """
     loaded: bool
     error: str | None = None
     """Why the program did not load, or why the trial ended early."""

@@ -29,8 +29,8 @@ def check(candidate):
 PLANTED = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", ".", str(Path.home()))
 
 
-def trial(program: str) -> Trial:
-    return Trial(program=program, entry_point="f", test=TEST)
+def trial(program: str, test: str = TEST) -> Trial:
+    return Trial(program=program, entry_point="f", test=test)
 
 
 def descendants(root: int) -> set[int]:
@@ -55,8 +55,13 @@ def planted() -> list[str]:
     return [str(p) for place in PLANTED for p in Path(place).glob(f"*{MARK}*")]
 
 
-async def run_all(programs: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """What became of each program, and of an honest one after it in the same court."""
+async def run_all(
+    programs: dict[str, str], test: str = TEST, times: int = 1
+) -> dict[str, dict[str, Any]]:
+    """What became of each program, and of an honest one after it in the same court.
+
+    A program is run so many `times`, one after another; the last one counts.
+    """
     results: dict[str, dict[str, Any]] = {}
     queue = list(programs.items())[::-1]
 
@@ -69,8 +74,10 @@ async def run_all(programs: dict[str, str]) -> dict[str, dict[str, Any]]:
             before = descendants(court.pid)
             while queue:
                 name, program = queue.pop()
+                for _ in range(times - 1):
+                    await judge.check(trial(program, test))
                 started = time.monotonic()
-                verdict = await judge.check(trial(program))
+                verdict = await judge.check(trial(program, test))
                 seconds = time.monotonic() - started
                 after = await judge.check(trial(HONEST))
                 results[name] = {

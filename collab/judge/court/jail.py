@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from . import linux
+from . import linux, seccomp
 from .layers import INSIDE_UID, Setting, drop_uid, granted, seal
 from .limits import NO_LIMITS, Limits
 
@@ -55,6 +55,9 @@ class Jail:
                 _go_on_as_child()
                 linux.die_with_parent()
                 self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        if "seccomp" in self._names:
+            with granted("seccomp"):
+                seccomp.prepare()
         if self._shared:
             oom_first()
             seal(Setting(NO_LIMITS, self._shared, self._mapped, writable=False))

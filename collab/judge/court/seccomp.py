@@ -23,9 +23,13 @@ KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 
+FIRST_PID, NO_PID = 1, 1 << 30
+"""A process that is the first of its namespace, and one that there never is."""
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
 """F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, the record locks, F_DUPFD_CLOEXEC."""
 _PR_SET_NAME, _PR_GET_NAME = 15, 16
+_MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
+"""What concerns a process's own memory; the rest moves pages of mapped files in and out."""
 
 
 def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
@@ -69,6 +73,7 @@ def _conditional(pid: int) -> dict[str, bytes]:
         "tgkill": _argument(0) + _one_of((pid,), kill),
         "fcntl": _argument(1) + _one_of(_FCNTL, _fail(errno.EPERM)),
         "ioctl": _fail(errno.ENOTTY),
+        "madvise": _argument(2) + _one_of(_MADVISE, _fail(errno.EPERM)),
         "prctl": _argument(0) + _one_of((_PR_SET_NAME, _PR_GET_NAME), _fail(errno.EPERM)),
         "prlimit64": _argument(2)
         + only_reading
@@ -94,13 +99,22 @@ def program(pid: int, machine: str) -> bytes:
     return b"".join([*parts, _fail(errno.EPERM)])
 
 
+def prepare() -> None:
+    """Make the filters that processes forked from this one will put on."""
+    for pid in (FIRST_PID, NO_PID):
+        program(pid, platform.machine())
+
+
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
 def install() -> None:
-    """Put the filter on this process, for good."""
-    code = program(os.getpid(), platform.machine())
+    """Put the filter on this process, for good.
+
+    It may signal itself where it is the first of a pid namespace, and else nobody.
+    """
+    code = program(FIRST_PID if os.getpid() == FIRST_PID else NO_PID, platform.machine())
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     argument = _Program(len(code) // 8, code)
     set_mode_filter, every_thread = 1, 1

@@ -34,7 +34,7 @@ REFEREE_THREADS = 16
 SHARED = frozenset({"namespaces", "root", "landlock", "capabilities"})
 """Layers that all referees of a court have in common."""
 KEPT_COUNTS = 1024
-_REPEATING = re.compile(r"\b(?:for|while|def|class)\b")
+_REPEATING = re.compile(r"^\s*(?:async|for|while|def|class)\b", re.MULTILINE)
 """What an assert must stand below to be evaluated more often than once; `check` itself is one."""
 
 

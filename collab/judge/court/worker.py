@@ -98,6 +98,8 @@ def _answer(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str
 
 
 def _value(value: object, limits: Limits) -> dict[str, Any]:
+    if type(value) in (str, bytes, bytearray, list) and len(value) > limits.answer_bytes:  # type: ignore[arg-type]
+        return {"over": f"a value of more than {limits.answer_bytes} bytes"}
     try:
         return {"value": codec.encode(value, limits.depth)}
     except codec.Foreign as error:
