@@ -26,7 +26,11 @@ A message names the value, the limit and the remedy. Within an episode an error 
 from __future__ import annotations
 
 import difflib
+import os
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
 from typing import ClassVar
 
 
@@ -35,6 +39,8 @@ class CollabError(Exception):
 
     boundary: ClassVar[str] = "collab"
     exit_status: ClassVar[int] = 1
+    trace: str | None = None
+    """The traceback of the foreign exception that this error stands for, where there was one."""
 
 
 class RecipeError(CollabError):
@@ -124,10 +130,69 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def attribute(error: Exception, boundary: type[CollabError]) -> CollabError:
-    """Give an escaping `error` to the `boundary` it crossed; our own errors keep theirs."""
+def attribute(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
+    """Give an escaping `error` to the `boundary` it crossed; our own errors keep theirs.
+
+    The message names the file and the line of the user's code that raised it, and `what` it was
+    called for; `trace` holds the traceback.
+    """
     if isinstance(error, CollabError):
         return error
-    attributed = boundary(f"{type(error).__name__}: {error}")
+    attributed = boundary(f"{what}: {told(error)}" if what else told(error))
+    attributed.trace = _trace(error)
     attributed.__cause__ = error
     return attributed
+
+
+def told(error: BaseException) -> str:
+    """An exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
+
+    The place is the innermost line of a user's file; an exception that comes from none of them
+    is told without.
+    """
+    lines = [
+        f"{_shown(frame.filename)}:{frame.lineno}: "
+        for frame in _frames(_origin(error).__traceback__)
+        if _is_users(frame.filename)
+    ]
+    try:
+        text = str(error)
+    except Exception:  # an exception of the user's may fail at this too
+        text = "it has no text, for its own __str__ raises"
+    return f"{lines[-1] if lines else ''}{type(error).__name__}{': ' if text else ''}{text}"
+
+
+_OURS = str(Path(__file__).parent) + os.sep
+_STANDARD = str(Path(os.__file__).parent) + os.sep
+_MAX_TRACE = 20_000
+
+
+def _is_users(file: str) -> bool:
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not (installed or file.startswith(("<", _OURS, _STANDARD)))
+
+
+def _frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    return list(traceback.extract_tb(trace))
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The exception or the cause of it that passed through a user's file; else itself."""
+    links = [error]
+    while (cause := links[-1].__cause__) is not None and cause not in links:
+        links.append(cause)
+    through = (any(_is_users(f.filename) for f in _frames(e.__traceback__)) for e in links)
+    return next((link for link, found in zip(links, through, strict=True) if found), error)
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback; of a long one the end."""
+    return "".join(traceback.format_exception(error))[-_MAX_TRACE:]
+
+
+def _shown(file: str) -> str:
+    """Relative to the current folder where the file lies in it."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return file

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from collab.errors import RecipeError, UnknownName
+from collab.errors import CollabError, RecipeError, UnknownName, attribute, told
 
 
 def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
@@ -52,6 +52,57 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
+def check_call(
+    what: str, function: Callable[..., Any], takes: Sequence[str], options: Iterable[str] = ()
+) -> None:
+    """See that `function` can be called with one argument for each of `takes`, and the options.
+
+    Raises:
+        RecipeError: it cannot; with what it is called with and what it takes.
+    """
+    signature = _signature(what, function)
+    try:
+        signature.bind(*takes, **dict.fromkeys(options))
+    except TypeError as error:
+        raise RecipeError(
+            f"{what} is called with ({', '.join(takes)}) and takes {signature}: {error}"
+        ) from None
+
+
+def check_plain(what: str, function: Callable[..., Any]) -> None:
+    """See that `function` is not async.
+
+    Raises:
+        RecipeError: it is.
+    """
+    if inspect.iscoroutinefunction(function):
+        raise RecipeError(f"{what} is an async function, which is not waited for; make it plain")
+
+
+def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *args: Any) -> Any:
+    """What a user's `function` returns.
+
+    Raises:
+        CollabError: of the type `boundary`, when the function raised or exited; one that it
+            raised itself as it is.
+    """
+    try:
+        return function(*args)
+    except CollabError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise attribute(error, boundary, what) from error
+
+
+def _signature(what: str, function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        raise RecipeError(
+            f"{what} does not tell what it takes; give a function of Python"
+        ) from None
+
+
 def check_options(
     what: str, function: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -61,7 +112,7 @@ def check_options(
         RecipeError: an option that the function does not take (with the nearest name), one of
             another type, or one that is missing.
     """
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    parameters = list(_signature(what, function).parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in options:
@@ -94,8 +145,8 @@ def _of_type(what: str, hint: Any, value: Any) -> Any:
 def _from_module(kind: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        raise RecipeError(f"{kind} '{name}' cannot be imported: {error}") from error
+    except Exception as error:
+        raise RecipeError(f"{kind} '{name}' cannot be imported: {told(error)}") from error
 
 
 def _from_file(kind: str, name: str) -> ModuleType:
@@ -114,9 +165,7 @@ def _from_file(kind: str, name: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[module_name]
-        raise RecipeError(
-            f"{kind} file '{name}' fails to load: {type(error).__name__}: {error}"
-        ) from error
+        raise RecipeError(f"{kind} file '{name}' fails to load: {told(error)}") from error
     return module
 
 

@@ -35,6 +35,8 @@ class Failure(Record):
     """The boundary that was crossed: model, agent, judge, reward, feedback, task, budget."""
     type: str
     message: str
+    traceback: str | None = None
+    """Where a foreign exception, such as one of a user's function, was the reason."""
 
 
 class Message(Record):
@@ -295,7 +297,12 @@ class Episode(Record):
 
 def failure_of(error: CollabError) -> Failure:
     """The record of an error that ended something within an episode."""
-    return Failure(boundary=error.boundary, type=type(error).__name__, message=str(error))
+    return Failure(
+        boundary=error.boundary,
+        type=type(error).__name__,
+        message=str(error),
+        traceback=error.trace,
+    )
 
 
 def read_episodes(path: str | Path) -> Iterator[Episode]:

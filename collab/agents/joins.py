@@ -6,8 +6,10 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from collab.plugins import find
+from collab.errors import AgentError
+from collab.plugins import call, check_call, check_plain, find
 from collab.records import Problem
 from collab.syntax import parse
 
@@ -34,9 +36,50 @@ Join = Callable[[Mapping[str, str], Problem], Joint]
 
 
 def join_for(name: str) -> Join:
-    """The join called `name`, or the user's own at `module:function`."""
-    join: Join = find("join", name, {"text": join_text, "python": join_python})
-    return join
+    """The join called `name`, or the user's own at `module:function`.
+
+    Raises:
+        RecipeError: there is no such function, or it cannot be called with artefacts and problem.
+    """
+    built_in: dict[str, Join] = {"text": join_text, "python": join_python}
+    join: Join = find("join", name, {**built_in})
+    if name in built_in:
+        return join
+    what = f"join '{name}'"
+    check_call(what, join, ("artefacts", "problem"))
+    check_plain(what, join)
+    return partial(_own, what, join)
+
+
+def _own(
+    what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
+) -> Joint:
+    """What a user's join makes, of a text or a `Joint`; raises AgentError for anything else."""
+    made = call(what, AgentError, join, dict(artefacts), problem)
+    if isinstance(made, str):
+        return located(made, artefacts)
+    if not isinstance(made, Joint):
+        raise AgentError(f"{what} gave a {type(made).__name__}; a join gives a text or a Joint")
+    n_lines = len(made.text.split("\n"))
+    for agent, (first, last) in made.spans.items():
+        if agent not in artefacts or not 1 <= first <= last <= n_lines:
+            raise AgentError(
+                f"{what} gave {agent!r:.40} the lines {first} to {last}; the joint artefact has"
+                f" {n_lines} lines, of {', '.join(artefacts)}"
+            )
+    return made
+
+
+def located(text: str, artefacts: Mapping[str, str]) -> Joint:
+    """A joint artefact, with the lines of each agent whose whole artefact stands in it once."""
+    spans = {}
+    for agent, artefact in artefacts.items():
+        piece = artefact.strip("\n")
+        if not piece or f"\n{text}\n".count(f"\n{piece}\n") != 1:
+            continue
+        first = f"\n{text}\n".partition(f"\n{piece}\n")[0].count("\n") + 1
+        spans[agent] = (first, first + piece.count("\n"))
+    return Joint(text, spans)
 
 
 def join_text(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import partial
 
-from collab.plugins import find
+from collab.errors import AgentError
+from collab.plugins import call, check_call, check_plain, find
 from collab.syntax import parse, parses
 
 Parser = Callable[[str], str]
@@ -18,9 +20,27 @@ _MAX_ATTEMPTS = 12
 
 
 def parser_for(name: str) -> Parser:
-    """The parser called `name`, or the user's own at `module:function`."""
-    parser: Parser = find("parser", name, {"text": parse_text, "python": parse_python})
-    return parser
+    """The parser called `name`, or the user's own at `module:function`.
+
+    Raises:
+        RecipeError: there is no such function, or it cannot be called with a response.
+    """
+    built_in: dict[str, Parser] = {"text": parse_text, "python": parse_python}
+    parser: Parser = find("parser", name, {**built_in})
+    if name in built_in:
+        return parser
+    what = f"parser '{name}'"
+    check_call(what, parser, ("response",))
+    check_plain(what, parser)
+    return partial(_own, what, parser)
+
+
+def _own(what: str, parser: Parser, response: str) -> str:
+    """The artefact that a user's parser gives; raises AgentError for anything but text."""
+    artefact = call(what, AgentError, parser, response)
+    if not isinstance(artefact, str):
+        raise AgentError(f"{what} gave a {type(artefact).__name__}; a parser gives a text")
+    return artefact
 
 
 def parse_text(response: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +10,9 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from collab.errors import AgentError, RecipeError
+from collab.errors import AgentError, RecipeError, nearest
+
+_NOTHING_SEEN = "others is only seen in sequential and discussion, of those who acted before"
 
 
 class Template:
@@ -26,25 +29,67 @@ class Template:
         except TemplateSyntaxError as error:
             raise RecipeError(f"{place}, line {error.lineno}: {error.message}") from error
 
-    def render(self, **fields: Any) -> str:
+    def render(self, *, _hidden: Collection[str] = (), **fields: Any) -> str:
         """The prompt, stripped of outer blank lines.
 
+        Args:
+            _hidden: names of the task's hidden fields, for the message to one who asks for them.
+
         Raises:
-            AgentError: the template names a field that the task does not have, or fails.
+            AgentError: the template names a field that there is not, or fails.
         """
+        named = {
+            name: _Fields(name, value, _hidden if name == "task" else ())
+            if isinstance(value, dict)
+            else value
+            for name, value in fields.items()
+        }
         try:
-            return self._template.render(fields).strip()
+            return self._template.render(named).strip()
         except UndefinedError as error:
-            task = fields.get("task")
-            known = f"; the task's fields: {', '.join(task)}" if isinstance(task, dict) else ""
+            unknown = (error.message or "").endswith(" is undefined")  # a name at the top
+            known = f"; known: {', '.join(fields)}" if unknown else ""
             raise AgentError(f"{self.place}: {error.message}{known}") from error
         except Exception as error:  # whatever an expression within it can raise
             raise AgentError(f"{self.place}: {type(error).__name__}: {error}") from error
 
 
+class _Fields(dict[str, Any]):
+    """A mapping that templates see, by what it is called there."""
+
+    def __init__(self, called: str, values: dict[str, Any], hidden: Collection[str] = ()) -> None:
+        super().__init__(values)
+        self._called, self._hidden = called, hidden
+
+    def _lacks(self, name: str) -> str:
+        """The message to a template that asks for a name that is not there."""
+        if name in self._hidden:
+            return f"'{name}' is hidden: no agent sees it{self._known()}"
+        if not self and self._called == "others":
+            return f"others has no '{name}': {_NOTHING_SEEN}"
+        close = nearest(name, self)
+        remedy = f"; did you mean '{close}'?" if close else ""
+        return f"{self._called} has no '{name}'{remedy}{self._known()}"
+
+    def _known(self) -> str:
+        whose = "the task's fields" if self._called == "task" else f"the fields of {self._called}"
+        return f"; {whose}: {', '.join(self) or 'none'}"
+
+
+class _Missing(StrictUndefined):
+    """A name that is not there, which says what is."""
+
+    @property
+    def _undefined_message(self) -> str:
+        fields = self._undefined_obj
+        if isinstance(fields, _Fields) and self._undefined_hint is None:
+            return fields._lacks(str(self._undefined_name))
+        return str(super()._undefined_message)
+
+
 @lru_cache(maxsize=512)
 def _compile(source: str) -> JinjaTemplate:
     environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
+        undefined=_Missing, autoescape=False, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from collab.agents import Template
 from collab.cli.page import Block, Column, Page, Piece
@@ -72,7 +73,7 @@ def _check_agent(
     stages = [("role", 0), (round_.template, 0)]
     if recipe.team.turns > 1 and round_.template == "prompt":
         stages.append(("revise", 1))
-    fields = {
+    fields: dict[str, Any] = {
         "agent": name,
         "agents": list(recipe.team.agents),
         "task": problem.public,
@@ -83,7 +84,7 @@ def _check_agent(
     for field, turn in stages:
         template = Template(texts.get(field) or "", f"team.agents.{name}.{field}")
         try:
-            template.render(turn=turn, **fields)
+            template.render(turn=turn, _hidden=tuple(problem.hidden), **fields)
         except AgentError as error:
             raise RecipeError(f"{error}; the problem: {problem.address}") from error
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from collab.errors import FeedbackError
 from collab.feedback.outcome import Outcome
-from collab.plugins import check_options, find, in_thread
+from collab.plugins import check_call, check_options, find, in_thread
 from collab.recipe.feedback import PluginFeedback
 from collab.records import Feedback
 
@@ -43,7 +44,9 @@ class Solved:
 
 
 class Plugin:
-    """A function of the user's: from an `Outcome` and options to text or `Feedback` by agent.
+    """A function of the user's: from an `Outcome` and options to what agents are told.
+
+    It gives a text or a `Feedback` for everyone, or a mapping from agent to either.
 
     Raises:
         RecipeError: on construction: no such function, or an option that it does not take.
@@ -54,14 +57,17 @@ class Plugin:
         self._function = find("feedback", spec.source, {})
         what = f"feedback '{spec.source}'"
         self._options = check_options(what, self._function, spec.options)
+        check_call(what, self._function, ("outcome",), self._options)
 
     async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError for anything but text or `Feedback` by agent."""
+        """Raises FeedbackError for what is no text, no `Feedback` and no mapping to them."""
         told = await in_thread(self._function, outcome, **self._options)
-        if not isinstance(told, dict):
+        if isinstance(told, str | Feedback):
+            told = dict.fromkeys(outcome.agents, told)
+        if not isinstance(told, Mapping):
             raise FeedbackError(
-                f"feedback '{self.name}' gave a {type(told).__name__}; a source gives a dict from"
-                " agent to text or Feedback"
+                f"feedback '{self.name}' gave a {type(told).__name__}; a source gives a text for"
+                " everyone, or a dict from agent to text or Feedback"
             )
         return {agent: self._item(outcome, agent, item) for agent, item in told.items()}
 

@@ -114,6 +114,4 @@ async def _ask(
             return FeedbackError(
                 f"feedback '{source.name}' did not come within {spec.seconds:g} s (its 'seconds')"
             )
-        attributed = attribute(error, FeedbackError)
-        attributed.args = (f"feedback '{source.name}': {attributed}",)
-        return attributed
+        return attribute(error, FeedbackError, f"feedback '{source.name}'")

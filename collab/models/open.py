@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, assert_never, get_args
 
-from collab.errors import CollabError, ModelUnavailable
+from collab.errors import CollabError, ModelUnavailable, told
 from collab.models.base import Batching, Model, Verifies
 from collab.models.store import StoreProgress, quiet
-from collab.plugins import find
+from collab.plugins import check_call, find
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
 from collab.recipe.model import (
     EchoModel,
@@ -132,13 +132,14 @@ class ModelPool:
 
 def _open_plugin(spec: PluginModel) -> Model:
     function = find("model", spec.engine, {})
+    check_call(f"model engine {spec.engine!r}", function, ("spec",))
     try:
         model = function(spec)
     except CollabError:
         raise
     except Exception as error:
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} failed to open: {type(error).__name__}: {error}; its "
+            f"model engine {spec.engine!r} failed to open: {told(error)}; its "
             "function is called with the model's spec (engine, name, options)"
         ) from error
     if not isinstance(model, Model):

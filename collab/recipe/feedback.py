@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from collab.errors import UnknownName
 from collab.recipe.base import Spec
 from collab.recipe.hosted import AnthropicModel
 from collab.recipe.model import ModelSpec
@@ -93,9 +94,14 @@ SOURCES: dict[str, type[FeedbackBase]] = {
 def _dispatch(value: Any) -> Any:
     if isinstance(value, str):
         value = {"source": value}
-    if isinstance(value, dict):
-        return SOURCES.get(str(value.get("source")), PluginFeedback).model_validate(value)
-    return value
+    if not isinstance(value, dict):
+        return value
+    source = value.get("source")
+    if isinstance(source, str) and source not in SOURCES and ":" not in source:
+        raise ValueError(
+            str(UnknownName("feedback", source, SOURCES, remedy="(or file.py:function)"))
+        )
+    return SOURCES.get(str(source), PluginFeedback).model_validate(value)
 
 
 FeedbackSpec = Annotated[

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from collab.agents.joins import Join, Joint, preamble
-from collab.errors import AgentError, RewardError, attribute
+from collab.errors import AgentError, RewardError
+from collab.plugins import call
 from collab.records import Problem
 
 if TYPE_CHECKING:
@@ -107,10 +108,8 @@ class RewardContext:
             task.cancel()
 
     def _join(self, join: Join, artefacts: Mapping[str, str]) -> Joint:
-        try:
-            return join(artefacts, self.problem)
-        except Exception as error:
-            raise attribute(error, AgentError) from error
+        joint: Joint = call("join", AgentError, join, artefacts, self.problem)
+        return joint
 
     async def _judged(self, program: str) -> Verdict:
         if program not in self._verdicts:

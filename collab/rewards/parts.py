@@ -12,8 +12,8 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from collab.errors import AgentError, JudgeError, RewardError
-from collab.plugins import check_options, find, in_thread
+from collab.errors import CollabError, RewardError, attribute
+from collab.plugins import check_call, check_options, find, in_thread
 from collab.recipe.reward import PartSpec
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.library import BUILT_IN
@@ -48,16 +48,14 @@ class PartFunction:
 
         Raises:
             RewardError: the function raised, took too long, or gave something else.
-            JudgeError, AgentError: as they came out of `context`.
+            CollabError: as it came out of `context`.
         """
         try:
             returned = await self._within(self._call(context), budget)
-        except (RewardError, JudgeError, AgentError):
+        except CollabError:
             raise
         except Exception as error:
-            raise RewardError(
-                f"reward part '{self.name}' raised {type(error).__name__}: {error}"
-            ) from error
+            raise attribute(error, RewardError, f"reward part '{self.name}'") from error
         return self._checked(returned)
 
     async def _call(self, context: RewardContext) -> Any:
@@ -109,7 +107,9 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
         RecipeError: no such function, or an option that it does not take.
     """
     function = find("reward", spec.use, BUILT_IN)
-    options = check_options(f"reward part '{name}' ({spec.use})", function, spec.options)
+    what = f"reward part '{name}' ({spec.use})"
+    options = check_options(what, function, spec.options)
+    check_call(what, function, ("context",), options)
     parameters = inspect.signature(function).parameters
     named = [
         options.get(option, parameters[option].default)

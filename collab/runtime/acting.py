@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from collab.agents.joins import Join
-from collab.errors import AgentError, BudgetExceeded, RecipeError, attribute
+from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, attribute
 from collab.feedback import Source
 from collab.models import Call
+from collab.plugins import call
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Feedback, Message, Problem, Turn
 from collab.rewards import Scorer
@@ -85,16 +87,22 @@ class Acting:
 
     async def _play_out(self, move: Move) -> None:
         """A failure is told when the agents before it in the round have been recorded."""
-        with suppress(ActionFailed):
-            await self.stage.players[move.agent].harness(move)
+        try:
+            with suppress(ActionFailed):
+                await self.stage.players[move.agent].harness(move)
+        except CollabError:
+            raise
+        except Exception as error:
+            raise attribute(error, AgentError, f"harness of {move.agent}") from error
 
     def _observe(self, name: str, turn: int, told: Told, round_: Round) -> list[Message]:
         player, history = self.stage.players[name], self.histories[name]
         template = round_.template
         if template == "prompt" and history:
             template = "revise"
-        fields = {
+        fields: dict[str, Any] = {
             "task": self.problem.public,
+            "_hidden": tuple(self.problem.hidden),
             "agents": list(self.stage.players),
             "turn": turn,
             "others": round_.others[name],
@@ -107,7 +115,7 @@ class Acting:
         self, turn: int, round_: int, name: str, step: int, messages: Sequence[Message]
     ) -> Action:
         player = self.stage.players[name]
-        call = Call(
+        place = Call(
             task=self.problem.address,
             sample=self.sample,
             turn=turn,
@@ -116,7 +124,7 @@ class Acting:
             step=step,
         )
         self.stage.emit(AgentActing(episode=self.episode, turn=turn, round=round_, agent=name))
-        request = make_request(player, call, messages, self.seed)
+        request = make_request(player, place, messages, self.seed)
         [action] = await self.stage.scheduler.act([(player.model, request)])
         return action
 
@@ -138,10 +146,9 @@ class Acting:
             self._remember(decision)
         if not move.steps:
             raise RecipeError(f"the harness of agent '{move.agent}' ended without a response")
-        try:
-            return self.stage.players[move.agent].parse(move.steps[-1].action.text)
-        except Exception as error:
-            raise attribute(error, AgentError) from error
+        parse, response = self.stage.players[move.agent].parse, move.steps[-1].action.text
+        artefact: str = call(f"parser of {move.agent}", AgentError, parse, response)
+        return artefact
 
     def _remember(self, decision: Decision) -> None:
         action = decision.action

@@ -11,6 +11,7 @@ from functools import partial
 from collab.agents.joins import Joint
 from collab.errors import AgentError, BudgetExceeded, CollabError, attribute
 from collab.feedback import Outcome, gather
+from collab.plugins import call
 from collab.records import (
     Decision,
     Episode,
@@ -137,15 +138,13 @@ class EpisodeRun:
         except (CollabError, ActionFailed):
             raise
         except Exception as error:
-            raise attribute(error, AgentError) from error
+            what = f"protocol '{stage.recipe.team.protocol.use}'"
+            raise attribute(error, AgentError, what) from error
         finally:
             state.artefacts = {n: turn.artefacts[n] for n in stage.players if n in turn.artefacts}
         state.joined = tuple(n for n in state.artefacts if n in (turn.chosen or state.artefacts))
-        try:
-            joined = {name: state.artefacts[name] for name in state.joined}
-            state.joint = stage.join(joined, self.problem)
-        except Exception as error:
-            raise attribute(error, AgentError) from error
+        joined = {name: state.artefacts[name] for name in state.joined}
+        state.joint = call("join", AgentError, stage.join, joined, self.problem)
 
     async def _score(self, turn: _TurnState) -> None:
         if self.stage.scorer is not None:

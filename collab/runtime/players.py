@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
@@ -30,7 +31,7 @@ class Player:
     adapter: str | None
 
     def observe(
-        self, template: str, otherwise: str | None, *, first: bool, **fields: object
+        self, template: str, otherwise: str | None, *, first: bool, **fields: Any
     ) -> list[Message]:
         """The messages that the template of that name adds to the agent's history.
 

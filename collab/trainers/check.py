@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from collab.agents import join_for, parser_for
 from collab.errors import RecipeError, UnknownName
+from collab.feedback.plain import Plugin
 from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
 from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import VLLMModel, local_weights
 from collab.records import Problem
+from collab.rewards import Scorer
 from collab.tasks import open_suite
 from collab.trainers.algorithms import algorithm_for
 from collab.trainers.credit import MAX_COMBINATIONS
@@ -40,10 +44,23 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
     algorithm_for(spec.algorithm)
+    _check_functions(recipe)
     check_trackers(spec.report_to)
     _check_local_parts(recipe, spec)
     _check_combinations(recipe, spec)
     return spec
+
+
+def _check_functions(recipe: Recipe) -> None:
+    """Open what a user may have written, so that a mistake in it is told before any work."""
+    join = join_for(recipe.team.join)
+    for agent in recipe.team.agents.values():
+        parser_for(agent.parser)
+    if recipe.task is not None:
+        Scorer(recipe.task.reward, None, join)
+    for feedback in recipe.team.feedback:
+        if isinstance(feedback, PluginFeedback):
+            Plugin(feedback)
 
 
 def _check_agent(recipe: Recipe, name: str) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from collab.errors import TrainingError
+from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
+from collab.records import failure_of
 from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.team import versions
 from collab.trainers.check import check_recipe, choose_tasks
@@ -125,8 +126,9 @@ class Training:
         except OutOfMemory as error:
             status = "failed"
             raise TrainingError(f"{error}\n{self._plan()}") from error
-        except Exception:
+        except Exception as error:
             status = "failed"
+            about["failure"] = failure_of(attribute(error, CollabError)).model_dump()
             raise
         finally:
             for tracker in self._trackers:
@@ -142,6 +144,7 @@ class Training:
             TrainingFolder.check_holds_run(self.out)
             about = read_about(self.out)
             about.pop("summary", None)
+            about.pop("failure", None)
         else:
             TrainingFolder.check_is_free(self.out)
             about = self._opening().model_dump(mode="json", exclude={"type"})

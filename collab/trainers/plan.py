@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from typing import Any
 
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
@@ -269,7 +270,12 @@ def _prompt_tokens(recipe: Recipe, agent: str, problems: Sequence[Problem]) -> i
     from collab.agents import Template
 
     template = Template(spec.prompt, f"team.agents.{agent}.prompt")
-    fields = {"agent": agent, "agents": list(recipe.team.agents), "turn": 0, "others": {}}
+    fields: dict[str, Any] = {
+        "agent": agent,
+        "agents": list(recipe.team.agents),
+        "turn": 0,
+        "others": {},
+    }
     longest = max(
         (len(template.render(task=p.public, feedback="", **fields)) for p in problems), default=0
     )

@@ -1,5 +1,7 @@
 """Prompt templates."""
 
+from typing import Any
+
 import pytest
 
 from collab.agents import Template
@@ -16,6 +18,40 @@ def test_a_missing_field_names_the_fields_there_are() -> None:
         Template("{{ task.promt }}", "here").render(task={"prompt": "x", "entry_point": "f"})
 
 
+@pytest.mark.parametrize(
+    ("source", "fields", "told"),
+    [
+        (
+            "{{ others.plannr }}",
+            {"others": {"planner": "", "coder": ""}},
+            "others has no 'plannr'; did you mean 'planner'?; the fields of others: planner, coder",
+        ),
+        (
+            "{{ others['plannr'] }}",
+            {"others": {}},
+            "others has no 'plannr': others is only seen in sequential and discussion",
+        ),
+        (
+            "{% if task.cases %}{% endif %}",
+            {"task": {"prompt": ""}, "_hidden": ("cases",)},
+            "'cases' is hidden: no agent sees it; the task's fields: prompt",
+        ),
+        ("{{ tsk.prompt }}", {"task": {}, "turn": 0}, "'tsk' is undefined; known: task, turn"),
+    ],
+)
+def test_what_there_is_is_told_to_a_template_that_asks_for_something_else(
+    source: str, fields: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(AgentError) as caught:
+        Template(source, "here").render(**fields)
+    assert str(caught.value).startswith(f"here: {told}")
+
+
+def test_a_field_of_any_name_is_seen() -> None:
+    fields = {"lacks": "a", "_lacks": "b", "hidden": "c"}
+    assert Template("{{ task.lacks }}{{ task['_lacks'] }}", "here").render(task=fields) == "ab"
+
+
 def test_a_template_that_does_not_parse_says_where() -> None:
     with pytest.raises(RecipeError, match="here, line 2"):
         Template("a\n{{ x", "here")
@@ -28,6 +64,7 @@ def test_a_template_that_does_not_parse_says_where() -> None:
         "{{ task.prompt.__init__.__globals__ }}",
         "{{ task.pop('prompt') }}",
         "{% include '/etc/passwd' %}",
+        "{{ task._lacks.__globals__ }}",
     ],
 )
 def test_templates_are_sandboxed(attack: str) -> None:

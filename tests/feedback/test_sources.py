@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 
 from collab.errors import FeedbackError, FeedbackUnavailable, RecipeError
 from collab.feedback import Outcome, gather, open_sources
-from collab.recipe import FeedbackSpec
+from collab.recipe import FeedbackSpec, Recipe
+from collab.recipe.load import validate
 from collab.records import Failure, Feedback, Problem
 
 OutcomeOf = Callable[..., Outcome]
@@ -33,6 +34,8 @@ def raises(outcome): raise KeyError("nothing there")
 def stranger(outcome): return {"nobody": "hello"}
 def number(outcome): return {"main": 3}
 def listing(outcome): return ["main"]
+def everyone(outcome): return "Remember to return a value."
+def everyone_at_length(outcome): return Feedback(source="me", text="Think.")
 def spy(outcome): return {"main": repr(outcome)}
 """
 
@@ -93,10 +96,10 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("raises", "feedback 'mine.py:raises': KeyError: 'nothing there'"),
+        ("raises", "feedback 'mine.py:raises': mine.py:10: KeyError: 'nothing there'"),
         ("stranger", "tells 'nobody'; the team: aux, main"),
         ("number", "tells main a int"),
-        ("listing", "gave a list; a source gives a dict"),
+        ("listing", "gave a list; a source gives a text for everyone, or a dict"),
     ],
 )
 def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str) -> None:
@@ -110,6 +113,29 @@ def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str)
     assert [item.text for item in told["aux"]] == ["aux: good"]
     assert [(f.boundary, f.type) for f in failures] == [("feedback", "FeedbackError")]
     assert message in failures[0].message
+    assert (failures[0].traceback is not None) == (function == "raises")
+
+
+def test_a_text_is_told_to_everyone(outcome_of: OutcomeOf) -> None:
+    outcome = outcome_of(aux="", main="")
+    told, _ = tell(outcome, "mine.py:everyone", "mine.py:everyone_at_length")
+    for agent in ("aux", "main"):
+        assert [item.text for item in told[agent]] == ["Remember to return a value.", "Think."]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("statik", "unknown feedback 'statik'; did you mean 'static'?"),
+        ({"source": "exprt"}, "did you mean 'expert'?"),
+        ("nonsense", "known: execution, expert, self, solved, static (or file.py:function)"),
+    ],
+)
+def test_a_source_that_is_misspelt(written: Any, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        validate(Recipe, {"team": {"agents": {"a": {"prompt": ""}}, "feedback": [written]}}, "r")
+    assert message in str(caught.value)
+    assert "pattern" not in str(caught.value)
 
 
 def test_a_source_that_blocks_is_left_behind(outcome_of: OutcomeOf) -> None:

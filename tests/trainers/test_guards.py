@@ -17,6 +17,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import CollabError, RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe
+from collab.records import read_episodes
 from collab.trainers import Training
 from collab.trainers.adapters import add_adapter
 from collab.trainers.check import check_recipe
@@ -136,7 +137,7 @@ def blocks(context): time.sleep(5); return 1.0
 @pytest.mark.parametrize(
     ("part", "told"),
     [
-        ("raises", "raised ValueError: broken"),
+        ("raises", r"rewards.py:2: ValueError: broken"),
         ("nan", "gave nan"),
         ("blocks", "was not done within 0.2 s"),
     ],
@@ -152,6 +153,40 @@ def test_a_reward_that_fails_ends_training_with_its_reason(
         asyncio.run(Training(Recipe.model_validate(data), tmp_path / "run").run())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["status"] == "failed"
+    kept = [episode.failure for episode in read_episodes(tmp_path / "run")]
+    assert [failure and failure.type for failure in kept] == ["RewardError"] * 8
+    assert part != "raises" or 'ValueError("broken")' in str(kept[0] and kept[0].traceback)
+
+
+def test_an_algorithm_that_raises_is_told_in_the_run(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("def broken(group):\n    return group.nothing\n")
+    monkeypatch.chdir(tmp_path)
+    recipe = make_game(tiny_words, tmp_path, algorithm="mine.py:broken")
+    with pytest.raises(TrainingError, match=r"'mine.py:broken': mine\.py:2: AttributeError"):
+        asyncio.run(Training(recipe, tmp_path / "run").run())
+    failure = json.loads((tmp_path / "run" / "run.json").read_text())["failure"]
+    assert "return group.nothing" in failure["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("team.join", "mine.py:nothing"),
+        ("team.agents.a.parser", "mine.py:nothing"),
+        ("team.feedback", ["mine.py:nothing"]),
+        ("task.reward.parts", {"it": {"use": "mine.py:nothing"}}),
+        ("trainer.algorithm", "mine.py:nothing"),
+    ],
+)
+def test_functions_that_cannot_be_called_are_found_before_any_work(
+    game: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, value: Any
+) -> None:
+    (tmp_path / "mine.py").write_text("def nothing(): ...\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RecipeError, match="is called with"):
+        Training(changed(game, path, value), tmp_path / "run")
 
 
 def changed(recipe: Recipe, path: str, value: Any) -> Recipe:

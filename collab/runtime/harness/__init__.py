@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from collab.plugins import check_options, find
+from collab.plugins import check_call, check_options, find
 from collab.recipe.component import Component
 from collab.runtime.harness.move import Move
 from collab.runtime.harness.respond import respond
@@ -28,7 +28,9 @@ def harness_for(component: Component) -> Harness:
         RecipeError: there is no such harness, or it does not take these options.
     """
     function = find("harness", component.use, BUILT_IN)
-    options = check_options(f"harness '{component.use}'", function, component.options)
+    what = f"harness '{component.use}'"
+    options = check_options(what, function, component.options)
+    check_call(what, function, ("move",), options)
     return partial(function, **options)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from collab.plugins import check_options, find
+from collab.plugins import check_call, check_options, find
 from collab.recipe.component import Component
 from collab.runtime.protocols.critic_loop import critic_loop
 from collab.runtime.protocols.debate import debate
@@ -40,7 +40,9 @@ def protocol_for(component: Component) -> Protocol:
         RecipeError: there is no such protocol, or it does not take these options.
     """
     function = find("protocol", component.use, BUILT_IN)
-    options = check_options(f"protocol '{component.use}'", function, component.options)
+    what = f"protocol '{component.use}'"
+    options = check_options(what, function, component.options)
+    check_call(what, function, ("turn",), options)
     return partial(function, **options)
 
 
