@@ -12,7 +12,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from collab.errors import AgentError, RecipeError, nearest
 
-_NOTHING_SEEN = "others is only seen in sequential and discussion, of those who acted before"
+_NOTHING_SEEN = {
+    "others": "others is only seen in sequential and discussion, of those who acted before",
+    "previous": "previous is only seen in sequential and discussion, after the first turn",
+}
 
 
 class Template:
@@ -65,8 +68,8 @@ class _Fields(dict[str, Any]):
         """The message to a template that asks for a name that is not there."""
         if name in self._hidden:
             return f"'{name}' is hidden: no agent sees it{self._known()}"
-        if not self and self._called == "others":
-            return f"others has no '{name}': {_NOTHING_SEEN}"
+        if not self and self._called in _NOTHING_SEEN:
+            return f"{self._called} has no '{name}': {_NOTHING_SEEN[self._called]}"
         close = nearest(name, self)
         remedy = f"; did you mean '{close}'?" if close else ""
         return f"{self._called} has no '{name}'{remedy}{self._known()}"

@@ -11,10 +11,11 @@ from collab.cli.page import Block, Column, Page, Piece
 from collab.errors import AgentError, RecipeError
 from collab.recipe import AgentSpec, ModelSpec, Recipe
 from collab.records import Problem
+from collab.rewards.outlook import outlook
 from collab.runtime import Session
 from collab.runtime.folder import dump_recipe
 from collab.runtime.problems import find_problems
-from collab.runtime.rehearsal import rounds_of
+from collab.runtime.rehearsal import rehearsed, rounds_of
 from collab.runtime.turn import Round
 from collab.wording import counted
 
@@ -34,6 +35,8 @@ class Plan:
     new_tokens: int
     """At most, of all agents in all turns of all episodes."""
     isolation: str
+    outlook: list[str]
+    """Who writes the answer, and what it can earn."""
     recipe: str
     """The effective one, as YAML."""
 
@@ -82,6 +85,8 @@ def _check_agent(
         **round_.fields.get(name, {}),
     }
     for field, turn in stages:
+        if turn and "previous" in fields:
+            fields["previous"] = {other: "" for other in recipe.team.agents if other != name}
         template = Template(texts.get(field) or "", f"team.agents.{name}.{field}")
         try:
             template.render(turn=turn, _hidden=tuple(problem.hidden), **fields)
@@ -96,6 +101,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
     models = dict(session.model_names())
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples
+    turn = rehearsed(recipe)
     return Plan(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),
@@ -106,6 +112,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
         episodes=episodes,
         new_tokens=episodes * recipe.team.turns * _tokens_of_a_turn(recipe),
         isolation=recipe.judge.isolation,
+        outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         recipe=dump_recipe(recipe),
     )
 
@@ -123,6 +130,8 @@ def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
     turns = counted(plan.turns, "turn")
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, judge {plan.isolation}")
     page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
+    for line in plan.outlook:
+        page.line(line)
     page.line(f"problems: {problems}")
     page.line(
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"

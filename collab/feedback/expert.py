@@ -126,8 +126,11 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
     public = outcome.problem.public
     is_code = "entry_point" in public
     told = {"The task:": "\n".join(f"{name}: {value}" for name, value in public.items())}
+    roles = outcome.roles
     for agent, text in outcome.artefacts.items():
-        told[f"Agent {agent} wrote:"] = (bare(text) if is_code else text)[:MAX_ARTEFACT]
+        beside = "" if agent in roles.contributors else ", beside the answer"
+        writes_code = is_code and agent in (roles.entry, *roles.helpers)
+        told[f"Agent {agent} wrote{beside}:"] = (bare(text) if writes_code else text)[:MAX_ARTEFACT]
     mark = _mark(told.values())
     blocks = [f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in told.items()]
     content = "\n\n".join([*blocks, "Your advice, as JSON:"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from collab.agents.joins import Joint
 from collab.errors import FeedbackError
+from collab.recipe.roles import NOBODY, Roles, roles_of
 from collab.records import Problem
 
 
@@ -23,8 +24,12 @@ class Outcome:
     """Whether all hidden tests hold; None for tasks without tests."""
     turn: int
     sample: int = 0
+    roles: Roles = NOBODY
+    """Who writes the answer; by default everybody, and `main` or the last one the entry point."""
 
     def __post_init__(self) -> None:
+        if not self.roles.contributors:
+            object.__setattr__(self, "roles", roles_of(self.agents))
         public = Problem(address=self.problem.address, public=self.problem.public)
         object.__setattr__(self, "problem", public)
 

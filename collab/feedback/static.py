@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-from collab.analysis import helper_use, returns_value
 from collab.feedback.outcome import Outcome
+from collab.feedback.structure import JOINT, structure, whole, writes
 from collab.feedback.tools import NOISE, Batcher, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Feedback, Finding
-from collab.syntax import parse, parses
+from collab.syntax import parses
+
+Remarks = Sequence[tuple[str, Finding]]
+"""Each with the agent whose line it is on; "" where nobody's lines are known."""
 
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
@@ -29,16 +33,42 @@ class Static:
         self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
 
     async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError for a problem that is not about code, or when a tool fails."""
+        """To those who wrote lines of the joint program, remarks on theirs; to others, on all.
+
+        Raises:
+            FeedbackError: the problem is not about code, or a tool failed.
+        """
         entry_point = outcome.entry_point(self.name)
-        findings: dict[str, list[Finding]] = {agent: [] for agent in outcome.agents}
+        functions = self._functions(outcome, entry_point)
+        remarks = await self._remarks(outcome)
+        told = {}
+        for agent in outcome.agents:
+            if writes(outcome, agent):
+                found = self._own(outcome, agent, functions, remarks)
+                told[agent] = self._feedback("Static analysis", found)
+            else:
+                found = self._of_others(outcome, functions, remarks)
+                told[agent] = self._feedback("Static analysis of the joint program", found)
+        return told
+
+    def _own(
+        self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
+    ) -> list[Finding]:
+        with_ast = "ast" in self._spec.tools
+        own = [*structure(outcome, agent, functions)] if with_ast else []
+        return own + [finding for writer, finding in remarks if writer == agent]
+
+    def _of_others(
+        self, outcome: Outcome, functions: Mapping[str, str], remarks: Remarks
+    ) -> list[Finding]:
+        """What is told to one who wrote none of the program, with the writers' names."""
+        found = []
         if "ast" in self._spec.tools:
-            functions = self._functions(outcome, entry_point)
-            for agent in outcome.agents:
-                findings[agent] += _structure(outcome, agent, functions)
-        for agent, finding in await self._remarks(outcome):
-            findings[agent].append(finding)
-        return {agent: self._feedback(found) for agent, found in findings.items()}
+            found += [*whole(outcome)]
+            for writer in filter(partial(writes, outcome), outcome.agents):
+                own = structure(outcome, writer, functions, whose=f"{writer}'s")
+                found += [_of(writer, finding) for finding in own if finding.code != JOINT]
+        return found + [_of(writer, finding) for writer, finding in remarks]
 
     async def aclose(self) -> None:
         for tool in self._tools:
@@ -46,11 +76,10 @@ class Static:
 
     def _functions(self, outcome: Outcome, entry_point: str) -> dict[str, str]:
         """By agent: the function that it is to define."""
-        writer = "main" if "main" in outcome.agents else outcome.agents[-1]
-        named = {agent: agent for agent in outcome.agents}
-        return {**named, writer: entry_point, **self._spec.functions}
+        helpers = {agent: agent for agent in outcome.roles.helpers}
+        return {**helpers, outcome.roles.entry: entry_point, **self._spec.functions}
 
-    async def _remarks(self, outcome: Outcome) -> list[tuple[str, Finding]]:
+    async def _remarks(self, outcome: Outcome) -> Remarks:
         """The tools' remarks on the joint program, each with the agent whose line it is on."""
         program = outcome.joint.text
         broken = not parses(program)
@@ -61,81 +90,14 @@ class Static:
         located = (_locate(outcome, remark) for found in remarks for remark in found)
         return [item for item in located if item is not None and item[1].code not in NOISE]
 
-    def _feedback(self, findings: Sequence[Finding]) -> Feedback:
+    def _feedback(self, head: str, findings: Sequence[Finding]) -> Feedback:
         ranked = sorted(findings, key=lambda finding: _RANK[finding.severity])
         told, left = ranked[: self._spec.limit], len(ranked) - self._spec.limit
         lines = [f"- {_line(finding)}" for finding in told]
         if left > 0:
             lines.append(f"- and {left} more")
-        text = "\n".join(["Static analysis:", *lines] if lines else ["Static analysis: no remark."])
+        text = "\n".join([f"{head}:", *lines] if lines else [f"{head}: no remark."])
         return Feedback(source=self.name, text=text, findings=tuple(told))
-
-
-def _structure(outcome: Outcome, agent: str, functions: dict[str, str]) -> Iterable[Finding]:
-    """What the agent's own syntax tree says."""
-    source = outcome.artefacts.get(agent, "")
-    if not source.strip():
-        yield _remark("no-code", "error", "no code was found in your answer")
-        return
-    try:
-        tree = parse(source)
-    except SyntaxError as error:
-        message = f"your code does not parse: {error.msg}"
-        yield _remark("syntax-error", "error", message, error.lineno, error.offset)
-        return
-    yield from _joined(outcome, agent)
-    name = functions.get(agent, "")
-    if not name:
-        return
-    returns = returns_value(tree, name)
-    if returns is None:
-        yield _remark("missing", "error", f"your code does not define `{name}`")
-    elif not returns:
-        yield _remark("returns-nothing", "error", f"`{name}` returns no value")
-    else:
-        yield _remark("defined", "info", f"`{name}` is defined")
-        if name == outcome.problem.public["entry_point"]:
-            others = [functions[other] for other in outcome.agents if other != agent]
-            yield from (_use(source, name, other) for other in others if other)
-
-
-def _joined(outcome: Outcome, agent: str) -> Iterable[Finding]:
-    """Trouble that only the joint program has."""
-    others = [other for other in outcome.agents if other != agent]
-    broken = [other for other in others if not parses(outcome.artefacts.get(other, ""))]
-    if broken:
-        message = f"the joint program does not parse, because of the code of: {', '.join(broken)}"
-        yield _remark("joint-syntax", "warning", message)
-    elif not parses(outcome.joint.text):
-        message = "the joint program does not parse, though each agent's code does"
-        yield _remark("joint-syntax", "error", message)
-
-
-def _use(source: str, name: str, helper: str) -> Finding:
-    use = helper_use(source, name, helper)
-    if use.used:
-        return _remark("calls", "info", f"`{name}` calls `{helper}` and uses its value")
-    line = use.lines[0] if use.lines else None
-    return _remark("calls", "warning", use.reason.replace("'", "`"), line)
-
-
-def _remark(
-    code: str,
-    severity: str,
-    message: str,
-    line: int | None = None,
-    column: int | None = None,
-) -> Finding:
-    return Finding.model_validate(
-        {
-            "source": "ast",
-            "code": code,
-            "severity": severity,
-            "message": message,
-            "line": line,
-            "column": column,
-        }
-    )
 
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
@@ -143,11 +105,19 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     last = outcome.joint.text.count("\n")  # where a remark on the program's end belongs
     place = outcome.joint.locate(min(finding.line or 0, last))
     if place is None:
-        return None
+        return None if outcome.joint.spans else ("", finding)  # nobody knows whose line it is
     agent, line = place
     artefact = outcome.artefacts.get(agent, "")
     blank = len(artefact) - len(artefact.lstrip("\n"))
     return agent, finding.model_copy(update={"line": line + blank})
+
+
+def _of(writer: str, finding: Finding) -> Finding:
+    """A remark on the lines of `writer`, for somebody else."""
+    line = f"line {finding.line}" if finding.line else ""
+    place = ", ".join(part for part in (writer, line) if part)
+    message = f"{place}: {finding.message}" if place else finding.message
+    return finding.model_copy(update={"message": message, "line": None, "column": None})
 
 
 def _line(finding: Finding) -> str:

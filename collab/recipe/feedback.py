@@ -39,8 +39,8 @@ class StaticFeedback(FeedbackBase):
     """`ast`: syntax, which functions are defined, who calls whom. The others are linters and type
     checkers; `mypy` and `ty` are to be installed beside collab."""
     functions: dict[str, str] = {}
-    """By agent: the function it is to define, "" for none. Default: `main` (without one, the last
-    agent) defines the problem's entry point, every other agent a function of its own name."""
+    """By agent: the function it is to define, "" for none. Default: the team's `entry` agent
+    defines the problem's entry point, each helper a function of its own name."""
     limit: int = Field(default=10, ge=1)
     """Findings told to one agent."""
 

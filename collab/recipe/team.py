@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.model import ModelSpec
+from collab.recipe.roles import Roles, roles_of
 from collab.recipe.sampling import SamplingSpec
 from collab.records import WhenSolved
 
@@ -28,7 +29,8 @@ REVISE = """\
 
 
 class AgentSpec(Spec):
-    """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`."""
+    """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`; in a
+    sequential team or a discussion also `previous`, what the others wrote in the turn before."""
 
     role: str = ""
     """System message."""
@@ -45,6 +47,10 @@ class AgentSpec(Spec):
     `file.py:function`."""
     parser: str = "text"
     """Turns a response into an artefact: `text`, `python`, or `module:function`."""
+    contributes: bool | None = None
+    """Whether it writes the team's answer: the join is handed what it wrote. An agent that does not
+    may plan or review, and is trained all the same. Default: yes, but for agents with parser `text`
+    in a team with join `python`."""
     model: ModelSpec | None = None
     """Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
@@ -73,8 +79,42 @@ class TeamSpec(Spec):
     """What agents are told between turns."""
     join: str = "text"
     """Makes the joint artefact: `text`, `python`, or `module:function`."""
+    entry: str | None = None
+    """The agent that writes the function which a code problem asks for; all else who write code are
+    its helpers. Default: `main`, else the last agent that writes code."""
     suite: str = "code"
     """The suite like which a data file is read that is given as the task, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1)
     """By name, in the order in which they act and are joined."""
+
+    @model_validator(mode="after")
+    def _somebody_writes(self) -> TeamSpec:
+        contributors = self._contributors()
+        if not contributors:
+            raise ValueError(
+                "no agent writes the team's answer: the join is 'python' and every parser is"
+                " 'text'; set 'parser: python' for those who write the program"
+                if all(agent.contributes is None for agent in self.agents.values())
+                else "no agent writes the team's answer; set 'contributes: true' for one"
+            )
+        if self.entry is not None and self.entry not in contributors:
+            raise ValueError(
+                f"entry is '{self.entry}', which does not write the team's answer; those who do:"
+                f" {', '.join(contributors)}"
+            )
+        return self
+
+    @property
+    def roles(self) -> Roles:
+        """Who writes the answer, and who what a code problem asks for."""
+        parsers = {name: agent.parser for name, agent in self.agents.items()}
+        return roles_of(self._contributors(), parsers=parsers, entry=self.entry or "")
+
+    def _contributors(self) -> tuple[str, ...]:
+        def contributes(agent: AgentSpec) -> bool:
+            if agent.contributes is None:
+                return not (self.join == "python" and agent.parser == "text")
+            return agent.contributes
+
+        return tuple(name for name, agent in self.agents.items() if contributes(agent))

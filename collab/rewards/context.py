@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from collab.agents.joins import Join, Joint, preamble
 from collab.errors import AgentError, RewardError
 from collab.plugins import call
+from collab.recipe.roles import Roles, roles_of
 from collab.records import Problem
 
 if TYPE_CHECKING:
@@ -40,11 +41,18 @@ class RewardContext:
     """
 
     def __init__(
-        self, problem: Problem, artefacts: Mapping[str, str], judge: Judge | None, join: Join
+        self,
+        problem: Problem,
+        artefacts: Mapping[str, str],
+        judge: Judge | None,
+        join: Join,
+        roles: Roles | None = None,
     ) -> None:
+        """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
         self.problem = problem
+        self.roles = roles or roles_of(tuple(artefacts))
         self.artefacts = dict(artefacts)
-        """By agent, in the team's order."""
+        """By agent, in the team's order; also of those that do not write the answer."""
         self.joint = self._join(join, self.artefacts)
         self._judge, self._join_with = judge, join
         self._loop = asyncio.get_running_loop()
@@ -54,7 +62,13 @@ class RewardContext:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        return tuple(self.artefacts)
+        """Those that write the answer, in the team's order."""
+        return self.roles.contributors
+
+    @property
+    def contributions(self) -> dict[str, str]:
+        """The artefacts that the join was handed, by agent."""
+        return {agent: self.artefacts[agent] for agent in self.agents}
 
     def field(self, name: str) -> str:
         """A field of the problem, public or hidden, as text.
@@ -108,7 +122,8 @@ class RewardContext:
             task.cancel()
 
     def _join(self, join: Join, artefacts: Mapping[str, str]) -> Joint:
-        joint: Joint = call("join", AgentError, join, artefacts, self.problem)
+        handed = {agent: artefacts[agent] for agent in self.agents if agent in artefacts}
+        joint: Joint = call("join", AgentError, join, handed, self.problem)
         return joint
 
     async def _judged(self, program: str) -> Verdict:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from collab.analysis import HelperUse, helper_use
 from collab.plugins import in_thread
+from collab.recipe.roles import ENTRY, HELPER
 from collab.rewards.code import function_name
 from collab.rewards.context import RewardContext
 from collab.rewards.replacements import changed, stubs
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 async def calls(
     context: RewardContext,
-    agent: str = "main",
-    helper: str = "aux",
+    agent: str = ENTRY,
+    helper: str = HELPER,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
@@ -50,8 +51,8 @@ async def calls(
 
 def not_wrapper(
     context: RewardContext,
-    agent: str = "main",
-    helper: str = "aux",
+    agent: str = ENTRY,
+    helper: str = HELPER,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
@@ -67,8 +68,8 @@ def not_wrapper(
 
 def ignores(
     context: RewardContext,
-    agent: str = "main",
-    helper: str = "aux",
+    agent: str = ENTRY,
+    helper: str = HELPER,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -15,11 +15,12 @@ from typing import Any
 from collab.errors import CollabError, RewardError, attribute
 from collab.plugins import check_call, check_options, find, in_thread
 from collab.recipe.reward import PartSpec
+from collab.recipe.roles import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.library import BUILT_IN
 
 AGENT_OPTIONS = ("agent", "helper")
-"""Options that name an agent; in a team without that agent the part does not apply."""
+"""Options that name an agent, or a role; in a team without it the part does not apply."""
 
 
 class Budget:
@@ -40,29 +41,63 @@ class PartFunction:
     function: Callable[..., Any]
     options: Mapping[str, Any]
     built_in: bool
-    agents: tuple[str, ...]
-    """The agents that the part is about."""
+    named: Mapping[str, str]
+    """The agents, or roles, that the part is about, by option."""
+
+    def lacks(self, roles: Roles, agents: Collection[str]) -> str:
+        """Why the part has no meaning in a team; "" where it has one."""
+        for name in self.named.values():
+            if name == HELPER and not roles.helpers:
+                return f"the team has no helper: only {roles.entry} writes code"
+            if name not in (ENTRY, HELPER) and name not in agents:
+                return f"the team has no agent '{name}'"
+        return ""
+
+    def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
+        """The options of each call: one for each helper, where the part is about the helpers.
+
+        By the helper's name; "" for a part that is called once.
+        """
+        helpers = roles.helpers if HELPER in self.named.values() else ("",)
+        return {
+            helper: {
+                **self.options,
+                **{o: _placed(name, roles, helper) for o, name in self.named.items()},
+            }
+            for helper in helpers
+        }
 
     async def evaluate(self, context: RewardContext, budget: Budget) -> Part:
-        """The part's value, from 0 to 1; `budget` is the time of all parts together.
+        """The part's value, from 0 to 1; of one about several helpers, the mean over them.
+
+        `budget` is the time of all parts together.
 
         Raises:
             RewardError: the function raised, took too long, or gave something else.
             CollabError: as it came out of `context`.
         """
+        found = {
+            helper: await self._evaluate(context, options, budget)
+            for helper, options in self.calls(context.roles).items()
+        }
+        return next(iter(found.values())) if len(found) == 1 else _mean(found)
+
+    async def _evaluate(
+        self, context: RewardContext, options: Mapping[str, Any], budget: Budget
+    ) -> Part:
         try:
-            returned = await self._within(self._call(context), budget)
+            returned = await self._within(self._call(context, options), budget)
         except CollabError:
             raise
         except Exception as error:
             raise attribute(error, RewardError, f"reward part '{self.name}'") from error
         return self._checked(returned)
 
-    async def _call(self, context: RewardContext) -> Any:
+    async def _call(self, context: RewardContext, options: Mapping[str, Any]) -> Any:
         if self.built_in and inspect.iscoroutinefunction(self.function):
-            return await self.function(context, **self.options)
+            return await self.function(context, **options)
         # In a thread, so that a part that is stuck fails its episode and holds up no other.
-        return await in_thread(partial(self.function, context, **self.options))
+        return await in_thread(partial(self.function, context, **options))
 
     async def _within(self, work: Awaitable[Any], budget: Budget) -> Any:
         task = asyncio.ensure_future(work)
@@ -111,10 +146,23 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
     options = check_options(what, function, spec.options)
     check_call(what, function, ("context",), options)
     parameters = inspect.signature(function).parameters
-    named = [
-        options.get(option, parameters[option].default)
+    named = {
+        option: options.get(option, parameters[option].default)
         for option in AGENT_OPTIONS
         if option in parameters
-    ]
-    agents = tuple(agent for agent in named if isinstance(agent, str) and agent)
+    }
+    agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
     return PartFunction(name, function, options, spec.use in BUILT_IN, agents)
+
+
+def _placed(name: str, roles: Roles, helper: str) -> str:
+    return {ENTRY: roles.entry, HELPER: helper}.get(name, name)
+
+
+def _mean(found: Mapping[str, Part]) -> Part:
+    """Of the helpers for whom the part applies."""
+    apply = {helper: part for helper, part in found.items() if part.applies}
+    if not apply:
+        return Part(0.0, "applies to no helper", applies=False)
+    reason = "; ".join(f"{helper}: {part.reason}" for helper, part in apply.items())
+    return Part(math.fsum(part.value for part in apply.values()) / len(apply), reason)

@@ -10,8 +10,8 @@ from collab.rewards.context import RewardContext
 
 def schemes(
     context: RewardContext,
-    agent: str = "main",
-    helper: str = "aux",
+    agent: str,
+    helper: str,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[Scheme, ...]:

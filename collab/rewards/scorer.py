@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collab.agents.joins import Join
+from collab.analysis import SCHEMES
 from collab.plugins import in_thread
-from collab.recipe.reward import RewardSpec
+from collab.recipe.reward import PartSpec, RewardSpec
+from collab.recipe.roles import Roles, roles_of
 from collab.records import PartScore, Problem, Scheme, Score
 from collab.rewards import cooperation
 from collab.rewards.context import Part, RewardContext
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collab.judge import Check, Judge, Verdict
 
 _MAX_FAILURES = 5
+_ANYBODY = open_part("calls", PartSpec(use="calls"))
 
 
 class Scorer:
@@ -29,22 +32,29 @@ class Scorer:
         RecipeError: on construction: a part that is not known, an option that it does not take.
     """
 
-    def __init__(self, spec: RewardSpec, judge: Judge | None, join: Join) -> None:
-        self.spec, self._judge, self._join = spec, judge, join
+    def __init__(
+        self, spec: RewardSpec, judge: Judge | None, join: Join, roles: Roles | None = None
+    ) -> None:
+        """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
+        self.spec, self._judge, self._join, self._roles = spec, judge, join, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
 
     async def score(
         self, problem: Problem, artefacts: Mapping[str, str], agents: Sequence[str]
     ) -> Score:
-        """The joint reward of `artefacts`, by agent; `agents` is the team in its order.
+        """The joint reward of `artefacts`, by agent.
+
+        `agents` are those whose answers make the joint artefact, in the team's order; the others'
+        artefacts are there for parts that ask for them.
 
         Raises:
             RewardError: a part that raises, takes too long, or gives no number from 0 to 1.
             JudgeError: the judge itself failed. AgentError: the join failed.
         """
         started = time.perf_counter()
-        ordered = {agent: artefacts.get(agent, "") for agent in agents}
-        context = RewardContext(problem, ordered, self._judge, self._join)
+        roles = self._roles.among(agents) if self._roles else roles_of(agents)
+        ordered = {**dict.fromkeys(agents, ""), **artefacts}
+        context = RewardContext(problem, ordered, self._judge, self._join, roles)
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
@@ -75,9 +85,13 @@ class Scorer:
         return context.known_verdict
 
     def _schemes(self, context: RewardContext) -> tuple[Scheme, ...]:
-        """How two agents work together: those that `calls` is about, where the reward has it."""
-        calls = [part for part in self._parts.values() if part.function is cooperation.calls]
-        return schemes(context, **(calls[0].options if calls else {}))
+        """How the agents work together: those that `calls` is about, where the reward has it."""
+        about = next((p for p in self._parts.values() if p.function is cooperation.calls), _ANYBODY)
+        if about.lacks(context.roles, context.artefacts):
+            return ()
+        calls = about.calls(context.roles).values()
+        found = [scheme for options in calls for scheme in schemes(context, **options)]
+        return tuple(sorted(found, key=lambda scheme: SCHEMES.index(scheme.name)))
 
 
 class _Scoring:
@@ -114,9 +128,9 @@ class _Scoring:
     def _without_scoring(self, name: str) -> Part | None:
         """The part's value where something settles it before its function is called."""
         spec = self._spec.parts[name]
-        for agent in self._functions[name].agents:
-            if agent not in self._context.artefacts:
-                return Part(0.0, f"the team has no agent '{agent}'", applies=False)
+        lacks = self._functions[name].lacks(self._context.roles, self._context.artefacts)
+        if lacks:
+            return Part(0.0, lacks, applies=False)
         required = self._done[spec.requires] if spec.requires else None
         if required is not None and not required.applies:
             return Part(0.0, f"requires '{required.name}', which does not apply", applies=False)

@@ -105,7 +105,7 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
     not a wrong statement made of the source's own words.
     """
     given = context.field(source)
-    shares = {name: clipped_precision(text, given) for name, text in context.artefacts.items()}
+    shares = {name: clipped_precision(text, given) for name, text in context.contributions.items()}
     told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     return Part(sum(shares.values()) / len(shares), f"content words from '{source}': {told}")
 
@@ -155,14 +155,15 @@ class _Ramp:
 
 
 def _pair(context: RewardContext) -> Pair:
-    texts = list(context.artefacts.values())
+    texts = list(context.contributions.values())
     if len(texts) == 1:
         first, *rest = _BLANK_LINE.split(texts[0].strip(), maxsplit=1)
         return Pair(first, "".join(rest), ("the first paragraph", "the rest"))
     if len(texts) != 2:
         raise RewardError(
             f"the writing rewards compare two texts, and the team has {len(texts)} agents"
-            f" ({', '.join(context.agents)}); take a team of one or two"
+            f" ({', '.join(context.agents)}) who write the answer; let one or two, and set"
+            " 'contributes: false' for the others"
         )
     one, other = context.agents
     return Pair(texts[0], texts[1], (one, other))

@@ -132,7 +132,8 @@ class EpisodeRun:
         stage = self.stage
         acted = [name for name, history in self._acting.histories.items() if history]
         play = partial(self._acting.play, state.index, told, state.decisions)
-        turn = Turn(state.index, stage.players, play, acted)
+        previous = self._turns[-1].artefacts if self._turns else {}
+        turn = Turn(state.index, stage.players, play, acted, previous)
         try:
             await stage.protocol(turn)
         except (CollabError, ActionFailed):
@@ -142,14 +143,14 @@ class EpisodeRun:
             raise attribute(error, AgentError, what) from error
         finally:
             state.artefacts = {n: turn.artefacts[n] for n in stage.players if n in turn.artefacts}
-        state.joined = tuple(n for n in state.artefacts if n in (turn.chosen or state.artefacts))
+        state.joined = turn.joined(stage.recipe.team.roles.contributors)
         joined = {name: state.artefacts[name] for name in state.joined}
         state.joint = call("join", AgentError, stage.join, joined, self.problem)
 
     async def _score(self, turn: _TurnState) -> None:
         if self.stage.scorer is not None:
             turn.score = await self.stage.scorer.score(
-                self.problem, {n: turn.artefacts[n] for n in turn.joined}, list(turn.joined)
+                self.problem, turn.artefacts, list(turn.joined)
             )
         self.stage.emit(
             TurnScored(
@@ -170,6 +171,7 @@ class EpisodeRun:
             solved=turn.score.passed if turn.score else None,
             turn=turn.index,
             sample=self.sample,
+            roles=self.stage.recipe.team.roles.among(turn.joined),
         )
         specs = self.stage.recipe.team.feedback
         turn.feedback, turn.failures = await gather(self.stage.sources, specs, outcome)

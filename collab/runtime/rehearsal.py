@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from collab.errors import AgentError, RecipeError, attribute
 from collab.recipe import Recipe
+from collab.recipe.team import TeamSpec
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.turn import Round, Turn
 
@@ -15,8 +17,19 @@ MOST_ROUNDS = 1000
 """A protocol that lets agents act more often within a turn is taken for one without an end."""
 
 
-async def rehearse(protocol: Protocol, agents: Sequence[str]) -> tuple[Round, ...]:
-    """The rounds of a turn in which every answer is empty.
+@dataclass(frozen=True)
+class Rehearsed:
+    """What became of a turn in which every answer was empty."""
+
+    rounds: tuple[Round, ...]
+    joined: tuple[str, ...]
+    """Whose answers made the joint artefact."""
+    is_chosen: bool
+    """The protocol chose them; in another turn it may choose others."""
+
+
+async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
+    """Play a turn in which every answer is empty.
 
     Raises:
         RecipeError: the protocol does not fit the team, fails, or does not end.
@@ -32,22 +45,28 @@ async def rehearse(protocol: Protocol, agents: Sequence[str]) -> tuple[Round, ..
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 
+    turn = Turn(0, team.agents, play)
     try:
-        await protocol(Turn(0, agents, play))
+        await protocol(turn)
+        if not rounds:
+            raise RecipeError("the protocol ends without letting any agent act")
+        joined = turn.joined(team.roles.contributors)
     except Exception as error:
         found = attribute(error, AgentError)
         raise found if isinstance(found, RecipeError) else RecipeError(str(found)) from error
-    if not rounds:
-        raise RecipeError("the protocol ends without letting any agent act")
-    return tuple(rounds)
+    return Rehearsed(tuple(rounds), joined, turn.chosen is not None)
+
+
+def rehearsed(recipe: Recipe) -> Rehearsed:
+    """A turn of a recipe's team; raises RecipeError as `rehearse` does."""
+
+    def play() -> Rehearsed:
+        return asyncio.run(rehearse(protocol_for(recipe.team.protocol), recipe.team))
+
+    with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
+        return thread.submit(play).result()
 
 
 def rounds_of(recipe: Recipe) -> tuple[Round, ...]:
     """The rounds of a turn of a recipe's team; raises RecipeError as `rehearse` does."""
-    team = recipe.team
-
-    def rounds() -> tuple[Round, ...]:
-        return asyncio.run(rehearse(protocol_for(team.protocol), list(team.agents)))
-
-    with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
-        return thread.submit(rounds).result()
+    return rehearsed(recipe).rounds

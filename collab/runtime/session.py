@@ -57,16 +57,16 @@ class Session:
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
-            join = join_for(self.recipe.team.join)
+            join, roles = join_for(self.recipe.team.join), self.recipe.team.roles
             if self.recipe.task is not None:
-                self._scorer = Scorer(self.recipe.task.reward, self.judge, join)
+                self._scorer = Scorer(self.recipe.task.reward, self.judge, join, roles)
             if self.recipe.team.turns > 1:
                 self._sources = open_sources(
                     self.recipe.team.feedback, judge=self.judge, open_model=self._pool.open
                 )
             self._players = make_players(self.recipe, self.models)
             self._protocol = protocol_for(self.recipe.team.protocol)
-            self.rounds = await rehearse(self._protocol, list(self._players))
+            self.rounds = (await rehearse(self._protocol, self.recipe.team)).rounds
             self._join = join
         except BaseException:
             await self.aclose()

@@ -43,7 +43,12 @@ class Turn:
     """
 
     def __init__(
-        self, index: int, agents: Iterable[str], play: Play, acted: Iterable[str] = ()
+        self,
+        index: int,
+        agents: Iterable[str],
+        play: Play,
+        acted: Iterable[str] = (),
+        previous: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
         """Which turn of the episode it is, from 0."""
@@ -51,6 +56,8 @@ class Turn:
         """The team in its order."""
         self.artefacts: dict[str, str] = {}
         """By agent: its latest answer in this turn, as its parser made it."""
+        self.previous: Mapping[str, str] = previous or {}
+        """By agent: its answer in the turn before; empty in the first one."""
         self.chosen: tuple[str, ...] | None = None
         """The agents whose answers count; None leaves it to the team."""
         self._play = play
@@ -118,6 +125,27 @@ class Turn:
         """Let only these agents' answers make the joint artefact."""
         self._check(agents)
         self.chosen = agents
+
+    def previous_of_others(self, agent: str) -> dict[str, str]:
+        """What the others answered in the turn before."""
+        return {other: answer for other, answer in self.previous.items() if other != agent}
+
+    def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:
+        """Whose answers make the joint artefact: of those that count, who contributes.
+
+        Raises:
+            AgentError: nobody.
+        """
+        counts = self.chosen or tuple(self.artefacts)
+        writers = tuple(contributors)
+        joined = tuple(name for name in self.agents if name in counts and name in writers)
+        if not joined:
+            raise AgentError(
+                f"the answers that count are those of {', '.join(counts)}, and none of these agents"
+                f" writes the team's answer (who does: {', '.join(writers)}); set"
+                " 'contributes: true' for one"
+            )
+        return joined
 
     def _shown_to(self, agent: str, sees: Sees | Mapping[str, Sees]) -> dict[str, str]:
         """The answers of others that an agent is shown."""

@@ -14,7 +14,8 @@ from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.records import Problem
-from collab.runtime.rehearsal import rounds_of
+from collab.rewards.outlook import outlook
+from collab.runtime.rehearsal import rehearsed, rounds_of
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.sizes import Sizes, sizes_of
 from collab.wording import counted
@@ -70,6 +71,8 @@ class Plan:
     held_out_tasks: int
     update_tokens_per_step: int = 0
     """The same as they are computed to learn from: what responses share counts once."""
+    outlook: list[str] = field(default_factory=list)
+    """Who writes the answer, and what it can earn."""
     parameters: int = 0
     trainable: int = 0
     memory: dict[str, int] = field(default_factory=dict)
@@ -88,6 +91,7 @@ class Plan:
             f" {counted(self.responses_per_step, 'response')},"
             f" at most {self.tokens_per_step:,} tokens,"
             f" {self.update_tokens_per_step:,} of them computed to learn from",
+            *self.outlook,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB",
         ]
@@ -122,7 +126,8 @@ def make_plan(recipe: Recipe) -> Plan:
     episodes = spec.tasks_per_step * spec.group_size
     if spec.turn_structure == "tree":
         episodes *= spec.group_size ** (n_turns - 1)
-    acting = Counter(agent for round_ in rounds_of(recipe) for agent in round_.agents)
+    turn = rehearsed(recipe)
+    acting = Counter(agent for round_ in turn.rounds for agent in round_.agents)
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     responses = {name: episodes * n_turns * acting[name] for name in trained}
     lengths = {
@@ -140,6 +145,7 @@ def make_plan(recipe: Recipe) -> Plan:
         tokens_per_step=sum(n.responses * (n.prompt + n.new) for n in lengths.values()),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
+        outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
     )
     _count_memory(plan, recipe, spec, trained, lengths)
     return plan
@@ -270,11 +276,13 @@ def _prompt_tokens(recipe: Recipe, agent: str, problems: Sequence[Problem]) -> i
     from collab.agents import Template
 
     template = Template(spec.prompt, f"team.agents.{agent}.prompt")
+    round_ = next(round_ for round_ in rounds_of(recipe) if agent in round_.agents)
     fields: dict[str, Any] = {
         "agent": agent,
         "agents": list(recipe.team.agents),
         "turn": 0,
-        "others": {},
+        "others": round_.others[agent],
+        **round_.fields.get(agent, {}),
     }
     longest = max(
         (len(template.render(task=p.public, feedback="", **fields)) for p in problems), default=0

@@ -25,8 +25,8 @@ def test_passes_and_best_test_fractions() -> None:
 
 def test_levels_count_penalties_and_leave_out_what_does_not_apply() -> None:
     parts = (
-        make_part("structure", 1.0, 0.6, name="main_defined"),
-        make_part("structure", 0.0, 0.4, name="aux_defined", applies=False),
+        make_part("structure", 1.0, 0.6, name="entry_defined"),
+        make_part("structure", 0.0, 0.4, name="helper_defined", applies=False),
         make_part("cooperation", 1.0, 0.5, name="calls"),
         make_part("cooperation", 0.0, 1.0, name="not_wrapper"),
         make_part("cooperation", 1.0, -0.5, name="ignores"),
@@ -36,7 +36,7 @@ def test_levels_count_penalties_and_leave_out_what_does_not_apply() -> None:
     assert values["level.structure"]["t"] == 1.0
     assert values["level.cooperation"]["t"] == 0.0
     assert values["part.calls"]["t"] == 1.0
-    assert "part.aux_defined" not in values
+    assert "part.helper_defined" not in values
     assert "level.advice" not in values
 
 

@@ -81,7 +81,7 @@ def test_without_main_nothing_further_is_scored(score: Score_, published: Reward
     assert result.passed is False
     assert result.tests is not None
     assert (result.tests.passed, result.isolation) == (0, "sealed")
-    assert "the gate 'main_defined' is closed" in result.parts[-1].reason
+    assert "the gate 'entry_defined' is closed" in result.parts[-1].reason
 
 
 def test_a_gate_withholds_points_but_not_the_verdict(score: Score_, published: RewardSpec) -> None:
@@ -96,7 +96,7 @@ def test_a_program_that_does_not_parse_stops_at_syntax(
 ) -> None:
     result = score(published, {"aux": "def aux(x:\n    return x", "main": ALONE})
     assert result.reward == pytest.approx(0.6)
-    assert values(result)["aux_defined"] == 0.0
+    assert values(result)["helper_defined"] == 0.0
     assert "line 1" in result.parts[0].reason
     assert "(line 1 of aux)" in result.parts[2].reason
     assert result.passed is False
@@ -127,7 +127,7 @@ def test_in_a_team_of_one_the_helper_leaves_the_maximum(
     assert result.reward == pytest.approx(2.1)
     assert result.maximum == pytest.approx(2.1)
     assert [p.name for p in result.parts if not p.applies] == [
-        "aux_defined",
+        "helper_defined",
         "calls",
         "not_wrapper",
         "ignores",

@@ -7,8 +7,12 @@ from collab.runtime.turn import Turn
 
 
 async def discussion(turn: Turn) -> None:
-    """Two rounds of all agents; the answers of the second one count."""
+    """Two rounds of all agents; the answers of the second one count.
+
+    Templates also see `previous`: what the others answered in the turn before.
+    """
     if len(turn.agents) < 2:
         raise RecipeError("protocol 'discussion' takes 2 agents or more, the team has 1")
-    await turn.together()
-    await turn.together(template="discuss", sees="all")
+    fields = {agent: {"previous": turn.previous_of_others(agent)} for agent in turn.agents}
+    await turn.together(fields=fields)
+    await turn.together(template="discuss", sees="all", fields=fields)
