@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from collab.feedback.outcome import Outcome
-from collab.feedback.structure import JOINT, structure, whole, writes
+from collab.feedback.structure import JOINT, blank_lines, structure, whole, writes
 from collab.feedback.tools import NOISE, Batcher, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Feedback, Finding
 from collab.syntax import parses
 
-Remarks = Sequence[tuple[str, Finding]]
-"""Each with the agent whose line it is on; "" where nobody's lines are known."""
+Remark = tuple[str | None, Finding]
+"""With the agent whose line it is on: None for the reader's own, "" where it is nobody's."""
+Remarks = Sequence[Remark]
 
+_LINE = re.compile(r"\bline (\d+)\b")
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -47,28 +50,29 @@ class Static:
                 found = self._own(outcome, agent, functions, remarks)
                 told[agent] = self._feedback("Static analysis", found)
             else:
-                found = self._of_others(outcome, functions, remarks)
+                found = self._of_all(outcome, functions, remarks)
                 told[agent] = self._feedback("Static analysis of the joint program", found)
         return told
 
     def _own(
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
-    ) -> list[Finding]:
+    ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
         own = [*structure(outcome, agent, functions)] if with_ast else []
-        return own + [finding for writer, finding in remarks if writer == agent]
+        own += [finding for writer, finding in remarks if writer == agent]
+        return [(None, finding) for finding in own]
 
-    def _of_others(
+    def _of_all(
         self, outcome: Outcome, functions: Mapping[str, str], remarks: Remarks
-    ) -> list[Finding]:
-        """What is told to one who wrote none of the program, with the writers' names."""
-        found = []
+    ) -> list[Remark]:
+        """What is told to one who wrote none of the program: each remark with its writer's name."""
+        found: list[Remark] = []
         if "ast" in self._spec.tools:
-            found += [*whole(outcome)]
+            found += [("", finding) for finding in whole(outcome)]
             for writer in filter(partial(writes, outcome), outcome.agents):
-                own = structure(outcome, writer, functions, whose=f"{writer}'s")
-                found += [_of(writer, finding) for finding in own if finding.code != JOINT]
-        return found + [_of(writer, finding) for writer, finding in remarks]
+                theirs = structure(outcome, writer, functions, whose="its")
+                found += [(writer, finding) for finding in theirs if finding.code != JOINT]
+        return [*found, *remarks]
 
     async def aclose(self) -> None:
         for tool in self._tools:
@@ -87,40 +91,61 @@ class Static:
         if broken and "ast" in self._spec.tools:
             return []
         remarks = await asyncio.gather(*(tool.check(program) for tool in tools))
-        located = (_locate(outcome, remark) for found in remarks for remark in found)
+        located = [_locate(outcome, remark) for found in remarks for remark in found]
         return [item for item in located if item is not None and item[1].code not in NOISE]
 
-    def _feedback(self, head: str, findings: Sequence[Finding]) -> Feedback:
-        ranked = sorted(findings, key=lambda finding: _RANK[finding.severity])
+    def _feedback(self, head: str, remarks: Remarks) -> Feedback:
+        ranked = sorted(remarks, key=lambda remark: _RANK[remark[1].severity])
         told, left = ranked[: self._spec.limit], len(ranked) - self._spec.limit
-        lines = [f"- {_line(finding)}" for finding in told]
+        lines = [f"- {_line(writer, finding)}" for writer, finding in told]
         if left > 0:
             lines.append(f"- and {left} more")
         text = "\n".join([f"{head}:", *lines] if lines else [f"{head}: no remark."])
-        return Feedback(source=self.name, text=text, findings=tuple(told))
+        findings = tuple(_recorded(writer, finding) for writer, finding in told)
+        return Feedback(source=self.name, text=text, findings=findings)
 
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
-    """The agent that wrote the line, and the finding in its own lines."""
+    """The agent that wrote the line, and the finding in its own lines; None for a given line."""
     last = outcome.joint.text.count("\n")  # where a remark on the program's end belongs
-    place = outcome.joint.locate(min(finding.line or 0, last))
+    place = _own_line(outcome, min(finding.line or 0, last))
     if place is None:
-        return None if outcome.joint.spans else ("", finding)  # nobody knows whose line it is
+        return None if outcome.joint.spans else ("", finding)  # a join may hide whose it is
     agent, line = place
-    artefact = outcome.artefacts.get(agent, "")
-    blank = len(artefact) - len(artefact.lstrip("\n"))
-    return agent, finding.model_copy(update={"line": line + blank})
+
+    def translated(match: re.Match[str]) -> str:
+        """A line that the message itself names, as the agent counts it."""
+        other = _own_line(outcome, int(match[1]))
+        if other is None:
+            return "what the prompt gives"
+        return f"line {other[1]}" + (f" of {other[0]}" if other[0] != agent else "")
+
+    message = _LINE.sub(translated, finding.message)
+    return agent, finding.model_copy(update={"line": line, "message": message})
 
 
-def _of(writer: str, finding: Finding) -> Finding:
-    """A remark on the lines of `writer`, for somebody else."""
+def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
+    """The agent that wrote a line of the joint program, and the line in its own artefact."""
+    place = outcome.joint.locate(line)
+    if place is None:
+        return None
+    return place[0], place[1] + blank_lines(outcome.artefacts.get(place[0], ""))
+
+
+def _line(writer: str | None, finding: Finding) -> str:
+    code = f"{finding.code} " if finding.source != "ast" else ""
+    return f"{_place(writer, finding)}{code}{' '.join(finding.message.split())[:200]}"
+
+
+def _place(writer: str | None, finding: Finding) -> str:
     line = f"line {finding.line}" if finding.line else ""
     place = ", ".join(part for part in (writer, line) if part)
-    message = f"{place}: {finding.message}" if place else finding.message
+    return f"{place}: " if place else ""
+
+
+def _recorded(writer: str | None, finding: Finding) -> Finding:
+    """A finding's line is one of the reader's own; that of somebody else stands in the message."""
+    if writer is None:
+        return finding
+    message = f"{_place(writer, finding)}{finding.message}"
     return finding.model_copy(update={"message": message, "line": None, "column": None})
-
-
-def _line(finding: Finding) -> str:
-    place = f"line {finding.line}: " if finding.line else ""
-    code = f"{finding.code} " if finding.source != "ast" else ""
-    return f"{place}{code}{' '.join(finding.message.split())[:200]}"

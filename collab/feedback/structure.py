@@ -33,7 +33,7 @@ def structure(
             parse(source)
         except SyntaxError as error:
             message = f"{whose} code does not parse: {error.msg}"
-            line = (error.lineno or 1) + _blank(outcome.artefacts.get(agent, ""))
+            line = (error.lineno or 1) + blank_lines(outcome.artefacts.get(agent, ""))
             yield _remark("syntax-error", "error", message, line, error.offset)
             return
         yield from _joined(outcome, agent)
@@ -66,16 +66,17 @@ def _defined(
     outcome: Outcome, agent: str, name: str, functions: Mapping[str, str], whose: str
 ) -> Iterator[Finding]:
     source = lines_of(outcome, agent)
-    returns = returns_value(parse(source if parses(source) else outcome.joint.text), name)
+    by_itself = parses(source)
+    returns = returns_value(parse(source if by_itself else outcome.joint.text), name)
     if returns is None:
         yield _remark("missing", "error", f"{whose} code does not define `{name}`")
     elif not returns:
         yield _remark("returns-nothing", "error", f"`{name}` returns no value")
     else:
         yield _remark("defined", "info", f"`{name}` is defined")
-        if name == outcome.problem.public["entry_point"]:
+        if by_itself and name == outcome.problem.public["entry_point"]:
             called = [functions.get(other, "") for other in outcome.agents if other != agent]
-            blank = _blank(outcome.artefacts.get(agent, ""))
+            blank = blank_lines(outcome.artefacts.get(agent, ""))
             yield from (_use(source, name, other, blank) for other in called if other)
 
 
@@ -104,7 +105,7 @@ def _use(source: str, name: str, helper: str, blank: int) -> Finding:
     return _remark("calls", "warning", use.reason.replace("'", "`"), line)
 
 
-def _blank(artefact: str) -> int:
+def blank_lines(artefact: str) -> int:
     """Blank lines at an artefact's start, which a join leaves out."""
     return len(artefact) - len(artefact.lstrip("\n"))
 

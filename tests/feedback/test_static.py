@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,15 @@ def test_a_helper_that_is_missing(outcome_of: OutcomeOf) -> None:
     assert "F821 Undefined name `aux`" in told["main"].text
 
 
+def test_lines_that_a_remark_names_are_the_agents_own(outcome_of: OutcomeOf) -> None:
+    main = "import math\nimport os\n\nimport os\n\ndef sum_of_squares(xs):\n    return aux(os)"
+    told = tell(outcome_of(aux=AUX, main=main))["main"].text
+    assert "line 4: F811 Redefinition of unused `os` from line 2" in told
+    assert "line 1: F811 Redefinition of unused `math` from what the prompt gives" in told
+    told = tell(outcome_of(aux=f"import os\n{AUX}", main=main))["main"].text
+    assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in told
+
+
 def test_no_code_at_all(outcome_of: OutcomeOf) -> None:
     told = tell(outcome_of(aux="", main=MAIN))
     assert told["aux"].text == "Static analysis:\n- no code was found in your answer"
@@ -118,6 +128,47 @@ def test_without_ast_ruff_tells_of_syntax(outcome_of: OutcomeOf) -> None:
     )
     assert codes(told["main"])[0][0] == "invalid-syntax"
     assert told["aux"].text == "Static analysis: no remark."
+
+
+JOINS = """\
+import ast
+def tidied(artefacts, problem): return ast.unparse(ast.parse(artefacts["coder"]))
+def broken(artefacts, problem): return "def sum_of_squares(xs):\\n    return (xs"
+def own(artefacts, problem): return "x = 1"
+"""
+PLAN = "- it's simple: square, then add"
+
+
+@pytest.mark.parametrize(
+    ("join", "told_all"),
+    [
+        ("tidied", "- line 2: F821 Undefined name `aux`"),
+        ("broken", "- the joint program does not parse: '(' was never closed"),
+        ("own", "- the joint program does not define `sum_of_squares`"),
+    ],
+)
+def test_where_a_join_hides_whose_line_is_whose_all_are_told_of_the_joint_program(
+    outcome_of: OutcomeOf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    join: str,
+    told_all: str,
+) -> None:
+    (tmp_path / "joins.py").write_text(JOINS)
+    monkeypatch.chdir(tmp_path)
+    told = tell(outcome_of(planner=PLAN, coder=f"# it is mine\n{MAIN}", join=f"joins.py:{join}"))
+    for agent in ("planner", "coder"):
+        assert told[agent].text == f"Static analysis of the joint program:\n{told_all}"
+        assert told[agent].findings[0].line is None
+
+
+def test_a_program_that_only_joins_to_something_that_parses_is_not_called_broken(
+    outcome_of: OutcomeOf,
+) -> None:
+    halves = {"head": "def sum_of_squares(xs):\n    x = 0", "main": "    return sum(xs)"}
+    told = tell(outcome_of(**halves))
+    assert "parse" not in told["head"].text + told["main"].text
+    assert "`sum_of_squares` is defined" in told["main"].text
 
 
 def test_matters_of_taste_are_left_out(outcome_of: OutcomeOf) -> None:

@@ -11,6 +11,7 @@ import pytest
 from collab.agents import join_for
 from collab.judge import Judge
 from collab.recipe import RewardSpec
+from collab.recipe.roles import Roles
 from collab.records import Problem, Score
 from collab.rewards import Scorer
 
@@ -53,9 +54,10 @@ def score(judge: Judge) -> Score_:
         artefacts: dict[str, str],
         problem: Problem = PROBLEM,
         join: str = "python",
+        roles: Roles | None = None,
     ) -> Score:
         spec = reward if isinstance(reward, RewardSpec) else RewardSpec.model_validate(reward)
-        scorer = Scorer(spec, judge, join_for(join))
+        scorer = Scorer(spec, judge, join_for(join), roles)
         return asyncio.run(scorer.score(problem, artefacts, list(artefacts)))
 
     return score

@@ -11,6 +11,7 @@ import pytest
 from collab.recipe import RewardSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.library import shipped
+from collab.recipe.roles import Roles
 from collab.records import PartScore, Score
 
 Score_ = Callable[..., Score]
@@ -132,6 +133,30 @@ def test_in_a_team_of_one_the_helper_leaves_the_maximum(
         "not_wrapper",
         "ignores",
     ]
+
+
+def test_the_parts_go_by_role_whatever_agents_are_called(
+    score: Score_, published: RewardSpec
+) -> None:
+    main = MAIN.replace("aux", "square")
+    named = {"square": AUX.replace("aux", "square"), "coder": main, "planner": "- square them"}
+    roles = Roles(("square", "coder"), "coder", ("square",))
+    result = score(published, named, roles=roles)
+    assert result.reward == result.maximum == pytest.approx(4.0)
+    assert result.scheme == "coordinator"
+    assert result.parts[0].reason == "'square' is defined and returns a value"
+
+
+def test_a_part_about_several_helpers_is_worth_their_mean(
+    score: Score_, published: RewardSpec
+) -> None:
+    named = {"one": AUX.replace("aux", "one"), "two": "x = 2", "main": MAIN.replace("aux", "one")}
+    result = score(published, named)
+    assert result.maximum == pytest.approx(4.0)
+    assert values(result)["helper_defined"] == values(result)["calls"] == 0.5
+    assert result.parts[0].reason == (
+        "one: 'one' is defined and returns a value; two: two does not define 'two'"
+    )
 
 
 CHEATS = {

@@ -14,6 +14,7 @@ from collab.errors import RewardError
 from collab.recipe import RewardSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.library import shipped
+from collab.recipe.roles import Roles
 from collab.records import Problem, Score
 from collab.rewards.transitions import TRANSITIONS, categories
 from collab.rewards.words import clipped_precision, content_words, jaccard
@@ -347,6 +348,15 @@ def test_a_single_agent_without_a_blank_line_has_no_second_text(score: Score_) -
     )
     assert result.reward == 0.0
     assert "the rest 0" in result.parts[1].reason
+
+
+def test_an_agent_that_does_not_write_is_passed_over(score: Score_) -> None:
+    texts = {"planner": "Make it short.", "a": "One text here.", "b": "Another text, longer."}
+    two = {name: texts[name] for name in ("a", "b")}
+    roles = Roles(("a", "b"), "b", ("a",))
+    kinds = {"problem": problem_for("tldr"), "join": "text"}
+    found = score(shipped_reward("tldr"), texts, roles=roles, **kinds)
+    assert found.parts == score(shipped_reward("tldr"), two, **kinds).parts
 
 
 def test_three_agents_are_an_error(score: Score_) -> None:

@@ -51,6 +51,23 @@ def test_a_sequential_team_sees_the_earlier_artefacts(project: Path) -> None:
     assert "from b" not in seen(episode, "a")[-1].content
 
 
+@pytest.mark.parametrize("protocol", ["sequential", "discussion", "parallel"])
+def test_what_the_others_wrote_in_the_turn_before_is_seen_where_others_are(
+    project: Path, protocol: str
+) -> None:
+    rounds = 2 if protocol == "discussion" else 1
+    answers = {"a": ["a1"] * rounds + ["a2"] * rounds, "b": ["b1"] * rounds + ["b2"] * rounds}
+    episode = run(
+        f"team.protocol={protocol}",
+        "team.turns=2",
+        "team.agents.a.revise='last time: {{ previous }}'",
+        model=script(project, answers),
+    )
+    last = next(d for d in episode.turns[1].decisions if d.agent == "a")
+    wrote = "{}" if protocol == "parallel" else "{'b': 'b1'}"
+    assert last.observation[-1].content == f"last time: {wrote}"
+
+
 def test_a_discussion_has_two_rounds_and_the_last_one_counts(project: Path) -> None:
     model = script(project, {"a": ["a1", "a2"], "b": ["b1", "b2"]})
     episode = run("team.protocol=discussion", model=model)

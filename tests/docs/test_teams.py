@@ -1,0 +1,212 @@
+"""The team, the parser and the joins of docs/teams.md, and the sources of docs/feedback.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.blocks import blocks
+from support.tiny_words import save_tiny
+from typer.testing import CliRunner
+
+import collab
+from collab.cli.app import app
+from collab.errors import CollabError
+from collab.feedback import Outcome, gather, open_sources
+from collab.recipe import TeamSpec, load_recipe
+from collab.records import Episode, Feedback, Problem, read_episodes
+from collab.rewards.outlook import outlook
+from collab.trainers import Training
+from collab.trainers.events import StepFinished, TrainingEvent
+
+PLAN = "- keep the longest word\n- None when there is none"
+REVIEW = "It's wrong: it gives the first one."
+WRONG = "```python\ndef longest(strings):\n    return strings[0]\n```"
+RIGHT = "```python\ndef longest(strings):\n    return max(strings, key=len, default=None)\n```"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "trio.yaml").write_text(blocks("teams.md", "yaml")[0])
+    parser, *joins = blocks("teams.md", "python")
+    (tmp_path / "parsers.py").write_text(parser)
+    (tmp_path / "joins.py").write_text("\n".join(joins))
+    (tmp_path / "feedback.py").write_text("\n".join(blocks("feedback.md", "python")))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def play(folder: Path, team: str, coder: list[str], *settings: str) -> Episode:
+    turns = len(coder)
+    answers = {"planner": [PLAN] * turns, "coder": coder, "reviewer": [REVIEW] * turns}
+    (folder / "script.yaml").write_text(json.dumps(answers))
+    loaded = collab.load(team, model="scripted:script.yaml", settings=list(settings))
+    episode = loaded.run("humaneval/12").episode
+    assert episode.failure is None
+    return episode
+
+
+def told(episode: Episode) -> dict[str, str]:
+    """By agent: what it was told after the first turn."""
+    return {
+        agent: "\n".join(item.text for item in items)
+        for agent, items in episode.turns[0].feedback.items()
+    }
+
+
+@pytest.mark.parametrize("team", ["trio", "coding-planned"])
+def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
+    first, second = play(folder, team, [WRONG, RIGHT]).turns
+    assert PLAN not in first.joint
+    assert REVIEW not in first.joint
+    assert (first.score.passed, second.score.passed) == (False, True)
+    assert second.score.reward == second.score.maximum == pytest.approx(2.1)
+    seen = {d.agent: d.observation[-1].content for d in second.decisions}
+    assert PLAN in {d.agent: d.observation[-1].content for d in first.decisions}["coder"]
+    assert REVIEW in seen["coder"]
+    assert "max(strings" in seen["reviewer"]
+
+
+@pytest.mark.parametrize("team", ["trio", "coding-planned"])
+@pytest.mark.parametrize("join", ["python", "joins.py:coders"])
+def test_nobody_is_told_anything_false(folder: Path, team: str, join: str) -> None:
+    """Also where the join is the user's, which is handed the words of all and takes the code."""
+    with (folder / "joins.py").open("a") as file:
+        file.write("\ndef coders(artefacts, problem):\n    return artefacts['coder']\n")
+    episode = play(folder, team, [WRONG, RIGHT], f"team.join={join}")
+    assert episode.turns[0].score.maximum == pytest.approx(2.1)
+    heard = told(episode)
+    assert "Static analysis:\n- `longest` is defined" in heard["coder"]
+    whole = "Static analysis of the joint program:\n- coder: `longest` is defined"
+    assert all(whole in heard[agent] for agent in ("planner", "reviewer"))
+    for text in heard.values():
+        assert "parse" not in text
+        assert "does not define" not in text
+        assert "2 examples in the prompt hold" in text
+
+
+@pytest.mark.parametrize(
+    ("coder", "own", "to_others"),
+    [
+        (
+            "```python\ndef longest(strings):\n    return (strings\n```",
+            "line 2: your code does not parse: '(' was never closed",
+            "coder, line 2: its code does not parse: '(' was never closed",
+        ),
+        ("I do not know.", "no code was found in your answer", "coder: no code was found in its"),
+        (
+            "```python\ndef longer(strings):\n    return 1\n```",
+            "your code does not define `longest`",
+            "coder: its code does not define `longest`",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_of_the_one_who_wrote_it(
+    folder: Path, coder: str, own: str, to_others: str
+) -> None:
+    heard = told(play(folder, "trio", [coder, RIGHT]))
+    assert f"- {own}" in heard["coder"]
+    for agent in ("planner", "reviewer"):
+        assert f"- {to_others}" in heard[agent]
+        assert "your" not in heard[agent]
+
+
+def test_what_the_team_can_earn_is_told_beforehand(folder: Path) -> None:
+    """As docs/teams.md shows it."""
+    lines = outlook(load_recipe("trio", task="humaneval"))
+    assert lines == blocks("teams.md", "text")[0].splitlines()
+    assert outlook(load_recipe("coding", task="humaneval")) == ["reward: at most 4 a turn"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that knows a few words, with room for long prompts."""
+    model = save_tiny(tmp_path_factory.mktemp("tiny"), ("def", "return", "plan", "wrong", "good"))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 4096}))
+    return model
+
+
+def test_the_trio_is_trained_and_goes_on(folder: Path, tiny: Path) -> None:
+    settings = ["sampling.max_new_tokens=4", "team.sampling.max_new_tokens=4", "trainer=magrpo"]
+    for key, value in {"steps": 2, "group_size": 2, "tasks_per_step": 1, "tasks": "0-3"}.items():
+        settings.append(f"trainer.{key}={value}")
+    settings += ["trainer.evaluation=null", "trainer.checkpoint_every=1"]
+    model = {"name": str(tiny), "device": "cpu", "dtype": "float32"}
+    recipe = load_recipe("trio", task="humaneval", settings=settings, model=model)
+
+    def stop_after_a_step(event: TrainingEvent) -> None:
+        if isinstance(event, StepFinished):
+            raise CollabError("stopped")
+
+    with pytest.raises(CollabError, match="stopped"):
+        asyncio.run(Training(recipe, folder / "run", emit=stop_after_a_step).run())
+    summary = asyncio.run(Training(recipe, folder / "run", resume=True).run())
+    assert summary["steps"] == 2
+    episodes = list(read_episodes(folder / "run"))
+    assert {episode.group for episode in episodes} == {0, 1}
+    assert not any(episode.failure for episode in episodes)
+    assert {turn.score.maximum for e in episodes for turn in e.turns if turn.score} == {2.1}
+    trained = {path.name for path in (folder / "run" / "adapters").iterdir()}
+    assert trained == {"planner", "coder", "reviewer"}
+    rows = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(rows) == 2
+
+
+def test_the_commands_are_understood(folder: Path) -> None:
+    [script] = blocks("teams.md", "sh")
+    for line in map(shlex.split, script.splitlines()[:2]):
+        shown = CliRunner().invoke(app, [*line[1:], "--dry-run"])
+        assert shown.exit_code == 0, shown.output
+        assert "answer: written by coder, not by planner and reviewer" in shown.output
+
+
+def test_the_parser_and_the_joins_work(folder: Path) -> None:
+    agent = {"prompt": "{{ task.prompt }}", "parser": "parsers.py:after_the_mark"}
+    recipe: dict[str, Any] = {"agents": {"a": agent, "b": {"prompt": "x"}}}
+    (folder / "agents" / "pair.yaml").write_text(yaml.safe_dump(recipe))
+    (folder / "script.yaml").write_text(json.dumps({"a": ["Hm. ANSWER: 4"], "b": ["one\ntwo"]}))
+    joints = {}
+    for name in ("longest", "numbered"):
+        settings = [f"team.join=joins.py:{name}"]
+        loaded = collab.load("pair", model="scripted:script.yaml", settings=settings)
+        joints[name] = loaded.run("tldr/0").episode.turns[0].joint
+    assert joints == {"longest": "one\ntwo", "numbered": "1. 4\n2. one\n2. two"}
+
+
+def test_the_sources_work(folder: Path) -> None:
+    [listed] = blocks("feedback.md", "yaml")
+    written = yaml.safe_load(listed)["feedback"]
+    names = ("feedback.py:lengths", "feedback.py:shouting")
+    team = {"feedback": [written[2], *names], "agents": {"a": {"prompt": ""}, "b": {"prompt": ""}}}
+    spec = TeamSpec.model_validate(team)
+    artefacts = {"a": "one two", "b": "three\nFOUR"}
+    outcome = Outcome(
+        Problem(address="x/0", public={}),
+        ("a", "b"),
+        artefacts,
+        collab.agents.joins.join_text(artefacts, Problem(address="x/0", public={})),
+        None,
+        turn=0,
+    )
+
+    async def tell() -> dict[str, tuple[Feedback, ...]]:
+        sources = open_sources(spec.feedback, judge=None, open_model=lambda _: None)
+        heard, _ = await gather(sources, spec.feedback, outcome)
+        return heard
+
+    heard = asyncio.run(tell())
+    again = "Remember to return a value. " * 2
+    assert [item.text for item in heard["a"]] == [
+        again,
+        "You wrote 2 words, in turn 1.",
+        "Lines in capitals: none.",
+    ]
+    assert heard["b"][2].findings[0].line == 2
+    TeamSpec.model_validate({**team, "feedback": written})
