@@ -50,7 +50,7 @@ class AgentSpec(Spec):
     contributes: bool | None = None
     """Whether it writes the team's answer: the join is handed what it wrote. An agent that does not
     may plan or review, and is trained all the same. Default: yes, but for agents with parser `text`
-    in a team with join `python`."""
+    beside others in a team with join `python`."""
     model: ModelSpec | None = None
     """Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
@@ -92,12 +92,7 @@ class TeamSpec(Spec):
     def _somebody_writes(self) -> TeamSpec:
         contributors = self._contributors()
         if not contributors:
-            raise ValueError(
-                "no agent writes the team's answer: the join is 'python' and every parser is"
-                " 'text'; set 'parser: python' for those who write the program"
-                if all(agent.contributes is None for agent in self.agents.values())
-                else "no agent writes the team's answer; set 'contributes: true' for one"
-            )
+            raise ValueError("no agent writes the team's answer; set 'contributes: true' for one")
         if self.entry is not None and self.entry not in contributors:
             raise ValueError(
                 f"entry is '{self.entry}', which does not write the team's answer; those who do:"
@@ -112,9 +107,12 @@ class TeamSpec(Spec):
         return roles_of(self._contributors(), parsers=parsers, entry=self.entry or "")
 
     def _contributors(self) -> tuple[str, ...]:
+        parsers = {agent.parser for agent in self.agents.values()}
+        apart = self.join == "python" and parsers != {"text"}
+
         def contributes(agent: AgentSpec) -> bool:
             if agent.contributes is None:
-                return not (self.join == "python" and agent.parser == "text")
+                return not (apart and agent.parser == "text")
             return agent.contributes
 
         return tuple(name for name, agent in self.agents.items() if contributes(agent))

@@ -31,6 +31,7 @@ YES, NO = {"contributes": True}, {"contributes": False}
         (team(main=TEXT, coder=CODE), Roles(("coder",), "coder", ())),
         (team(p=TEXT | YES, c=CODE), Roles(("p", "c"), "c", ())),
         (team(a=CODE, b=CODE | NO), Roles(("a",), "a", ())),
+        (team(a=TEXT, b=TEXT), Roles(("a", "b"), "b", ("a",))),
         (team("text", a=TEXT, b=TEXT), Roles(("a", "b"), "b", ("a",))),
         (team("text", a=TEXT, b=TEXT | NO), Roles(("a",), "a", ())),
         (team("j.py:own", p=TEXT, c=CODE, r=TEXT), Roles(("p", "c", "r"), "c", ())),
@@ -43,7 +44,6 @@ def test_roles(spec: TeamSpec, roles: Roles) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"a": TEXT}, "every parser is 'text'; set 'parser: python'"),
         ({"a": CODE | NO}, "set 'contributes: true' for one"),
         ({"a": CODE, "b": TEXT, "entry": "b"}, "entry is 'b', which does not write"),
         ({"a": CODE, "entry": "z"}, "entry is 'z', which does not write"),

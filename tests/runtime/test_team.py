@@ -51,7 +51,7 @@ def test_a_sequential_team_sees_the_earlier_artefacts(project: Path) -> None:
     assert "from b" not in seen(episode, "a")[-1].content
 
 
-@pytest.mark.parametrize("protocol", ["sequential", "discussion", "parallel"])
+@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
 def test_what_the_others_wrote_in_the_turn_before_is_seen_where_others_are(
     project: Path, protocol: str
 ) -> None:
@@ -64,8 +64,14 @@ def test_what_the_others_wrote_in_the_turn_before_is_seen_where_others_are(
         model=script(project, answers),
     )
     last = next(d for d in episode.turns[1].decisions if d.agent == "a")
-    wrote = "{}" if protocol == "parallel" else "{'b': 'b1'}"
-    assert last.observation[-1].content == f"last time: {wrote}"
+    assert last.observation[-1].content == "last time: {'b': 'b1'}"
+
+
+def test_agents_of_a_parallel_team_see_nothing_of_the_turn_before_either(project: Path) -> None:
+    asks = "team.agents.a.revise='{{ previous.b }}'"
+    failure = run("team.turns=2", asks).failure
+    assert failure is not None
+    assert "'previous' is undefined; known: agent, task" in failure.message
 
 
 def test_a_discussion_has_two_rounds_and_the_last_one_counts(project: Path) -> None:

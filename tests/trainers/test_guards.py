@@ -154,7 +154,8 @@ def test_a_reward_that_fails_ends_training_with_its_reason(
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["status"] == "failed"
     kept = [episode.failure for episode in read_episodes(tmp_path / "run")]
-    assert [failure and failure.type for failure in kept] == ["RewardError"] * 8
+    assert len(kept) % 8 == 0
+    assert {failure and failure.type for failure in kept} == {"RewardError"}
     assert part != "raises" or 'ValueError("broken")' in str(kept[0] and kept[0].traceback)
 
 
