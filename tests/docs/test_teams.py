@@ -130,6 +130,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = save_tiny(tmp_path_factory.mktemp("tiny"), ("def", "return", "plan", "wrong", "good"))
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 4096}))
+    for file in [*model.glob("*token*.json"), *model.glob("*.jinja")]:
+        text = file.read_text()  # control tokens that no prompt spells
+        for token in ("end", "unknown"):
+            text = text.replace(f'"{token}"', f'"<|{token}|>"')
+            text = text.replace(f" {token} ", f" <|{token}|> ")
+        file.write_text(text)
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    settings["unk_token"] = "<|unknown|>"
+    (model / "tokenizer_config.json").write_text(json.dumps(settings))
     return model
 
 
