@@ -47,7 +47,7 @@ MEMORY = {
     "libraries": "Python and its libraries",
     "compiled": "kernels that oneDNN compiles",
     "weights": "weights of the models",
-    "packed": "weights packed for sampling",
+    "prepacked": "weights packed for sampling",
     "adapters": "adapters",
     "optimiser": "state of the optimiser",
     "gradients": "gradients",
