@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-browser test-vllm lint types check schema bench clean
+.PHONY: run test test-slow test-browser test-vllm lint types check schema picture bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -40,6 +40,9 @@ check: lint types test
 schema: $(VENV)/.installed
 	for part in recipe team task reward trainer; do \
 		$(BIN)/collab schema $$part > docs/schema/$$part.json || exit 1; done
+
+picture: $(VENV)/.installed
+	$(BIN)/python docs/picture.py
 
 bench: $(VENV)/.installed
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done

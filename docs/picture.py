@@ -1,0 +1,46 @@
+"""Makes docs/run.svg: what `collab run` shows on a terminal, of a run that is played now.
+
+    make picture
+
+The record goes to a folder that is thrown away, so that making a picture leaves nothing in runs/.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from collab.cli.page import TerminalPage
+from collab.cli.playing import play
+from collab.cli.views import ReportView
+from collab.recipe import load_recipe
+
+PICTURE = Path(__file__).with_name("run.svg")
+ADDRESS = "humaneval/30"
+COMMAND = f"collab run coding --task {ADDRESS}"
+WIDTH = 120
+
+
+def draw(model: str | None = None) -> str:
+    """Play the run, and draw what a terminal of 120 columns shows of it, as SVG.
+
+    Args:
+        model: in place of the default model, e.g. `echo`.
+    """
+    console = Console(
+        record=True, file=io.StringIO(), force_terminal=True, width=WIDTH, highlight=False
+    )
+    page = TerminalPage(console)
+    page.line(("$ ", "dim"), COMMAND)
+    recipe = load_recipe("coding", task="humaneval", model=model)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        play(recipe, [ADDRESS], out=Path("runs") / "today-coding", view=ReportView(page))
+    return console.export_svg(title="collab", unique_id="run")
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(draw())

@@ -1,0 +1,48 @@
+"""The README's picture of a run: `make picture` draws it, and it shows what a run shows now."""
+
+import html
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from collab.recipe import load_task
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def picture() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def words_of(svg: str) -> list[str]:
+    texts = re.findall(r"<text[^>]*>(.*?)</text>", svg)
+    return html.unescape(" ".join(texts)).replace("\xa0", " ").split()
+
+
+def test_the_command_draws_a_run(picture: ModuleType) -> None:
+    words = words_of(picture.draw(model="echo"))
+    assert f"$ {picture.COMMAND} coding on" in " ".join(words)
+    assert {"aux,", "main,", "not", "passed,", "joined"} <= set(words)
+
+
+def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType) -> None:
+    """Titles, parts and labels stand in both; numbers and the agents' texts differ."""
+    words = words_of(picture.PICTURE.read_text())
+    drawn = words_of(picture.draw(model="echo"))
+    labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]
+    for label in [*labels, *load_task("humaneval").reward.parts, picture.COMMAND.split()[-1]]:
+        assert (label in words) == (label in drawn) is True, label
+
+
+def test_the_readme_names_the_problem_of_the_picture(picture: ModuleType) -> None:
+    before = (ROOT / "README.md").read_text().partition("(docs/run.svg)")[0]
+    assert picture.ADDRESS in before.splitlines()[-3]
