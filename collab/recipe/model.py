@@ -60,7 +60,11 @@ class VLLMModel(Spec):
     context: int | None = Field(default=None, ge=16)
     """Most tokens of prompt and response together; less takes less memory. Default: the model's."""
     memory_share: float = Field(default=0.5, gt=0, le=1)
-    """Share of the GPU's memory, or of this machine's without one, for the engine here."""
+    """Share of the GPU's memory for the engine here. On a machine without one: the share of its
+    free memory that the cache of keys and values takes at most."""
+    kv_cache_gb: float | None = Field(default=None, gt=0)
+    """GB of the cache of keys and values, for the engine here. Default: on a GPU what memory_share
+    leaves, else room for 64 responses of the whole context."""
     sleep: bool | None = None
     """Whether the engine here gives the GPU's memory back while the trainer learns. Default: where
     both are on one GPU."""
@@ -105,6 +109,7 @@ class VLLMModel(Spec):
 
 
 _SERVER_FLAGS = {
+    "kv_cache_gb": "start the servers with --kv-cache-memory-bytes, or leave out `servers`",
     "memory_share": "start the servers with --gpu-memory-utilization, or leave out `servers`",
     "sleep": "servers keep their memory; remove it, or leave out `servers`",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from collab.errors import ModelUnavailable
 from collab.models.open import open_model
 from collab.models.vllm import process
+from collab.models.vllm.backend import Room
+from collab.models.vllm.cache_size import BLOCK, ROWS, cache_bytes
+from collab.models.vllm.calls import engine_options
 from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel, local_weights
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
@@ -48,6 +53,7 @@ def test_the_trainer_holds_the_same_model() -> None:
             "server 1 at gpu holds more than host, port and path; a key, VLLM_API_KEY, comes from",
         ),
         ({"servers": "http://gpu", "memory_share": 0.3}, "--gpu-memory-utilization"),
+        ({"servers": "http://gpu", "kv_cache_gb": 1}, "--kv-cache-memory-bytes"),
         ({"servers": "http://gpu", "sleep": True}, "servers keep their memory"),
         ({"memory_share": 1.5}, "less than or equal to 1"),
         ({"server": "http://gpu"}, "did you mean 'servers'?"),
@@ -64,3 +70,49 @@ def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(process, "find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match=r"pip install 'collab\[vllm\]', or give `servers`"):
         open_model(VLLMModel(name="smollm2-135m"))
+
+
+@pytest.mark.parametrize("total_gb", [12, 24, 300])
+def test_the_cache_takes_what_the_model_needs_whatever_the_machine_has(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, total_gb: int
+) -> None:
+    _free(monkeypatch, total_gb)
+    token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, head's width, bytes
+    asked = VLLMModel(name=str(tiny), context=128)
+    assert cache_bytes(asked, tiny, 4) == ROWS * (128 + BLOCK) * token
+    absolute = asked.model_copy(update={"kv_cache_gb": 0.5})
+    assert cache_bytes(absolute, tiny, 4) == 500_000_000
+    options = engine_options(absolute, tiny, Room(), sleep=False)
+    assert options["kv_cache_memory_bytes"] == 500_000_000
+
+
+def test_the_cache_keeps_within_its_share_of_free_memory(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _free(monkeypatch, 0.001)
+    asked = VLLMModel(name=str(tiny), context=128, memory_share=0.3)
+    assert cache_bytes(asked, tiny, 4) == 300_000
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"context": 100_000}, ("25.7 GB for one response", "100000 tokens", "12 GB are free")),
+        ({"context": 128, "kv_cache_gb": 50}, ("12 GB are free", "kv_cache_gb is 50")),
+        ({"context": 100_000, "kv_cache_gb": 1}, ("25.7 GB", "kv_cache_gb is 1")),
+    ],
+)
+def test_too_little_memory_is_told_with_both_numbers(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    _free(monkeypatch, 12)
+    monkeypatch.setattr("collab.models.vllm.cache_size.token_bytes", lambda *_: 256_300)
+    with pytest.raises(ModelUnavailable) as told:
+        cache_bytes(VLLMModel(name=str(tiny), **options), tiny, 4)
+    for word in (*words, "lower the model's context"):
+        assert word in str(told.value)
+
+
+def _free(monkeypatch: pytest.MonkeyPatch, gb: float) -> None:
+    memory = SimpleNamespace(available=int(gb * 1e9), total=int(gb * 2e9))
+    monkeypatch.setattr("psutil.virtual_memory", lambda: memory)

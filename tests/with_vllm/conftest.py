@@ -46,7 +46,7 @@ def reference() -> Iterator[TransformersEngine]:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[VLLMEngine]:
     """vLLM in processes of its own."""
-    engine = VLLMEngine(VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, memory_share=0.1))
+    engine = VLLMEngine(VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=0.5))
     yield engine
     asyncio.run(engine.aclose())
 

@@ -200,7 +200,7 @@ def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
         "import asyncio, sys, time\n"
         "from collab.models.vllm.engine import VLLMEngine\n"
         "from collab.recipe.model import VLLMModel\n"
-        "engine = VLLMEngine(VLLMModel(name=sys.argv[1], memory_share=0.1))\n"
+        "engine = VLLMEngine(VLLMModel(name=sys.argv[1], kv_cache_gb=0.1))\n"
         "asyncio.run(engine.publish({}))\n"
         "print('ready', flush=True)\n"
         "time.sleep(600)\n"

@@ -24,7 +24,7 @@ from collab.trainers.adapters import WEIGHTS
 NOISE = 1e-3
 """Nats a token between two float32 implementations of one model."""
 
-HERE = {"engine": "vllm", "dtype": "float32", "memory_share": 0.1, "context": CONTEXT}
+HERE = {"engine": "vllm", "dtype": "float32", "kv_cache_gb": 0.5, "context": CONTEXT}
 LARGE_GROUPS = {"steps": 6, "group_size": 16}
 
 

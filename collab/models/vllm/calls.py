@@ -11,6 +11,7 @@ from typing import Any
 
 from collab.models.vllm.adapter_files import served_rank
 from collab.models.vllm.backend import FINISHED, Completion, Prompt, Room
+from collab.models.vllm.cache_size import GB, cache_bytes
 from collab.recipe.model import VLLMModel
 
 SPARE = 2
@@ -23,9 +24,10 @@ def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) ->
 
     from collab.models.weights import pick_device, pick_dtype
 
+    dtype = pick_dtype(spec.dtype, pick_device("auto"))
     options: dict[str, Any] = {
         "model": str(folder),
-        "dtype": pick_dtype(spec.dtype, pick_device("auto")),
+        "dtype": dtype,
         "max_model_len": spec.context,
         "gpu_memory_utilization": spec.memory_share,
         "enforce_eager": not torch.cuda.is_available(),
@@ -36,7 +38,10 @@ def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) ->
         "use_tqdm_on_load": False,
         "worker_extension_cls": "collab.models.vllm.worker.Follower",
     }
+    if spec.kv_cache_gb is not None:
+        options["kv_cache_memory_bytes"] = int(spec.kv_cache_gb * GB)
     if not torch.cuda.is_available():
+        options["kv_cache_memory_bytes"] = cache_bytes(spec, folder, dtype.itemsize)
         # Of a seeded request whose prompt is read in parts vLLM turns the random generator back,
         # which a CPU's cannot: the engine would die.
         options["enable_chunked_prefill"] = False

@@ -167,8 +167,8 @@ class Process:
         except Exception as error:
             raise ModelUnavailable(
                 f"{self._peer} did not start within {self._spec.ready_seconds:g} s or failed:"
-                f" {error} Where memory is short, change the model's memory_share, now"
-                f" {self._spec.memory_share:g}, or set its context"
+                f" {error} Where memory is short, set the model's kv_cache_gb or its context, or"
+                f" change its memory_share, now {self._spec.memory_share:g}"
             ) from error
         self._llm, self._folder, self._room = llm, folder, room
         self.context = int(llm.model_config.max_model_len)
