@@ -12,7 +12,7 @@ def select(episodes: list[Episode], name: str) -> list[Episode]:
     Raises:
         UnknownName: none; with the nearest id.
     """
-    if name.isdecimal() and int(name) < len(episodes):
+    if name.isdecimal() and len(name) < 10 and int(name) < len(episodes):
         return [episodes[int(name)]]
     found = [episode for episode in episodes if name in (episode.id, episode.task)]
     if not found:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -139,14 +140,17 @@ class Batcher:
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
-            names = [f"program_{number}.py" for number in range(len(programs))]
-            for name, program in zip(names, programs, strict=True):
-                Path(folder, name).write_bytes(program.encode(errors="replace"))
-            output = await self._output(names, folder)
-        found: dict[str, list[Finding]] = {name: [] for name in names}
+            # Programs of other episodes lie beside: none can import what it cannot name.
+            modules = [f"program_{secrets.token_hex(16)}" for _ in programs]
+            for module, program in zip(modules, programs, strict=True):
+                Path(folder, f"{module}.py").write_bytes(program.encode(errors="replace"))
+            output = await self._output([f"{module}.py" for module in modules], folder)
+        found: dict[str, list[Finding]] = {module: [] for module in modules}
         for file, finding in self.tool.read(output):
-            found[Path(file).name].append(finding)
-        return [found[name] for name in names]
+            module = Path(file).stem
+            message = finding.message.replace(module, "program")
+            found[module].append(finding.model_copy(update={"message": message}))
+        return [found[module] for module in modules]
 
     async def _output(self, names: Sequence[str], folder: str) -> str:
         """Standard output; the environment holds no key that a tool could show."""

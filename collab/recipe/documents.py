@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +11,47 @@ import yaml
 
 from collab.errors import RecipeError
 
+MOST_VALUES = 100_000
+"""That a document's aliases may stand for, where its text is shorter than this."""
+MOST_BITS = 1024
+"""Of a whole number; longer ones cannot even be told in a message."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What YAML's own constructors raise for a value that is none, e.g. the date 2024-99-99."""
+
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping."""
+    """Refuses keys that stand twice, values that are none, and aliases without end."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except ODD as error:
+            raise _refused(f"not a value: {error}", node) from error
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise _refused(f"a whole number of more than {MOST_BITS} bits", node)
+        if isinstance(value, str) and not _is_whole(value):
+            raise _refused("half a character: a lone surrogate", node)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key '{key}' stands twice", key_node.start_mark
-                )
+                raise _refused(f"the key '{key}' stands twice", key_node)
             if isinstance(key, str):
                 keys.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _refused(why: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, why, node.start_mark)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() or not _HALF.search(text)
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -48,11 +76,57 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, place: str) -> Any:
+    """The value that a YAML text stands for; `place` is what messages call the text.
+
+    Raises:
+        RecipeError: it does not parse, or stands for what cannot be a value; with the line.
+    """
     try:
-        return yaml.load(text, Loader=_StrictLoader)
+        value = yaml.load(text, Loader=_StrictLoader)
+        stands_for = _size(value, {})
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise RecipeError(f"{place}{where}: {error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise RecipeError(f"{place}: {error}") from error
+    except RecursionError:
+        raise RecipeError(f"{place}: nested too deep") from None
+    if stands_for > max(MOST_VALUES, len(text)):
+        raise RecipeError(
+            f"{place}: its aliases stand for {stands_for:.0g} values, more than {MOST_VALUES:,};"
+            " write out what is meant"
+        )
+    return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value that a JSON text stands for.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deep, or holds a number of too many digits or
+            half a character.
+    """
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    try:
+        value = json.loads(data)
+        whole = b"\\u" not in data or _is_whole(json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not whole:
+        raise ValueError("half a character: a lone surrogate")
+    return value
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """How many values these are, each alias counted as often as it stands."""
+    if not isinstance(value, dict | list):
+        return 1
+    if (size := known.get(id(value))) is not None:
+        if size == 0:
+            raise yaml.YAMLError("an alias stands for what it is within")
+        return size
+    known[id(value)] = 0
+    parts = value.values() if isinstance(value, dict) else value
+    known[id(value)] = size = 1 + sum(_size(part, known) for part in parts)
+    return size

@@ -11,6 +11,10 @@ _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries are named by the user, so that a wrong name would make another entry."""
 
 
+LONGEST_POSITION = 9
+"""Digits."""
+
+
 def apply(data: dict[str, Any], setting: str) -> None:
     """Change `data` in place by a setting of the form `key.key=value`; the value is YAML.
 
@@ -52,6 +56,6 @@ def _descend(data: Any, key: str, setting: str) -> Any:
 
 
 def _position(data: list[Any], key: str, setting: str) -> int:
-    if not key.isdigit() or int(key) >= len(data):
+    if not key.isdecimal() or len(key) > LONGEST_POSITION or int(key) >= len(data):
         raise RecipeError(f"--set {setting}: '{key}' is not a position in a list of {len(data)}")
     return int(key)

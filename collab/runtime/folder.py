@@ -12,13 +12,18 @@ import os
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from collab.errors import RecordError
 from collab.recipe import Recipe
+from collab.recipe.documents import parse_json
 from collab.records import EPISODES, Episode
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
 
 RECIPE = "recipe.yaml"
 RUN = "run.json"
@@ -90,22 +95,48 @@ def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _write_text)
 
 
+class _About(TypedDict, total=False):
+    """What is read of `run.json`; there may be more, and there may be less."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+
+    run: str
+    team: str
+    status: str
+    models: dict[str, str]
+    tasks: list[str]
+    samples: Count
+    turns: Count
+    steps: Count
+    versions: dict[str, str]
+    command: list[str]
+    summary: dict[str, Any]
+
+
+_ABOUT = TypeAdapter(_About)
+
+
 def read_about(folder: Path) -> dict[str, Any]:
     """What `run.json` says.
 
     Raises:
-        RecordError: the folder is not a run's.
+        RecordError: the folder is not a run's, or the file says what no run does.
     """
     path = folder / RUN
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = parse_json(path.read_bytes())
     except OSError as error:
         raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
     except ValueError as error:
         raise RecordError(f"{path}: not JSON: {error}") from error
     if not isinstance(about, dict):
         raise RecordError(f"{path}: expected a mapping, got {type(about).__name__}")
-    return about
+    try:
+        return dict(_ABOUT.validate_python(about))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{path}: {place}: {first['msg']}") from error
 
 
 def open_as_usual(path: Path) -> None:

@@ -15,6 +15,10 @@ from collab.tasks import strict_json
 
 Row = dict[str, Any]
 
+MOST_UNPACKED, MOST_RATIO = 1 << 26, 30
+"""Bytes that any gzipped file may hold, and those for each byte of a larger one."""
+MOST_ROWS = 1_000_000
+
 
 class PlacedRow(NamedTuple):
     """A row, and where it stands in its source, for messages."""
@@ -45,11 +49,12 @@ def read_file(path: Path) -> list[PlacedRow]:
     Blank lines are passed over, and a byte order mark is not part of the first row.
 
     Raises:
-        TaskError: the file cannot be read, is not JSON, or holds a row that is not a mapping.
+        TaskError: the file cannot be read, is not JSON, unpacks to far more than it is, or holds a
+            row that is not a mapping.
     """
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+        data = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -79,6 +84,19 @@ def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 
+def _unpacked(path: Path) -> bytes:
+    """What a gzipped file holds; no more of it is unpacked than it may hold."""
+    most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
+    with gzip.open(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise TaskError(
+            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than"
+            f" {most / 1e6:.0f} MB, as no problems do; unpack it yourself if it is sound"
+        )
+    return data
+
+
 def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
     try:
         rows = strict_json.parse(text)
@@ -91,9 +109,11 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
 
 def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
     """Each line's value; only a line feed ends a line, since JSON strings may hold U+2028."""
-    rows = []
+    rows: list[tuple[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
+            if len(rows) == MOST_ROWS:
+                raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
             try:
                 rows.append((f"line {number}", strict_json.parse(line)))
             except ValueError as error:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from collab.errors import RecordError
+from collab.recipe.documents import parse_json
 from collab.trainers.optimiser import Optimiser
 from collab.trainers.policy import Policies
 
@@ -112,7 +113,7 @@ def load_checkpoint(
 
 def read_state(path: Path) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = json.loads((path / "state.json").read_text())
+        state: dict[str, Any] = parse_json((path / "state.json").read_bytes())
     except (OSError, ValueError) as error:
         raise RecordError(f"checkpoint {path} cannot be read: {error}") from error
     return state

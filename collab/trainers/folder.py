@@ -19,6 +19,7 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.recipe import Recipe
+from collab.recipe.documents import parse_json
 from collab.recipe.model import TransformersModel
 from collab.records import EPISODES, Episode
 from collab.runtime.folder import RECIPE, RUN, dump_recipe, read_about, write_atomically
@@ -97,7 +98,10 @@ class TrainingFolder:
     def rows(self) -> list[dict[str, Any]]:
         """The lines of `metrics.jsonl`."""
         data = (self.path / METRICS).read_bytes()
-        return [json.loads(line) for line in data.split(b"\n")[:-1]]
+        try:
+            return [parse_json(line) for line in data.split(b"\n")[:-1]]
+        except ValueError as error:
+            raise RecordError(f"{self.path / METRICS}: not JSON lines: {error}") from error
 
     def sizes(self) -> dict[str, int]:
         """How long the logs are, in bytes."""

@@ -311,3 +311,24 @@ def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
     problem = Problem(address="demo/1", public={"entry_point": "f"})
     told = tell(outcome_of(problem=problem, main="def f(x):\n    return x"))
     assert told["main"].text == "Static analysis:\n- `f` is defined"
+
+
+def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
+    """No program can name another, and none is told under which name it lay."""
+    spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
+    own = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
+
+    async def check() -> list[list[Finding]]:
+        batcher = Batcher(find_tool("mypy"))
+        programs = ["class Secret:\n    pass\n", *spies, own]
+        try:
+            return await asyncio.gather(*map(batcher.check, programs))
+        finally:
+            await batcher.aclose()
+
+    hidden, *seen, clash = asyncio.run(check())
+    assert hidden == []
+    assert seen == [[], [], []]
+    assert [finding.message for finding in clash] == [
+        'Argument 1 to "f" has incompatible type "builtins.int"; expected "program.int"'
+    ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from collab.errors import RecordError
+from collab.errors import RecipeError, RecordError
+from collab.recipe.documents import parse_json, parse_yaml
 from collab.records import EPISODES, Episode
 from collab.runtime.folder import RECIPE, RUN
 from collab.runtime.recorded import open_run, read_whole_lines
@@ -140,7 +139,7 @@ def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Ev
     evaluations: dict[int, Evaluation] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             if row["type"] == "evaluation.finished":
                 evaluations[row["step"]] = Evaluation.model_validate(row)
             else:
@@ -174,8 +173,8 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
     file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
     try:
         text = file.read_text(encoding="utf-8")
-        data = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        data = parse_yaml(text, str(file))
+    except (OSError, UnicodeDecodeError, RecipeError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
         complaints.append(f"{file}: the recipe cannot be read: {told}")
         return {}, ""

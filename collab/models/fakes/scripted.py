@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
 from collab.models.base import Batching, Progress, Promises, Request
 from collab.models.fakes.echo import count_bytes
+from collab.recipe.documents import parse_yaml
 from collab.records import Action, Failure, FinishReason, Record, Usage, failure_of
 
 
@@ -71,10 +71,12 @@ class ScriptedModel:
     def from_file(cls, path: str | Path) -> ScriptedModel:
         """Read a YAML file; raises RecipeError for one that cannot be read."""
         try:
-            script = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+            text = Path(path).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise RecipeError(f"cannot read the script {path}: {error}") from error
-        except yaml.YAMLError as error:
+        try:
+            script = parse_yaml(text, "its text")
+        except RecipeError as error:
             raise RecipeError(f"the script {path} is not YAML: {error}") from error
         return cls(script, name=f"scripted:{path}")
 

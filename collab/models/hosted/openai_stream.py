@@ -16,6 +16,7 @@ from collab.models.base import Progress, Request
 from collab.models.hosted.engine import ODD_SHAPE, Reply, count
 from collab.models.hosted.errors import Rejection, is_page, page_at
 from collab.models.keys import unkeyed, without_key
+from collab.recipe.documents import parse_json
 
 CHARACTERS_PER_TOKEN = 4
 """For progress, where the server tells no tokens."""
@@ -102,7 +103,7 @@ async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]
 
 
 def _parsed(data: bytes, key: str) -> dict[str, Any]:
-    event = unkeyed(_json(data), key)
+    event = unkeyed(parse_json(data), key)
     if not isinstance(event, dict):
         raise ValueError(f"an event that is no object: {event!r:.80}")
     if event.get("error"):
@@ -146,18 +147,10 @@ def _count(reply: Reply, usage: dict[str, Any]) -> None:
     reply.counted = True
 
 
-def _json(data: str | bytes) -> Any:
-    """Raises ValueError also for what is nested too deep, or holds too long a number."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deep") from None
-
-
 def _explained(said: str, key: str) -> tuple[str, str]:
     """The kind of an error and its reason, of the shapes that servers give them."""
     try:
-        body = unkeyed(_json(said), key)
+        body = unkeyed(parse_json(said), key)
     except ValueError:
         return "", said
     error = body.get("error", body) if isinstance(body, dict) else body

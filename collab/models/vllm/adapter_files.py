@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from collab.errors import ModelError, RecipeError
+from collab.recipe.documents import parse_json
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -60,7 +60,7 @@ def check_servable(folder: Path) -> int:
     from safetensors import SafetensorError
 
     try:
-        config = json.loads((folder / CONFIG).read_text())
+        config = parse_json((folder / CONFIG).read_bytes())
         tensors = _tensor_names(folder / WEIGHTS)
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"adapter {folder} cannot be read: {error}") from error

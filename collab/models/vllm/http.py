@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
 from collab.models.hosted.errors import is_page, page_at
 from collab.models.keys import unkeyed, without_key
+from collab.recipe.documents import parse_json
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -112,8 +112,8 @@ class Connection:
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            answer = unkeyed(json.loads(text), self._key)
-        except (ValueError, RecursionError):
+            answer = unkeyed(parse_json(text), self._key)
+        except ValueError:
             why = f"; {page_at(self.url)}" if is_page(text) else ""
             raise ModelError(
                 f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}{why}"
@@ -127,8 +127,8 @@ class Connection:
         if is_page(said):
             return page_at(self.url)
         try:
-            error = json.loads(said)["error"]
+            error = parse_json(said)["error"]
             said = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError):
             pass  # it is said in another way
         return without_key(said, self._key)

@@ -1,0 +1,56 @@
+"""Records whose files say what no run says: told, and shown as far as they go."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ODD: list[Any] = [None, 7, -1, 10**4000, 1.5, "x", ["x"], {"x": [1]}, [[{}]], True]
+COMMANDS = [
+    ["show", "run"],
+    ["show", "run", "0"],
+    ["report", "run", "--out", "p.html"],
+    ["replay", "run"],
+]
+
+
+@pytest.fixture
+def run(project: Path, collab: Any) -> Path:
+    assert collab("run", "pair", "--task", "words/0-1", "-m", "echo", "--out", "run").status == 0
+    return project / "run"
+
+
+@pytest.mark.parametrize("place", ["models", "tasks", "samples", "status", "summary", "run", "team",
+    "versions", "command", "turns", "seed", "steps", "agents", "isolation", ""])  # fmt: skip
+def test_run_json_of_any_shape(run: Path, collab: Any, place: str) -> None:
+    about = json.loads((run / "run.json").read_text())
+    for odd in ODD:
+        (run / "run.json").write_text(json.dumps({**about, place: odd} if place else odd))
+        for command in COMMANDS[:3]:
+            result = collab(*command)
+            assert "defect" not in result.err, (odd, command, result.err)
+            assert result.status in (0, 2)
+            assert result.status == 0 or "run.json" in result.err
+
+
+@pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "metrics.jsonl"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "[" * 100_000, "9" * 5000, "null\n", '{"a": "\\ud800"}\n', "\x00\xff", "2024-99-99"],
+)
+def test_files_that_are_none(run: Path, collab: Any, file: str, text: str) -> None:
+    kept = Path("kept")
+    shutil.copytree(run, kept)
+    (run / file).write_bytes(text.encode("latin-1"))
+    for command in COMMANDS:
+        result = collab(*command)
+        assert "defect" not in result.err, (command, result.err)
+        assert result.status in (0, 1, 2)
+
+
+def test_an_episode_of_a_place_of_many_digits(run: Path, collab: Any) -> None:
+    assert "unknown episode" in collab("show", "run", "9" * 5000).err

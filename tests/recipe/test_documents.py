@@ -1,0 +1,85 @@
+"""Documents that are no documents: a typed error, soon, whatever they hold."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from collab.errors import RecipeError
+from collab.recipe.documents import parse_json, parse_yaml
+from collab.recipe.overrides import apply
+
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+ODD = {
+    "when: 2024-99-99": "line 1, column 7: not a value",
+    "when: 2024-01-01T00:00:00+99:99": "not a value",
+    "when: !!timestamp soon": "not a value",
+    f"n: {'9' * 5000}": "not a value",
+    f"n: 0x{'f' * 5000}": "a whole number of more than 1024 bits",
+    f"n: 0b{'1' * 5000}": "a whole number of more than 1024 bits",
+    "n: " + ":".join(["59"] * 500): "a whole number of more than 1024 bits",
+    "n: !!int ''": "not a value",
+    "n: !!float x": "not a value",
+    "b: !!bool perhaps": "not a value",
+    "b: !!binary é": "line 1",
+    "t: \"\\ud800\"": "half a character",
+    "a: &a [*a]": "an alias stands for what it is within",
+    "[" * 100_000: "nested too deep",
+    "? [a]\n: b": "line 1",
+    "a: !!python/object:os.system {}": "line 1",
+    BOMB: "its aliases stand for",
+    "a: &a {k: 1}\nb: {<<: *a}": "line 2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), ODD.items(), ids=range(len(ODD)))
+def test_yaml_that_is_no_value(text: str, words: str) -> None:
+    started = time.process_time()
+    with pytest.raises(RecipeError) as told:
+        parse_yaml(text, "file.yaml")
+    assert str(told.value).startswith("file.yaml")
+    assert words in str(told.value)
+    assert len(str(told.value)) < 500
+    assert time.process_time() - started < 5
+
+
+def test_aliases_and_long_files_that_mean_what_they_say() -> None:
+    assert parse_yaml("a: &a {k: 1}\nb: [*a, *a]", "x") == {
+        "a": {"k": 1},
+        "b": [{"k": 1}, {"k": 1}],
+    }
+    many = "\n".join(["- 1"] * 120_000)
+    assert len(parse_yaml(many, "x")) == 120_000
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "9" * 5000, '"\\ud800"', '{"\\udfff": 1}', "{", b"\xff"]
+)
+def test_json_that_is_no_value(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_json(text)
+
+
+def test_json_in_full() -> None:
+    assert parse_json('{"a": ["\\ud83d\\ude00", "\\u2028", 1e3]}') == {
+        "a": ["😀", "\u2028", 1000.0]
+    }
+
+
+@pytest.mark.parametrize("key", ["²", "9" * 5000, "-1", ""])
+def test_a_position_that_is_none(key: str) -> None:
+    with pytest.raises(RecipeError):
+        apply({"feedback": [1]}, f"feedback.{key}=2")
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    from collab.recipe.documents import read_mapping
+
+    (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecipeError, match="not UTF-8"):
+        read_mapping(tmp_path / "x.yaml")

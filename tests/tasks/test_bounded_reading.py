@@ -1,0 +1,64 @@
+"""Files of problems that are made to hurt: refused, soon, and without taking the memory."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from collab.errors import TaskError
+from collab.tasks import sources
+from collab.tasks.sources import read_file
+
+
+def test_a_small_file_that_unpacks_to_much(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(300):
+            file.write(b" " * 1_000_000 + b"\n")
+    assert path.stat().st_size < 1_000_000
+    tracemalloc.start()
+    with pytest.raises(TaskError, match=r"its 0\.3 MB unpack to more than 67 MB"):
+        read_file(path)
+    assert tracemalloc.get_traced_memory()[1] < 250_000_000
+    tracemalloc.stop()
+
+
+def test_too_many_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MOST_ROWS", 3)
+    path = tmp_path / "many.jsonl"
+    path.write_text("{}\n" * 3)
+    assert len(read_file(path)) == 3
+    path.write_text("{}\n" * 4)
+    with pytest.raises(TaskError, match="more than 3 problems"):
+        read_file(path)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.jsonl.gz", "x.json.gz"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a": ' * 100_000, "9" * 5000, '[{"prompt": "\\ud800"}]', "\x00"]
+)
+def test_json_that_is_no_value(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    with pytest.raises(TaskError, match="not JSON"):
+        read_file(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x1f\x8b", b"no gzip", gzip.compress(b"{}\n")[:-6]])
+def test_a_gzipped_file_that_is_none(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(data)
+    if data:
+        with pytest.raises(TaskError, match="cannot be read"):
+            read_file(path)
+    else:
+        assert read_file(path) == []
+
+
+def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"prompt": "a\u2028b"}\r\n\n{"prompt": "c\x85d"}\n', encoding="utf-8")
+    assert [row.fields["prompt"] for row in read_file(path)] == ["a\u2028b", "c\x85d"]
