@@ -118,12 +118,15 @@ class Court:
             if not tally.ready:
                 tally.trouble = tally.trouble or f"no worker was ready within {READY_SECONDS:g} s"
             in_time = self._hear(trial, tally, case.limits.seconds)
-            if not in_time:
+            if in_time:
+                trial.end_referee()
+            else:
                 tally.out_of_time(case.limits.seconds)
-            tally.worker_status(trial.end_worker())
+            tally.worker_status(trial.end_worker().status())
             if not in_time:
                 self._hear(trial, tally, GRACE_SECONDS)
-            tally.referee_status(trial.end_referee())
+                trial.end_referee()
+            tally.referee_status(self._referees.status())
         if tally.refused:
             return {"refused": tally.refused}
         if tally.trouble:
@@ -194,23 +197,24 @@ class _Trial:
         warden.admit(fds, limits)
         self._running.append(warden)
 
-    def end_worker(self) -> int:
-        """Kill the worker; the wait status that it ended with."""
+    def end_worker(self) -> Warden:
+        """Have the worker killed; what is returned knows its status."""
         assert self._workers is not None
         return self._end(self._workers)
 
-    def end_referee(self) -> int:
+    def end_referee(self) -> Warden:
         return self._end(self._referees)
 
-    def _end(self, warden: Warden) -> int:
+    def _end(self, warden: Warden) -> Warden:
         self._running.remove(warden)
-        return warden.dismiss()
+        warden.dismiss()
+        return warden
 
     def __exit__(self, *_: object) -> None:
         os.close(self.report)
         self.outputs.close()
         for warden in list(self._running):
-            self._end(warden)
+            self._end(warden).status()
 
 
 def _limits_of_referee(limits: Limits) -> Limits:

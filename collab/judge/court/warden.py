@@ -65,12 +65,15 @@ class Warden:
         except OSError as error:
             raise WardenLost(str(error)) from error
 
-    def dismiss(self) -> int:
-        """Kill the process and all that it made; the wait status that it ended with."""
+    def dismiss(self) -> None:
+        """Kill the process and all that it made; `status` waits for it."""
         try:
             self._socket.send(b"null")
         except OSError as error:
             raise WardenLost(str(error)) from error
+
+    def status(self) -> int:
+        """The wait status that the process ended with, which was dismissed."""
         return int(self._answer()["status"])
 
     def _answer(self) -> dict[str, Any]:
