@@ -2,7 +2,8 @@
 
     CollabError
     ├── RecipeError            what the user wrote: a recipe, a name, an option
-    │   └── UnknownName        a name that is not known, with the nearest that is
+    │   ├── UnknownName        a name that is not known, with the nearest that is
+    │   └── Untrusted          a recipe from elsewhere that would run code, without a yes
     ├── TaskError              a suite that cannot be read, a problem that is not whole
     ├── ModelError             a model that cannot answer
     │   ├── ModelUnavailable   not installed, not found, no key, wrong name
@@ -60,6 +61,10 @@ class UnknownName(RecipeError):
         elif self.known:
             message += f"; known: {', '.join(self.known)}"
         super().__init__(f"{message} {remedy}".rstrip())
+
+
+class Untrusted(RecipeError):
+    """A recipe or folder from elsewhere would run code, and nobody has said yes to it."""
 
 
 class TaskError(CollabError):

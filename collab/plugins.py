@@ -18,6 +18,8 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, attribute, told
+from collab.trust.modules import local_modules
+from collab.trust.sources import check_imports, sources_of
 
 
 def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
@@ -42,14 +44,36 @@ def _plural(kind: str) -> str:
 
 
 def load(kind: str, reference: str) -> Callable[..., Any]:
-    """The function at `module:function` or `file.py:function` (relative to the current folder)."""
+    """The function at `module:function` or `file.py:function` (relative to the current folder).
+
+    Raises:
+        RecipeError: no such function, or one of Python's own: those take text for code.
+    """
     origin, _, attribute = reference.rpartition(":")
+    check_module(kind, reference)
     module = _from_file(kind, origin) if origin.endswith(".py") else _from_module(kind, origin)
     function = getattr(module, attribute, None)
     if not callable(function):
         known = [name for name, value in vars(module).items() if callable(value)]
         raise UnknownName(f"{kind} function in {origin}", attribute, known)
+    if inspect.isroutine(function) or inspect.isclass(function):
+        _refuse_pythons_own(kind, reference, str(function.__module__))
     return function  # type: ignore[no-any-return]
+
+
+def check_module(kind: str, reference: str) -> None:
+    """Raise RecipeError where `reference` names a function of a module of Python's own."""
+    origin = reference.rpartition(":")[0]
+    if not origin.endswith(".py"):
+        _refuse_pythons_own(kind, reference, origin)
+
+
+def _refuse_pythons_own(kind: str, reference: str, module: str) -> None:
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise RecipeError(
+            f"{kind} '{reference}' is a function of Python itself, which is no {kind}; write one"
+            " in a file of yours, file.py:function"
+        )
 
 
 def check_call(
@@ -159,10 +183,12 @@ def _from_file(kind: str, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise RecipeError(f"{kind} file '{name}' is not a Python file")
+    check_imports(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
-        spec.loader.exec_module(module)
+        with local_modules(sources_of(path)[1:]):
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[module_name]
         raise RecipeError(f"{kind} file '{name}' fails to load: {told(error)}") from error

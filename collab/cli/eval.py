@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.options import Isolation, Json, Settings, with_isolation
+from collab.cli.options import Isolation, Json, Settings, Trust, consent, with_isolation
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
     from collab.evaluation.entrants import Entrant
+    from collab.trust import Consent
 
 
 def command(
@@ -65,6 +66,7 @@ def command(
         int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
     ] = 0,
     judge: Isolation = None,
+    trust: Trust = False,
     json: Json = False,
     out: Annotated[
         Path | None,
@@ -106,7 +108,7 @@ def command(
         settings=with_isolation(settings, judge),
     )
     ks = choose_k(wanted, entrants[0].recipe.samples)
-    raise typer.Exit(_evaluate(entrants, ks, out, json=json))
+    raise typer.Exit(_evaluate(entrants, ks, out, consent(trust), json=json))
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -118,7 +120,9 @@ def _numbers(text: str | None) -> list[int] | None:
     return [int(piece) for piece in pieces]
 
 
-def _evaluate(entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, *, json: bool) -> int:
+def _evaluate(
+    entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, trust: Consent, *, json: bool
+) -> int:
     from collab.cli.evaluating import exit_status, follow, open_evaluation_view
     from collab.cli.plan import check_prompts
     from collab.evaluation.evaluation import Evaluation
@@ -127,6 +131,6 @@ def _evaluate(entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, *,
     for entrant in entrants:
         check_prompts(entrant.recipe, entrant.problems)
     folder = out or Path("evals") / new_run_id(entrants[0].suite.name)
-    evaluation = Evaluation(entrants, ks, out=folder)
+    evaluation = Evaluation(entrants, ks, out=folder, trust=trust)
     follow(evaluation, open_evaluation_view(json=json))
     return exit_status(evaluation.results())

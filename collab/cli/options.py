@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from collab.errors import UnknownName
+from collab.trust import Consent, Question
 
 Settings = Annotated[
     list[str] | None,
@@ -28,6 +30,26 @@ Isolation = Annotated[
         help="How generated programs are run; unsafe isolates nothing. Default: sealed.",
     ),
 ]
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run the functions of a recipe or folder from elsewhere; remembered for its contents.",
+    ),
+]
+
+
+def consent(trust: bool) -> Consent:
+    """The answer of the command line, or whoever sits at the terminal."""
+    return trust or (_ask if sys.stdin.isatty() and sys.stderr.isatty() else False)
+
+
+def _ask(question: Question) -> bool:
+    print(question.text(), file=sys.stderr)
+    told = "Read these files first. Go on, now and whenever they are the same?"
+    return typer.confirm(told, default=False, err=True)
 
 
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import sys
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.options import Json, Out
+from collab.cli.options import Json, Out, Trust
 from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.records import Episode
+    from collab.trust import Question
 
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     json: Json = False,
     out: Out = None,
+    trust: Trust = False,
 ) -> None:
     """Run a recorded run again without a model, and compare.
 
     The recorded responses are parsed, joined, judged and scored again.
     Experts' feedback is not asked for again, as no response depends on it.
+    Of a run from elsewhere nothing is run without --trust: its record is read,
+    and its rewards are added up again.
     Exit status 1 when a reward, a token or a failure differs.
 
     [bold]Examples[/]
@@ -33,13 +38,19 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.cli.playing import play
-    from collab.recipe import load_recipe
+    from collab.recipe import read_recipe
     from collab.runtime.recorded import open_run
+    from collab.trust import settle
 
     record = open_run(run)
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
-    recipe = _replayed(load_recipe(str(run)), run)
+    recipe, question = read_recipe(str(run))
+    functions = question.only("function")
+    if functions.open and not (trust or out):
+        raise typer.Exit(_add_up(record.episodes, functions))
+    settle(functions, trust)
+    recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     played = play(recipe, tasks, out=out, view=open_view(json=json))
     if played.status == "interrupted":
@@ -53,8 +64,28 @@ def command(
     raise typer.Exit(1 if differences else 0)
 
 
-def _replayed(recipe: Recipe, run: Path) -> Recipe:
-    """The recipe with every agent answered from the record."""
+def _add_up(episodes: list[Episode], question: Question) -> int:
+    """Check what the record alone can tell; gives the exit status."""
+    wrong = [
+        f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
+        for episode in episodes
+        for turn in episode.turns
+        if turn.score
+        and abs((points := fsum(p.points for p in turn.score.parts)) - (total := turn.score.reward))
+        > 1e-9
+    ]
+    for difference in wrong:
+        print(f"differs: {difference}", file=sys.stderr)
+    print(
+        f"{question.text()}\nso nothing of it was run: rewards were added up from the record of"
+        f" {len(episodes)} episodes; to run it again, read these files and give --trust",
+        file=sys.stderr,
+    )
+    return 1 if wrong else 0
+
+
+def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
+    """The recipe with every agent answered from the record; sealed where that is not agreed to."""
     from collab.recipe.feedback import ExpertFeedback
     from collab.recipe.model import ReplayModel
 
@@ -63,7 +94,10 @@ def _replayed(recipe: Recipe, run: Path) -> Recipe:
     }
     feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedback))
     team = recipe.team.model_copy(update={"agents": agents, "feedback": feedback})
-    return recipe.model_copy(update={"team": team, "model": ReplayModel(name=str(run))})
+    judge = recipe.judge.model_copy(update={"isolation": "sealed"} if seal else {})
+    return recipe.model_copy(
+        update={"team": team, "judge": judge, "model": ReplayModel(name=str(run))}
+    )
 
 
 def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:

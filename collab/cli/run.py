@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.options import Isolation, Json, Settings, with_isolation
+from collab.cli.options import Isolation, Json, Settings, Trust, consent, with_isolation
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -51,6 +51,7 @@ def command(
         int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
     ] = None,
     judge: Isolation = None,
+    trust: Trust = False,
     json: Json = False,
     out: Annotated[
         Path | None,
@@ -78,6 +79,7 @@ def command(
     that fails its tests is a result, not an error, unless with --require-pass.
     """
     from collab.recipe import load_recipe
+    from collab.runtime.notes import unused
     from collab.tasks import split_address
 
     addresses = task or []
@@ -85,10 +87,13 @@ def command(
         team,
         task=split_address(addresses[0])[0] if addresses else None,
         settings=with_isolation(settings, judge),
+        trust=consent(trust),
         model=model,
         samples=samples,
         seed=seed,
     )
+    for note in unused(recipe, model):
+        print(f"note: {note}", file=sys.stderr)
     if dry_run:
         _plan(recipe, addresses, json=json)
     else:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.options import Isolation, Settings, with_isolation
+from collab.cli.options import Isolation, Settings, Trust, consent, with_isolation
 from collab.errors import CollabError, RecipeError, TaskError
 
 if TYPE_CHECKING:
     from collab.cli.page import Page
     from collab.recipe import Recipe
     from collab.records import Failure, Problem, Score
+    from collab.trust import Consent
 
 _MAX_CHARACTERS = 1 << 26
 
@@ -34,6 +35,7 @@ def command(
     ] = None,
     settings: Settings = None,
     judge: Isolation = None,
+    trust: Trust = False,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object a program, on a line of its own.")
     ] = False,
@@ -56,7 +58,7 @@ def command(
     from collab.cli.page import open_page
     from collab.runtime.problems import find_problems
 
-    recipe = _recipe(address, with_isolation(settings, judge))
+    recipe = _recipe(address, with_isolation(settings, judge), consent(trust))
     is_code = recipe.task is not None and recipe.task.kind == "code"
     works = _read_works(programs or [], agent or [], is_code=is_code)
     recipe, problems = find_problems(recipe, [address])
@@ -107,14 +109,14 @@ class Result:
         return dumps(data)
 
 
-def _recipe(address: str, settings: list[str]) -> Recipe:
+def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
     from collab.recipe import load_recipe
     from collab.tasks import split_address
 
     for setting in settings:
         if setting.partition(".")[0].strip() not in ("task", "judge"):
             raise RecipeError(f"--set {setting}: scoring reads the keys of 'task' and 'judge' only")
-    return load_recipe("coding", task=split_address(address)[0], settings=settings)
+    return load_recipe("coding", task=split_address(address)[0], settings=settings, trust=trust)
 
 
 def _read_works(programs: list[str], agents: list[str], *, is_code: bool) -> list[Work]:

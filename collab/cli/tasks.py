@@ -61,10 +61,10 @@ def _source(source: Any) -> str:
 
 def _problems(name: str) -> None:
     from collab.cli.page import Column, open_page
-    from collab.recipe import load_task
+    from collab.recipe import read_task
     from collab.tasks import open_suite
 
-    spec = load_task(name)
+    spec, _ = read_task(name)
     suite = open_suite(spec)
     rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
     page = open_page()

@@ -31,13 +31,13 @@ def command(
 
 def _teams() -> None:
     from collab.cli.page import Column, open_page
-    from collab.recipe import load_recipe
+    from collab.recipe import read_recipe
     from collab.recipe.library import components
 
     rows: list[Any] = []
     for name, path in components("team"):
         try:
-            spec = load_recipe(str(path)).team
+            spec = read_recipe(str(path))[0].team
         except RecipeError as error:
             rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
             continue
@@ -51,9 +51,9 @@ def _teams() -> None:
 
 def _team(name: str) -> None:
     from collab.cli.page import Block, open_page
-    from collab.recipe import load_recipe
+    from collab.recipe import read_recipe
 
-    spec = load_recipe(name).team
+    spec = read_recipe(name)[0].team
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
     turns = counted(spec.turns, "turn")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.options import Isolation, Json, Settings, with_isolation
+from collab.cli.options import Isolation, Json, Settings, Trust, consent, with_isolation
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -53,6 +53,7 @@ def command(
         typer.Option("--resume", metavar="RUN", help="Go on with a run from its last checkpoint."),
     ] = None,
     judge: Isolation = None,
+    trust: Trust = False,
     json: Json = False,
     out: Annotated[
         Path | None,
@@ -89,6 +90,7 @@ def command(
         task=task,
         settings=with_isolation(settings, judge),
         defaults={"trainer": "magrpo"},
+        trust=consent(trust),
         trainer=trainer,
         model=model,
         seed=seed,

@@ -12,6 +12,7 @@ from collab.evaluation.entrants import choose_k, find_entrants
 from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.results import Results
 from collab.runtime.problems import flat_addresses
+from collab.trust import Consent
 
 
 def evaluate(
@@ -24,6 +25,7 @@ def evaluate(
     greedy: bool = False,
     model: str | None = None,
     settings: Sequence[str] = (),
+    trust: Consent = False,
     out: str | Path | None = None,
 ) -> Results:
     """Teams side by side on the same problems.
@@ -34,6 +36,7 @@ def evaluate(
         samples: episodes of each problem; pass@k takes k of them.
         k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
         settings: overrides as on the command line, for every team.
+        trust: True for a yes to the functions of teams from elsewhere.
         out: a folder for the record, which the same call goes on with; None leaves none.
 
     Raises:
@@ -57,7 +60,7 @@ def evaluate(
         settings=settings,
     )
     ks = choose_k(k, entrants[0].recipe.samples)
-    evaluation = Evaluation(entrants, ks, out=Path(out) if out else None)
+    evaluation = Evaluation(entrants, ks, out=Path(out) if out else None, trust=trust)
     asyncio.run(_follow(evaluation))
     return evaluation.results()
 

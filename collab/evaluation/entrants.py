@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collab.errors import RecipeError, TaskError, UnknownName
-from collab.evaluation.identity import identity_of
-from collab.recipe import Recipe, TaskSpec, load_recipe
+from collab.evaluation.identity import identity_of, named_files
+from collab.evaluation.overlap import overlap_notes
+from collab.recipe import Recipe, TaskSpec, read_recipe
 from collab.records import Problem
 from collab.runtime.folder import RECIPE
+from collab.runtime.notes import unused
 from collab.runtime.problems import find_problems
 from collab.tasks import open_suite, split_address
+from collab.trust import NOTHING, Question
 
 DEFAULT_K = (1, 3, 5, 10)
 
@@ -31,6 +34,10 @@ class Entrant:
     rows: tuple[int, ...]
     """Where the problems stand in the suite."""
     identity: str
+    notes: tuple[str, ...] = ()
+    """What is to be known beside its numbers."""
+    question: Question = NOTHING
+    """What is to be asked before it plays; what is recorded can be read without a yes."""
 
     @property
     def suite(self) -> TaskSpec:
@@ -59,7 +66,7 @@ def find_entrants(
         raise RecipeError("an evaluation takes at least one team, none is given")
     entrants = []
     for label, name in zip(_labels(names), names, strict=True):
-        recipe = load_recipe(
+        recipe, question = read_recipe(
             _checked(name),
             task=split_address(tasks[0])[0] if tasks else None,
             settings=settings,
@@ -68,7 +75,9 @@ def find_entrants(
             seed=seed,
         )
         recipe = _greedy(recipe) if greedy else recipe
-        entrants.append(_entrant(label, recipe, tasks, split))
+        entrant = _entrant(label, recipe, tasks, split)
+        notes = (*unused(recipe, model), *overlap_notes(recipe, entrant.problems))
+        entrants.append(replace(entrant, question=question, notes=notes))
     for entrant in entrants[1:]:
         _check_comparable(entrants[0], entrant)
     return entrants
@@ -166,7 +175,8 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
 
 
 def _check_comparable(first: Entrant, other: Entrant) -> None:
-    differ = [key for key in _SHARED if getattr(first.suite, key) != getattr(other.suite, key)]
+    ours, others = (named_files(e.suite.model_dump(mode="json")) for e in (first, other))
+    differ = [key for key in _SHARED if ours[key] != others[key]]
     if differ:
         key = differ[-1]
         remedy = "--set task.reward=NAME" if key == "reward" else "--task SUITE"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +30,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
 from collab.runtime.folder import new_run_id
 from collab.runtime.team import versions
+from collab.trust import Consent
 from collab.wording import counted
 
 
@@ -43,14 +43,19 @@ class Evaluation:
     """
 
     def __init__(
-        self, entrants: Sequence[Entrant], ks: Sequence[int], *, out: Path | None = None
+        self,
+        entrants: Sequence[Entrant],
+        ks: Sequence[int],
+        *,
+        out: Path | None = None,
+        trust: Consent = False,
     ) -> None:
         self.entrants, self.ks, self.out = tuple(entrants), tuple(ks), out
         self.id = out.name if out else new_run_id(entrants[0].suite.name)
         self.status: Literal["running", "done", "interrupted", "failed"] = "running"
         self.begun = False
         self._folder = EvaluationFolder(out) if out else None
-        self._lanes = [Lane(entrant, self._entry(entrant)) for entrant in entrants]
+        self._lanes = [Lane(entrant, self._entry(entrant), trust) for entrant in entrants]
 
     async def stream(
         self, *, progress: bool = False, loading: StoreProgress | None = None
@@ -110,7 +115,11 @@ class Evaluation:
             seed=first.recipe.seed,
             levels=_levels(first.suite.reward),
             confidence=CONFIDENCE,
-            notes=tuple(chain(_notes(first.suite.name, teams), self._fewer_problems(teams))),
+            notes=(
+                *self._of_teams(),
+                *_notes(first.suite.name, teams),
+                *self._fewer_problems(teams),
+            ),
             command=tuple(sys.argv),
             versions=versions(),
             teams=tuple(teams),
@@ -134,6 +143,10 @@ class Evaluation:
                 yield event
         self._save()
         yield TeamFinished(result=lane.result(self.ks)[0])
+
+    def _of_teams(self) -> Iterator[str]:
+        for entrant in self.entrants:
+            yield from (f"{entrant.label}: {note}" for note in entrant.notes)
 
     def _fewer_problems(self, teams: Sequence[TeamResult]) -> Iterator[str]:
         """Where fewer than k episodes of a problem finished."""

@@ -28,7 +28,8 @@ from collab.errors import RecordError
 from collab.evaluation.results import EVAL, Results
 from collab.recipe import Recipe
 from collab.records import EPISODES, Episode
-from collab.runtime.folder import RECIPE, RUN, dump_recipe, read_about, write_atomically
+from collab.runtime.folder import RECIPE, RUN, read_about, write_atomically, write_recipe
+from collab.runtime.packing import Packing
 from collab.runtime.recorded import read_whole_lines
 
 LOCK = ".lock"
@@ -52,7 +53,7 @@ class Entry:
         self.about = {**about}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path / RECIPE, dump_recipe(recipe))
+            write_recipe(self.path / RECIPE, recipe, Packing(self.path))
             self._write("running")
             self._stream = (self.path / EPISODES).open("ab", buffering=0)
         except OSError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import collab
 from collab.recipe import Recipe
+from collab.trust.sources import digest_of
 
 _SAY_NOTHING = {
     "": {"name", "description", "samples", "trainer"},
@@ -31,16 +32,16 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
     for part, keys in _SAY_NOTHING.items():
         for key in keys:
             (settings[part] if part else settings).pop(key, None)
-    data = [collab.__version__, _named_files(settings), list(rows)]
+    data = [collab.__version__, named_files(settings), list(rows)]
     return _digest(json.dumps(data, sort_keys=True, default=str).encode())
 
 
-def _named_files(value: Any) -> Any:
+def named_files(value: Any) -> Any:
     """The settings with files and folders replaced by what is in them."""
     if isinstance(value, dict):
-        return {key: _named_files(item) for key, item in value.items()}
+        return {key: named_files(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_named_files(item) for item in value]
+        return [named_files(item) for item in value]
     return _content(value) if isinstance(value, str) else value
 
 
@@ -51,7 +52,7 @@ def _content(text: str) -> str:
     path = Path(f"{file}.py" if function else text).expanduser()
     try:
         if path.is_file():
-            return f"{_of_file(path)} {function}"
+            return f"{digest_of(path) if function else _of_file(path)} {function}"
         if any((path / name).is_file() for name in _FOLDERS):
             inside = sorted(entry for entry in path.iterdir() if entry.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())

@@ -20,6 +20,7 @@ from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.summary import summarise
 from collab.runtime.team import versions
+from collab.trust import Consent, settle
 
 
 @runtime_checkable
@@ -32,8 +33,8 @@ class _Loads(Protocol):
 
 
 class Lane:
-    def __init__(self, entrant: Entrant, entry: Entry | None) -> None:
-        self.entrant, self.entry = entrant, entry
+    def __init__(self, entrant: Entrant, entry: Entry | None, trust: Consent) -> None:
+        self.entrant, self.entry, self._trust = entrant, entry, trust
         self.episodes: dict[Key, Episode] = dict(entry.episodes) if entry else {}
         self.recorded = len(entrant.problems) * entrant.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0
@@ -58,12 +59,14 @@ class Lane:
 
         Raises:
             RecipeError, ModelUnavailable: it cannot be played.
+            Untrusted: it comes from elsewhere and would run code, and there is no yes.
         """
         recipe = self.entrant.recipe
         if self.missing:
+            settle(self.entrant.question, self._trust)
             self._models = {name: pool.open(recipe.model_of(name)) for name in recipe.team.agents}
-            self.models = {name: model.name for name, model in self._models.items()}
             self._session = Session(recipe, models=self._models)
+            self.models = dict(self._session.model_names())
             await stack.enter_async_context(self._session)
 
     async def load(self) -> None:

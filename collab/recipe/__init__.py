@@ -2,7 +2,7 @@
 
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.judge import JudgeSpec
-from collab.recipe.load import load_recipe, load_task
+from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
 from collab.recipe.model import ModelSpec
 from collab.recipe.recipe import BudgetSpec, Recipe
 from collab.recipe.reward import PartSpec, RewardSpec
@@ -32,4 +32,6 @@ __all__ = [
     "json_schema",
     "load_recipe",
     "load_task",
+    "read_recipe",
+    "read_task",
 ]

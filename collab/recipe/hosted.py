@@ -73,7 +73,7 @@ class OpenAIModel(HostedModel):
     base_url: str | None = None
     """The server's address, e.g. http://localhost:8000/v1; default: OPENAI_BASE_URL or OpenAI's."""
     key: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key. Local servers need none."""
+    """The environment variable that holds the key, `..._API_KEY`. Local servers need none."""
     tokens: bool = False
     """Record token ids and log-probabilities. vLLM and llama.cpp give both; others refuse."""
     input_price: float | None = Field(default=None, ge=0)
@@ -97,8 +97,11 @@ class OpenAIModel(HostedModel):
     @field_validator("key")
     @classmethod
     def _key_is_a_variable(cls, key: str) -> str:
-        if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", key):
-            raise ValueError("key is the name of an environment variable, e.g. OPENAI_API_KEY")
+        if not re.fullmatch(r"([A-Z_][A-Z0-9_]*_)?API_KEY", key):
+            raise ValueError(
+                "key is the name of an environment variable that ends in _API_KEY, e.g."
+                " OPENAI_API_KEY; no other is read, since it is sent to the address"
+            )
         return key
 
     @model_validator(mode="after")

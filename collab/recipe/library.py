@@ -30,6 +30,11 @@ def shipped() -> Path:
     return inside if inside.is_dir() else package.parent
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a file, by its whole path, is a part of the shipped library."""
+    return any(path.is_relative_to(shipped() / folder) for folder in FOLDERS.values())
+
+
 def find(kind: Kind, name: str) -> Path:
     """The YAML file of a component, by name or by path.
 

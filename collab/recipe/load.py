@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from collab.errors import RecipeError
-from collab.recipe import documents, library, overrides
+from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
+from collab.recipe.files import Files
 from collab.recipe.library import Kind
 from collab.recipe.model import parse_model
+from collab.recipe.question import check_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TaskSpec
+from collab.trust import Consent, Question, settle
 
 S = TypeVar("S", bound=Spec)
 
@@ -29,6 +32,7 @@ def load_recipe(
     task: str | None = None,
     settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
+    trust: Consent = False,
     **top: Any,
 ) -> Recipe:
     """The recipe for a team's name, a team file, a recipe file, or a run's folder.
@@ -37,22 +41,50 @@ def load_recipe(
         task: a suite's name or file; in place of the recipe's own.
         settings: overrides of the form `key.key=value`.
         defaults: top-level keys for a recipe that does not give them itself.
+        trust: a yes to what a recipe from elsewhere would run, or a function that asks for it.
         top: top-level keys in place of the recipe's own, e.g. `model="echo"`; None is ignored.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
+        Untrusted: it comes from elsewhere and would run code, and there is no yes.
+    """
+    recipe, question = read_recipe(name, task=task, settings=settings, defaults=defaults, **top)
+    check_functions(recipe)
+    settle(question, trust)
+    return recipe
+
+
+def read_recipe(
+    name: str,
+    *,
+    task: str | None = None,
+    settings: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+    is_run: bool = False,
+    **top: Any,
+) -> tuple[Recipe, Question]:
+    """The recipe that `load_recipe` gives, only to be looked at, and what is to be asked first.
+
+    Args:
+        is_run: whether the file `name` is that of a run's folder, which says so itself later.
+
+    Raises:
+        RecipeError: as `load_recipe`.
     """
     _check_top(top)
-    data = {"model": DEFAULT_MODEL, **(defaults or {}), **_written(name)}
+    files = Files()
+    data = {"model": DEFAULT_MODEL, **(defaults or {}), **_written(name, files, is_run=is_run)}
     data.update({key: value for key, value in top.items() if value is not None})
     own = data.get("task")
     if task is not None and not _is_suite(own, task):
         data["task"] = task
-    data = _expand_recipe(data, Path.cwd())
+    data = _expand_recipe(data, files)
     for setting in settings:
         overrides.apply(data, setting)
-        data = _expand_recipe(data, Path.cwd())
-    return validate(Recipe, data, name)
+        data = _expand_recipe(data, files)
+    recipe = validate(Recipe, data, name)
+    typed = overrides.texts(settings) | {str(value) for value in (task, *top.values()) if value}
+    return recipe, question_of(name, recipe, files, typed)
 
 
 def _check_top(top: dict[str, Any]) -> None:
@@ -64,17 +96,35 @@ def _check_top(top: dict[str, Any]) -> None:
             raise RecipeError(f"'{key}' is not a key of the recipe; write settings=[{setting!r}]")
 
 
-def load_task(name: str, *, settings: Sequence[str] = (), like: str = "code") -> TaskSpec:
+def load_task(
+    name: str, *, settings: Sequence[str] = (), like: str = "code", trust: Consent = False
+) -> TaskSpec:
     """A suite by its library name, or by the path of a YAML or data file.
 
     Args:
         like: the suite whose kind and reward a data file takes.
+        trust: as of `load_recipe`.
+
+    Raises:
+        RecipeError, Untrusted: as `load_recipe`.
     """
-    data = {"task": _expand("task", _as_suite(name, like), Path.cwd())}
+    spec, question = read_task(name, settings=settings, like=like)
+    check_functions(spec)
+    settle(question, trust)
+    return spec
+
+
+def read_task(
+    name: str, *, settings: Sequence[str] = (), like: str = "code"
+) -> tuple[TaskSpec, Question]:
+    """The suite that `load_task` gives, only to be looked at, and what is to be asked first."""
+    files = Files()
+    data = {"task": _expand("task", _as_suite(name, like), files)}
     for setting in settings:
         overrides.apply(data, setting)
-        data["task"] = _expand("task", data["task"], Path.cwd())
-    return validate(TaskSpec, data["task"], name)
+        data["task"] = _expand("task", data["task"], files)
+    spec = validate(TaskSpec, data["task"], name)
+    return spec, question_of(name, spec, files, overrides.texts(settings) | {name})
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
@@ -96,55 +146,24 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _written(name: str) -> dict[str, Any]:
+def _written(name: str, files: Files, *, is_run: bool) -> dict[str, Any]:
     path = Path(name)
     if path.is_dir() and (path / "recipe.yaml").is_file():
-        path = path / "recipe.yaml"
+        return files.read(path / "recipe.yaml", own=False)
     if path.suffix in (".yaml", ".yml"):
-        data = documents.read_mapping(path)
-        if "agents" in data:
-            return {"team": str(path)}
-        return _relative_to(data, path.parent)
+        data = files.read(path, own=not is_run)
+        return {"team": str(path)} if "agents" in data else data
     return {"team": name}
 
 
-def _relative_to(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Files named in a recipe are looked for beside it, those of a trained team among them."""
-    for kind in ("team", "task", "trainer"):
-        _point_beside(data, kind, folder)
-    _point_beside(data.get("model"), "name", folder)
-    _point_beside(data.get("task"), "source.path", folder)
-    team = data.get("team")
-    agents = team.get("agents") if isinstance(team, dict) else None
-    for agent in agents.values() if isinstance(agents, dict) else ():
-        _point_beside(agent, "adapter", folder)
-        _point_beside(agent, "model.name", folder)
-    return data
-
-
-def _point_beside(data: Any, key: str, folder: Path) -> None:
-    """Make a relative path absolute where a file, a model or an adapter lies there in `folder`."""
-    first, _, rest = key.partition(".")
-    value = data.get(first) if isinstance(data, dict) else None
-    if rest:
-        _point_beside(value, rest, folder)
-    elif isinstance(value, str) and _is_component(folder / value):
-        data[first] = str((folder / value).resolve())
-
-
-def _is_component(path: Path) -> bool:
-    """A file, or a folder with a model or an adapter."""
-    return any((path / name).is_file() for name in ("", "config.json", "adapter_config.json"))
-
-
-def _expand_recipe(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     expanded = dict(data)
     for kind in ("team", "task", "trainer"):
         value = expanded.get(kind)
         if kind == "task":
             value = _as_suite(value, _like(expanded.get("team")))
         if value is not None:
-            expanded[kind] = _expand(kind, value, folder)
+            expanded[kind] = _expand(kind, value, files)
     if isinstance(expanded.get("model"), str):
         expanded["model"] = parse_model(expanded["model"])
     return expanded
@@ -175,24 +194,22 @@ def _as_suite(task: Any, like: str) -> Any:
     }
 
 
-def _expand(kind: Kind, value: Any, folder: Path, depth: int = 0) -> Any:
+def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     """Replace a name by the component's mapping, and follow `extends`."""
     if depth > _MAX_EXTENDS:
         raise RecipeError(f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'")
     if isinstance(value, str):
         path = library.find(kind, value)
-        value = {"name": path.stem, **documents.read_mapping(path)}
-        folder = path.parent
-        _make_paths_absolute(kind, value, folder)
+        value = {"name": path.stem, **files.read(path)}
     if not isinstance(value, dict):
         return value
     if "extends" in value:
         own = {key: item for key, item in value.items() if key != "extends"}
-        value = _merge(_expand(kind, str(value["extends"]), folder, depth + 1), own)
+        value = _merge(_expand(kind, str(value["extends"]), files, depth + 1), own)
     if kind == "team":
         _expand_team(value)
     if kind == "task" and isinstance(value.get("reward"), str | dict):
-        value["reward"] = _expand("reward", value["reward"], folder)
+        value["reward"] = _expand("reward", value["reward"], files)
     return value
 
 
@@ -207,12 +224,6 @@ def _expand_team(team: dict[str, Any]) -> None:
             {"source": source} if isinstance(source, str) and source in SOURCES else source
             for source in team["feedback"]
         ]
-
-
-def _make_paths_absolute(kind: Kind, value: dict[str, Any], folder: Path) -> None:
-    source = value.get("source")
-    if kind == "task" and isinstance(source, dict) and isinstance(source.get("path"), str):
-        source["path"] = str((folder / source["path"]).resolve())
 
 
 def _merge(base: Any, own: Any) -> Any:

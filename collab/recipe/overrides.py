@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from collab.errors import RecipeError, UnknownName
@@ -31,6 +32,21 @@ def apply(data: dict[str, Any], setting: str) -> None:
     if keys[0] == "agents":
         keys.insert(0, "team")
     _assign(data, keys, parse_yaml(text, f"--set {path}"), setting)
+
+
+def texts(settings: Sequence[str]) -> set[str]:
+    """Every text within the values of some settings: the user's own words."""
+    found: set[str] = set()
+    waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        else:
+            found.add(str(value))
+    return found
 
 
 def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:

@@ -1,6 +1,8 @@
 """What a run leaves behind: a folder that is readable at every moment.
 
-recipe.yaml       the resolved recipe
+recipe.yaml       the resolved recipe; what it names of the user's lies beside it
+functions/        the files of the user's functions
+data/             the rows of a suite that is a file
 run.json          what was run, with which versions, and how it ended
 episodes.jsonl    one episode a line, appended as they end
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,10 +21,12 @@ import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from collab.errors import RecordError
-from collab.recipe import Recipe
+from collab.errors import CollabError, RecordError
+from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json
 from collab.records import EPISODES, Episode
+from collab.runtime.packing import Packing
+from collab.trust import remember
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -47,7 +52,7 @@ class RunFolder:
             raise RecordError(f"{path} holds a run already; give another folder with --out")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write_atomically(path / RECIPE, dump_recipe(recipe))
+            write_recipe(path / RECIPE, recipe, Packing(path))
             write_atomically(path / RUN, json.dumps({**about, "status": "running"}, indent=2))
             return cls(path)
         except OSError as error:
@@ -78,7 +83,21 @@ def new_run_id(name: str) -> str:
 
 def dump_recipe(recipe: Recipe) -> str:
     """The recipe as YAML that loads to the same recipe."""
-    data = recipe.model_dump(mode="json", exclude_none=True)
+    return _as_yaml(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
+    """Write a recipe with all that it names, so that its folder can be moved, and trust it.
+
+    Raises:
+        OSError: a file cannot be written or copied.
+    """
+    write_atomically(path, _as_yaml(packing.pack(recipe)))
+    with suppress(CollabError):
+        remember(read_recipe(str(path), is_run=True)[1])
+
+
+def _as_yaml(data: dict[str, Any]) -> str:
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
 

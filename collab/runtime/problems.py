@@ -6,21 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collab.errors import RecipeError
-from collab.recipe import Recipe, TaskSpec, load_task
+from collab.recipe import Recipe, TaskSpec, documents, load_task
 from collab.records import Problem
 from collab.tasks import open_suite, split_address
+from collab.trust import Consent
 
 
-def find_problems(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
+def find_problems(
+    recipe: Recipe, addresses: Sequence[str], *, trust: Consent = False
+) -> tuple[Recipe, list[Problem]]:
     """The problems at `addresses`, each once, and the recipe with their suite as its task.
 
-    No address at all selects all of the recipe's task.
+    No address at all selects all of the recipe's task; `trust` is asked for another suite's.
 
     Raises:
         RecipeError: addresses of different suites, or no suite at all.
+        Untrusted: a suite from elsewhere would run code, and there is no yes.
         TaskError: a problem that is not in the suite.
     """
-    spec, selections = _one_suite(recipe, addresses)
+    spec, selections = _one_suite(recipe, addresses, trust)
     suite = open_suite(spec)
     problems = [problem for selection in selections for problem in suite.select(selection)]
     unique = {problem.address: problem for problem in problems}
@@ -47,7 +51,9 @@ def flat_addresses(addresses: Sequence[str | Sequence[str]]) -> list[str]:
     return flat
 
 
-def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list[str]]:
+def _one_suite(
+    recipe: Recipe, addresses: Sequence[str], trust: Consent
+) -> tuple[TaskSpec, list[str]]:
     if not addresses:
         if recipe.task is None:
             raise RecipeError(
@@ -64,12 +70,12 @@ def _one_suite(recipe: Recipe, addresses: Sequence[str]) -> tuple[TaskSpec, list
     selections = [selection for _, selection in pairs]
     if recipe.task is not None and _names(suites[0], recipe.task):
         return recipe.task, selections
-    return load_task(suites[0], like=recipe.team.suite), selections
+    return load_task(suites[0], like=recipe.team.suite, trust=trust), selections
 
 
 def _names(suite: str, spec: TaskSpec) -> bool:
     """Whether an address's suite is the recipe's own, by its name or by its file."""
     path, data = Path(suite), spec.source.path
     if path.suffix in (".yaml", ".yml"):
-        return path.stem == spec.name
+        return spec.name in (path.stem, documents.read_mapping(path).get("name"))
     return suite == spec.name or bool(data and path.resolve() == Path(data))

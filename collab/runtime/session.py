@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from pathlib import Path
 from types import TracebackType
 
 from collab.agents import join_for
 from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
 from collab.judge import Judge
-from collab.models import Model, Progress, Request
+from collab.models import Declares, Model, Progress, Request
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
@@ -172,8 +173,14 @@ class Session:
             await scheduler.aclose()
 
     def model_names(self) -> Mapping[str, str]:
-        """By agent: the name of the model that answers."""
-        return {name: model.name for name, model in self.models.items()}
+        """By agent: the name of the model that answers, and of the adapter that it answers with."""
+        return {name: self._model_name(name, model) for name, model in self.models.items()}
+
+    def _model_name(self, agent: str, model: Model) -> str:
+        adapter = self.recipe.team.agents[agent].adapter
+        if not (adapter and isinstance(model, Declares) and model.promises.adapters):
+            return model.name
+        return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
 
 
 async def _play_lane(runs: Iterator[EpisodeRun], scheduler: Scheduler) -> None:

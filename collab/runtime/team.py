@@ -23,6 +23,7 @@ from collab.runtime.folder import RunFolder, new_run_id
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise
+from collab.trust import Consent
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class Team:
     keeps them open over several.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, *, trust: Consent = False) -> None:
+        """`trust` is asked where an address names a suite from elsewhere."""
+        self.recipe, self._trust = recipe, trust
 
     def run(self, *addresses: str | Sequence[str], out: str | Path | None = None) -> Rollout:
         """Play `recipe.samples` episodes of each problem that the addresses name.
@@ -106,7 +108,7 @@ class Team:
         Use it with `contextlib.aclosing`: leaving early cancels what is under way. `progress`
         asks for `agent.progress` events; `loading` is told of models that are fetched.
         """
-        recipe, problems = find_problems(self.recipe, flat_addresses(addresses))
+        recipe, problems = find_problems(self.recipe, flat_addresses(addresses), trust=self._trust)
         started = time.perf_counter()
         episodes: list[Episode] = []
         about: dict[str, Any] = {}
@@ -142,18 +144,28 @@ class Team:
         yield RunFinished(run=opening.run, status="done", summary=summary)
 
 
-def load(name: str, *, task: str | None = None, settings: Sequence[str] = (), **top: Any) -> Team:
+def load(
+    name: str,
+    *,
+    task: str | None = None,
+    settings: Sequence[str] = (),
+    trust: Consent = False,
+    **top: Any,
+) -> Team:
     """A team by name, or by the path of a team's, a recipe's or a trained team's file.
 
     Args:
         task: a suite in place of the recipe's own; an address given to `run` brings its own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
+        trust: True for a yes to the functions of a recipe or a folder from elsewhere.
         top: top-level keys of the recipe, e.g. `model="echo"`, `samples=4`, `seed=1`.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
+        Untrusted: it comes from elsewhere and would run code, and there is no yes.
     """
-    return Team(load_recipe(name, task=task, settings=settings, **top))
+    recipe = load_recipe(name, task=task, settings=settings, trust=trust, **top)
+    return Team(recipe, trust=trust)
 
 
 def _opening(

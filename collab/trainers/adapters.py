@@ -18,7 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from collab.errors import ModelError, RecipeError, RecordError
+from collab.models.local.adapters import check_harmless
 from collab.models.local.engine import TransformersEngine
+from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
 from collab.runtime.folder import open_as_usual
 
@@ -82,6 +84,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
     from peft import PeftConfig
 
     try:
+        check_harmless(folder)
         tensors = read_tensors(folder / WEIGHTS)
         return PeftConfig.from_pretrained(str(folder)), tensors
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -132,10 +135,13 @@ def replacing(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def save_adapter(module: Any, name: str, folder: Path) -> None:
-    """Write an adapter in PEFT's format; each file is replaced as a whole."""
+def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
+    """Write an adapter in PEFT's format, with its base model's name; each file replaced whole."""
+    module: Any = engine.module
     config = copy.copy(module.peft_config[name])
     config.inference_mode = True
+    config.base_model_name_or_path = public_name(engine.spec.name)
+    config.revision = engine.spec.revision
     tensors = {key: p.detach().contiguous() for key, p in parameters_of(module, name).items()}
     with replacing(folder) as partial:
         config.save_pretrained(partial)

@@ -22,7 +22,8 @@ from collab.recipe import Recipe
 from collab.recipe.documents import parse_json
 from collab.recipe.model import TransformersModel
 from collab.records import EPISODES, Episode
-from collab.runtime.folder import RECIPE, RUN, dump_recipe, read_about, write_atomically
+from collab.runtime.folder import RECIPE, RUN, read_about, write_atomically, write_recipe
+from collab.runtime.packing import Packing
 from collab.trainers.events import HeldOut
 from collab.trainers.names import EVALUATION, METRICS, TRAINING
 from collab.trainers.policy import Policies, with_adapters
@@ -33,6 +34,7 @@ class TrainingFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.packing = Packing(path)
         self._streams = {name: (path / name).open("ab", buffering=0) for name in _LOGS}
 
     @classmethod
@@ -45,8 +47,8 @@ class TrainingFolder:
         cls.check_is_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write_atomically(path / TRAINING, dump_recipe(recipe))
             folder = cls(path)
+            write_recipe(path / TRAINING, recipe, folder.packing)
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         folder.about(about)
@@ -125,7 +127,10 @@ class TrainingFolder:
             trained,
             {a: f"adapters/{p.name}" if p.is_adapter else None for p in policies for a in p.agents},
         )
-        self._write(RECIPE, dump_recipe(_with_models(trained, policies)))
+        try:
+            write_recipe(self.path / RECIPE, _with_models(trained, policies), self.packing)
+        except OSError as error:
+            raise RecordError(f"{self.path}: {RECIPE} cannot be written: {error}") from error
 
     def close(self) -> None:
         for stream in self._streams.values():

@@ -107,7 +107,7 @@ class Policy:
     def save(self, folder: Path) -> None:
         """Write what acts: an adapter in PEFT's format, or a whole model with its tokenizer."""
         if self.is_adapter:
-            save_adapter(self.engine.module, self.name, folder)
+            save_adapter(self.engine, self.name, folder)
         else:
             with replacing(folder) as partial:
                 self.engine.module.save_pretrained(partial)
@@ -116,7 +116,7 @@ class Policy:
     def save_parameters(self, folder: Path) -> None:
         """Write the parameters alone, for a checkpoint."""
         if self.is_adapter:
-            save_adapter(self.engine.module, self.name, folder)
+            save_adapter(self.engine, self.name, folder)
         else:
             with replacing(folder) as partial:
                 save_tensors({k: p.detach() for k, p in self.parameters.items()}, partial / WEIGHTS)

@@ -146,7 +146,7 @@ def test_no_secret_reaches_output_or_record() -> None:
     assert secret not in result.stdout + result.stderr
     assert "set" in result.stdout
     finish("run", "pair", "-t", "words/0", "--model", "echo", "--out", "out", HF_TOKEN=secret)
-    for path in Path("out").iterdir():
+    for path in Path("out").rglob("*.*"):
         assert secret not in path.read_text()
 
 

@@ -98,9 +98,8 @@ def test_replay_is_the_same(collab, run: Path) -> None:
 
 
 def test_replay_tells_what_differs(collab, run: Path, project: Path) -> None:
-    (project / "tasks" / "words.jsonl").write_text(
-        (project / "tasks" / "words.jsonl").read_text().replace('"Say w1."', '"Say what."')
-    )
+    rows = run / "data" / "words.jsonl"
+    rows.write_text(rows.read_text().replace('"Say w1."', '"Say what."'))
     result = collab("replay", str(run), "--json")
     assert result.status == 1
     assert "differs: words/1#0: rewards [1.0], now [0.0]" in result.err

@@ -11,6 +11,7 @@ PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
     {"errors", "syntax", "wording"},
+    {"trust"},
     {"records", "plugins", "analysis"},
     {"recipe"},
     {"models", "judge"},

@@ -236,12 +236,12 @@ def test_what_will_not_pass_is_not_tried_again(trouble: Behaviour, kind: str, wo
 
 def test_a_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "another")
-    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("MY_API_KEY", KEY)
     with OpenAIServer(status(401, "invalid_api_key", f"Incorrect API key: {KEY}")) as server:
-        [action] = ask(server, key="MY_KEY")
+        [action] = ask(server, key="MY_API_KEY")
     assert server.keys == [KEY]
     assert action.failure is not None
-    assert "[key]; check MY_KEY" in action.failure.message
+    assert "[key]; check MY_API_KEY" in action.failure.message
 
 
 def test_openai_itself_needs_a_key() -> None:

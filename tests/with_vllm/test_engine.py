@@ -115,7 +115,7 @@ def test_an_adapter_changes_ten_times(engine: VLLMEngine, reference: Transformer
     asked = request("What of the sea? " * 25, adapter="moving", temperature=0.0, max_new_tokens=4)
 
     def write(folder: Path) -> None:
-        save_adapter(reference.module, "moving", folder)
+        save_adapter(reference, "moving", folder)
 
     seen: set[tuple[float, ...]] = set()
     for version in range(10):

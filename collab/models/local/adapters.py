@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,22 @@ from collab.errors import ModelError
 
 if TYPE_CHECKING:
     from collab.models.weights import Weights
+
+
+SAFE_WEIGHTS = "adapter_model.safetensors"
+
+
+def check_harmless(folder: Path) -> None:
+    """Raise ValueError for an adapter that would run code when it is loaded.
+
+    PEFT unpickles weights that are not safetensors, and imports the module that `megatron_core`
+    names.
+    """
+    if not (folder / SAFE_WEIGHTS).is_file():
+        raise ValueError(f"it has no {SAFE_WEIGHTS}, and other formats are not read")
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    if config.get("megatron_config"):
+        raise ValueError("its megatron_config names a module to import, which is not done")
 
 
 class Adapters:
@@ -58,6 +75,7 @@ class Adapters:
         import torch
 
         try:
+            check_harmless(folder)
             self._insert(name, folder)
         except (ValueError, KeyError, RuntimeError, OSError, TypeError) as error:
             if isinstance(error, torch.OutOfMemoryError):

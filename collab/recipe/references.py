@@ -1,0 +1,118 @@
+"""Where the raw data of a recipe names functions and files, and how to change what it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+Kind = Literal["file function", "module function", "component", "data", "model", "adapter"]
+"""What a text names: `file.py:function`, `module:function`, a YAML or data file that stands for a
+team, task, reward or trainer, a suite's rows, a model's folder or file, a folder with an adapter.
+"""
+
+Change = Callable[[Kind, str, str], str]
+"""From the kind, the key that it stands at, and the text to the text that replaces it."""
+
+_FUNCTION_KEYS = {
+    "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness",
+}  # fmt: skip
+_COMPONENT_KEYS = {"team", "task", "reward", "trainer", "extends"}
+_FREE_TEXT = {
+    "role", "prompt", "revise", "discuss", "templates",
+    "name", "description", "options", "hidden",
+}  # fmt: skip
+"""Keys whose values are passed on as they were written."""
+
+_FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
+_MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
+_COMPONENT_FILE = (".yaml", ".yml", ".jsonl", ".json", ".gz")
+_PREPARED = ("scripted", "replay")
+_LOCAL = ("transformers", "vllm", *_PREPARED)
+
+
+def is_file_function(text: str) -> bool:
+    return _FILE_FUNCTION.fullmatch(text) is not None
+
+
+def changed(data: Any, change: Change) -> Any:
+    """A copy of a recipe's data, or of a part of it, with `change` made to every name in it."""
+    return _changed(data, "", change)
+
+
+def _changed(value: Any, key: str, change: Change) -> Any:
+    if isinstance(value, dict):
+        if key == "model":
+            value = _changed_model(value, change)
+        return {
+            inner: item if inner in _FREE_TEXT else _changed(item, str(inner), change)
+            for inner, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_changed(item, key, change) for item in value]
+    return _changed_text(value, key, change) if isinstance(value, str) else value
+
+
+def _changed_text(text: str, key: str, change: Change) -> str:
+    if key == "model" and not is_file_function(text):
+        return _changed_model_text(text, change)
+    kind = _kind_of(text, key)
+    return change(kind, key, text) if kind else text
+
+
+def _kind_of(text: str, key: str) -> Kind | None:
+    if is_file_function(text):
+        return "file function"
+    if key in (*_FUNCTION_KEYS, "feedback") and _MODULE_FUNCTION.fullmatch(text):
+        return "module function"
+    if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_FILE)):
+        return "component"
+    kinds: dict[str, Kind] = {"path": "data", "adapter": "adapter"}
+    return kinds.get(key)
+
+
+def _changed_model_text(text: str, change: Change) -> str:
+    engine, separator, name = text.partition(":")
+    if not separator:
+        return change("model", "transformers", text)
+    return f"{engine}:{change('model', engine, name)}" if engine in _LOCAL else text
+
+
+def _changed_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
+    engine, name = str(model.get("engine", "transformers")), model.get("name")
+    if engine in _LOCAL and isinstance(name, str):
+        return {**model, "name": change("model", engine, name)}
+    return model
+
+
+def anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The data with what it names in `folder`, where it was read; else in the current folder."""
+
+    def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
+        if kind == "module function":
+            return text
+        if kind == "file function":
+            file, _, function = text.rpartition(":")
+            beside = folder / file
+            return f"{_shown(beside)}:{function}" if beside.is_file() else text
+        beside = folder / text
+        if kind == "data":
+            found = beside if beside.exists() or not Path(text).exists() else Path(text)
+            return str(found.resolve())
+        return str(beside.resolve()) if _is_there(beside) else text
+
+    result: dict[str, Any] = changed(data, change)
+    return result
+
+
+def _is_there(path: Path) -> bool:
+    """A file, or a folder with a model, an adapter or a run."""
+    marks = ("", "config.json", "adapter_config.json", "episodes.jsonl")
+    return any((path / mark).is_file() for mark in marks)
+
+
+def _shown(path: Path) -> str:
+    """A file's path: relative where it is below the current folder, so that it reads well."""
+    real, here = path.resolve(), Path.cwd().resolve()
+    return str(real.relative_to(here)) if real.is_relative_to(here) else str(real)

@@ -1,0 +1,92 @@
+"""The question whether what comes from elsewhere may run, and who answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal
+
+from collab.errors import Untrusted
+from collab.trust import store
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that would run, be sent, be written or be read."""
+
+    kind: Literal["function", "engine", "isolation", "address", "write", "read"]
+    text: str
+    """In words, for the user."""
+    content: str
+    """What exactly; a function by the digest of its source, so that it may be moved."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that a recipe from elsewhere would do besides reading its own data."""
+
+    name: str
+    """The recipe or folder, as the user named it."""
+    items: tuple[Item, ...] = ()
+    files: tuple[str, ...] = ()
+    """Digests of the YAML files from elsewhere that say so."""
+
+    @property
+    def open(self) -> tuple[Item, ...]:
+        """The items without a yes."""
+        return tuple(item for item in self.items if not store.holds(self._digest(item)))
+
+    def only(self, *kinds: str) -> Question:
+        """The question about items of some kinds."""
+        return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
+
+    def remember(self) -> None:
+        """Note the yes; raises OSError where it cannot be written."""
+        for item in self.items:
+            store.add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
+
+    def text(self) -> str:
+        """What would happen, a line for each open item."""
+        lines = [f"{_plain(self.name)} comes from elsewhere; with your rights, it would"]
+        return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
+
+    def _digest(self, item: Item) -> str:
+        parts = [*sorted(self.files), item.content]
+        return blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
+
+
+NOTHING = Question("")
+"""The question of a recipe that is the user's own."""
+
+Ask = Callable[[Question], bool]
+Consent = bool | Ask
+"""True is a yes, False a no; a function asks whoever can answer."""
+
+
+def settle(question: Question, consent: Consent) -> None:
+    """Go on when there is nothing to ask, or by a yes of now or before, which is remembered.
+
+    Raises:
+        Untrusted: there is no yes; the message names what would run, and the remedy.
+    """
+    if not question.open:
+        return
+    if not (consent if isinstance(consent, bool) else consent(question)):
+        raise Untrusted(
+            f"{question.text()}\nread these files; if you trust them, give --trust (in Python:"
+            " trust=True)"
+        )
+    remember(question)
+
+
+def remember(question: Question) -> None:
+    """Note a yes, as far as the configuration folder can be written."""
+    with suppress(OSError):
+        question.remember()
+
+
+def _plain(text: str) -> str:
+    """The text without control characters, which could hide a part of it on a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,179 @@
+"""A run's folder carries what its recipe names: moved anywhere, it is run, replayed, trained on."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from support.word_project import make_project
+from typer.testing import CliRunner
+
+import collab
+from collab.cli.app import app
+from collab.recipe import load_recipe
+
+TEAM = """\
+turns: 2
+feedback: ["feedback.py:tell"]
+join: "pieces/joins.py:join"
+agents:
+  a: {prompt: "Say {{ task.word }}.", parser: "pieces/parsers.py:parse"}
+  b: {prompt: "Say {{ task.word }}."}
+"""
+JOINS = """\
+import words
+from more.glue import SPACE
+from collab.agents import Joint
+
+
+def join(artefacts, problem):
+    return Joint(SPACE.join(words.shout(text) for text in artefacts.values()), {})
+"""
+PARSERS = """\
+def parse(response):
+    return response.strip()
+"""
+FEEDBACK = """\
+def tell(outcome):
+    return {agent: "Again." for agent in outcome.agents}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    make_project(folder, TEAM, n_words=3)
+    pieces = folder / "pieces"
+    (pieces / "more").mkdir(parents=True)
+    (pieces / "joins.py").write_text(JOINS)
+    (pieces / "parsers.py").write_text(PARSERS)
+    (pieces / "words.py").write_text("def shout(text):\n    return text.upper()\n")
+    (pieces / "more" / "__init__.py").write_text("")
+    (pieces / "more" / "glue.py").write_text('SPACE = " "\n')
+    (folder / "feedback.py").write_text(FEEDBACK)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def moved(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run, moved to where nothing of its project is left."""
+    collab.load("pair", model="echo").run("words/1", out="run")
+    elsewhere = tmp_path / "moved"
+    elsewhere.mkdir()
+    shutil.move(project / "run", elsewhere / "run")
+    shutil.rmtree(project)
+    monkeypatch.chdir(elsewhere)
+    return elsewhere / "run"
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_the_recipe_names_nothing_outside(moved: Path) -> None:
+    text = (moved / "recipe.yaml").read_text()
+    assert "/" + "project" not in text
+    recipe = yaml.safe_load(text)
+    assert recipe["team"]["join"].startswith("functions")
+    assert recipe["task"]["source"]["path"] == "data/words.jsonl"
+    for file in ("words.py", "more/glue.py"):
+        assert list(moved.glob(f"functions*/{file}")), file
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["run"], ["run", "--task", "words/1"], ["eval", "--task", "words/0-2"], ["replay"]],
+    ids=" ".join,
+)
+def test_a_moved_folder_works(moved: Path, command: list[str]) -> None:
+    status, said = run(command[0], str(moved), *command[1:])
+    assert status == 0, said
+    status, said = run(command[0], os.path.relpath(moved), *command[1:])
+    assert status == 0, said
+
+
+def test_its_own_functions_are_those_that_run(moved: Path) -> None:
+    episode = collab.load(str(moved)).run("words/1").episode
+    assert episode.turns[0].joint == "SAY W1. SAY W1."
+
+
+def test_a_run_of_a_run_is_whole_too(moved: Path, tmp_path: Path) -> None:
+    collab.load(str(moved)).run("words/1", out="second")
+    shutil.rmtree(moved)
+    shutil.move("second", tmp_path / "third")
+    assert collab.load(str(tmp_path / "third")).run("words/1").episode.score
+
+
+def test_two_files_of_one_name_are_kept_apart(project: Path) -> None:
+    (project / "pieces" / "feedback.py").write_text("def parse(response):\n    return 'mine'\n")
+    settings = ["agents.b.parser=pieces/feedback.py:parse"]
+    collab.load("pair", model="echo", settings=settings).run("words/1", out="run")
+    shutil.rmtree(project / "pieces")
+    (project / "feedback.py").unlink()
+    episode = collab.load("run").run("words/1").episode
+    assert episode.turns[0].joint == "SAY W1. MINE"
+    assert episode.turns[0].feedback["a"][0].text == "Again."
+
+
+def test_two_runs_with_modules_of_one_name_use_their_own(project: Path) -> None:
+    collab.load("pair", model="echo").run("words/1", out="loud")
+    (project / "pieces" / "words.py").write_text("def shout(text):\n    return text.lower()\n")
+    for name in [name for name in __import__("sys").modules if name.startswith("collab_plugin_")]:
+        del __import__("sys").modules[name]
+    collab.load("pair", model="echo").run("words/1", out="quiet")
+    joints = [collab.load(name).run("words/1").episode.turns[0].joint for name in ("loud", "quiet")]
+    assert joints == ["SAY W1. SAY W1.", "say w1. say w1."]
+
+
+def test_a_local_module_imported_within_a_function_is_named(project: Path) -> None:
+    (project / "parts.py").write_text("def right(context):\n    import beside\n    return 1.0\n")
+    (project / "beside.py").write_text("")
+    status, said = run("run", "pair", "--task", "words/0", "-m", "echo")
+    assert status == 2
+    assert "local module 'beside'" in said
+
+
+def test_a_team_and_a_run_with_the_same_reward_can_be_compared(project: Path) -> None:
+    collab.load("pair", model="echo").run("words/1", out="first")
+    status, said = run("eval", "pair", "first", "--task", "words", "-m", "echo", "--json")
+    assert status == 0, said
+    (project / "parts.py").write_text("def right(context):\n    return 0.0\n")
+    status, said = run("eval", "pair", "first", "--task", "words", "-m", "echo")
+    assert status == 2
+    assert "the reward of their suites" in said
+
+
+def test_paths_are_relative_to_the_file_that_names_them(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = (project / "tasks" / "words.yaml").read_text()
+    (project / "tasks" / "words.yaml").write_text(task.replace("parts.py", "scores.py"))
+    shutil.move(project / "parts.py", project / "tasks" / "scores.py")
+    reward = yaml.safe_load((project / "tasks" / "words.yaml").read_text())["reward"]
+    (project / "tasks" / "reward.yaml").write_text(yaml.safe_dump(reward))
+    (project / "answers.yaml").write_text("[one, two]\n")
+    (project / "recipe.yaml").write_text(
+        "team: agents/pair.yaml\nmodel: scripted:answers.yaml\n"
+        "task: {extends: tasks/words.yaml, reward: tasks/reward.yaml}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe("project/recipe.yaml")
+    assert recipe.task is not None
+    assert recipe.task.reward.parts["right"].use == "project/tasks/scores.py:right"
+    assert recipe.task.source.path == str(project / "tasks" / "words.jsonl")
+    assert recipe.model.name == str(project / "answers.yaml")
+    assert recipe.team.join == "pieces/joins.py:join", "not beside, so in the current folder"
+
+
+def test_a_script_is_carried_along(project: Path, tmp_path: Path) -> None:
+    (project / "answers.yaml").write_text("[one, two, three, four]\n")
+    collab.load("pair", model="scripted:answers.yaml").run("words/1", out="run")
+    (project / "answers.yaml").unlink()
+    assert collab.load("run").run("words/1").episode.score
+    about = json.loads((project / "run" / "run.json").read_text())
+    assert about["status"] == "done"
