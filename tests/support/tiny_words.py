@@ -24,6 +24,7 @@ def save_tiny(
         tokenizer_object=core,
         eos_token="end",
         pad_token="unknown",
+        unk_token="unknown",
         chat_template=CHAT,
     )
     tokenizer.save_pretrained(folder)
