@@ -28,8 +28,6 @@ __all__ = [
     "load_recipe",
     "read_episodes",
 ]
-__version__ = "0.1.0"
-
 _ROOMS = {
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
@@ -41,6 +39,10 @@ _ROOMS = {
 
 def __getattr__(name: str) -> Any:
     """Import the public names on first use: `import collab` itself costs nothing."""
+    if name == "__version__":
+        from collab.distribution import version
+
+        return version()
     if name not in __all__:
         raise AttributeError(f"module 'collab' has no attribute {name!r}")
     from importlib import import_module

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 
 from collab.cli.findings import Finding, is_within, version_of
+from collab.distribution import install
 
 PACKAGES = {
     "transformers": ("transformers", "torch", "peft"),
@@ -52,9 +53,9 @@ def _vllm(tested: str) -> Finding:
     told = f", tested with {tested}" if tested else ""
     if found is None:
         detail = f"not installed{told}; servers elsewhere can be used"
-        return _found("vllm", detail, "pip install 'collab[vllm]'")
+        return _found("vllm", detail, install("vllm"))
     if not is_within(version_of(found) or "", tested):
-        return _found("vllm", f"{_versions((found,))}{told}", "pip install 'collab[vllm]'")
+        return _found("vllm", f"{_versions((found,))}{told}", install("vllm"))
     return _found("vllm", f"works here with {_versions((found,))}{told}")
 
 

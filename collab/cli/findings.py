@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
+
+from collab.distribution import requirements
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ def tested_ranges() -> dict[str, str]:
     try:
         from packaging.requirements import Requirement
 
-        wanted = [Requirement(line) for line in requires("collab") or []]
-    except (ImportError, PackageNotFoundError):
+        wanted = [Requirement(line) for line in requirements()]
+    except ImportError:
         return {}
     return {requirement.name: str(requirement.specifier) for requirement in wanted}
 

@@ -21,7 +21,7 @@ class SourceSpec(Spec):
     path: str | None = None
     """A `.jsonl`, `.jsonl.gz` or `.json` file; relative to the task's own YAML file."""
     hub: str | None = None
-    """A dataset's name on the hub; needs `pip install collab[hub]`."""
+    """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`."""
     file: str | None = None
     """The data file within `package`."""
     split: str = "train"

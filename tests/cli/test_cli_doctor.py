@@ -58,7 +58,7 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["vllm"].detail == (
         "not installed, tested with >=0.28,<0.33; servers elsewhere can be used"
     )
-    assert found["vllm"].remedy == "pip install 'collab[vllm]'"
+    assert found["vllm"].remedy == "pip install 'collab-agents[vllm]'"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"errors", "syntax", "wording"},
+    {"distribution", "errors", "syntax", "wording"},
     {"trust"},
     {"records", "plugins", "analysis"},
     {"recipe"},

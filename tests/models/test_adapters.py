@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from peft import LoraConfig, get_peft_model
 
 from collab.errors import ModelError
 from collab.models import Call, Request
+from collab.models.local.adapters import check_harmless
 from collab.models.local.engine import TransformersEngine
 from collab.models.weights import quiet_transformers
 from collab.records import Action, Message, Sampling
@@ -146,3 +149,19 @@ def test_a_folders_adapter_takes_no_other_ones_name(
         tiny_engine.module = get_peft_model(tiny_engine.module, config, adapter_name="adapter0")
     assert tiny_engine.load_adapter(str(adapters["aux"])) == "adapter1"
     assert set(tiny_engine.module.peft_config) == {"adapter0", "adapter1"}
+
+
+@pytest.mark.parametrize("how", ["a pickle", "a module to import"])
+def test_an_adapter_that_would_run_code_is_refused(
+    tmp_path: Path, adapters: dict[str, Path], how: str
+) -> None:
+    folder = tmp_path / "adapter"
+    shutil.copytree(next(iter(adapters.values())), folder)
+    if how == "a pickle":
+        (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    else:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        config |= {"megatron_config": {"x": 1}, "megatron_core": "antigravity"}
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"safetensors|megatron_config"):
+        check_harmless(folder)

@@ -22,7 +22,7 @@ def run(*command: object, cwd: Path) -> str:
 def test_the_wheel_runs_the_main_job(tmp_path: Path) -> None:
     quiet = ("--quiet", "--disable-pip-version-check")
     run(sys.executable, "-m", "pip", "wheel", *quiet, "--no-deps", "-w", tmp_path, ROOT, cwd=ROOT)
-    [wheel] = tmp_path.glob("collab-*.whl")
+    [wheel] = tmp_path.glob("collab_agents-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     for shipped in ("agents/coding.yaml", "tasks/data/tldr.jsonl", "tasks/rewards/code.yaml"):
         assert f"collab/library/{shipped}" in names

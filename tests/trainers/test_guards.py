@@ -262,7 +262,7 @@ def test_cross_has_a_limit(tiny_words: Path, tmp_path: Path) -> None:
 
 def test_a_tracker_that_is_not_installed(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, report_to=["wandb"])
-    with pytest.raises(RecipeError, match=r"pip install 'collab\[wandb\]'"):
+    with pytest.raises(RecipeError, match=r"pip install 'collab-agents\[wandb\]'"):
         Training(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

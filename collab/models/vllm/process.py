@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from collab.distribution import install
 from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Completion, Prompt, Room
@@ -44,8 +45,8 @@ class Process:
         """Raises ModelUnavailable where vLLM is not installed."""
         if find_spec("vllm") is None:
             raise ModelUnavailable(
-                f"model {spec.name!r} needs vLLM, which is not installed: pip install"
-                " 'collab[vllm]', or give `servers` that run it"
+                f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')},"
+                " or give `servers` that run it"
             )
         self._spec = spec
         self._llm: Any = None

@@ -1,0 +1,45 @@
+"""The distribution has a name of its own, and every hint says it."""
+
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+import collab
+from collab import distribution
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_the_name_is_the_projects() -> None:
+    assert PROJECT["name"] == distribution.NAME != "collab"
+    assert PROJECT["scripts"] == {"collab": "collab.cli:main"}
+
+
+def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"9 of {name}")
+    assert collab.__version__ == "9 of collab-agents"
+
+
+def test_a_clone_that_is_not_installed_knows_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    monkeypatch.setattr("importlib.metadata.requires", missing)
+    assert collab.__version__ == PROJECT["version"]
+    assert "anthropic>=0.60" in distribution.requirements()
+    assert any(line.startswith("vllm") for line in distribution.requirements())
+
+
+def test_no_hint_installs_the_other_project() -> None:
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.*"), *(ROOT / "collab").rglob("*.py")]
+    texts = {path: path.read_text() for path in files if path.suffix in (".md", ".json", ".py")}
+    wrong = re.compile(r"pip install[^\n]*?[ '\"]collab(?![\w-])")
+    assert [str(path) for path, text in texts.items() if wrong.search(text)] == []
+    extras = re.compile(r"collab-agents\[(\w+)\]")
+    named = {extra for text in texts.values() for extra in extras.findall(text)}
+    assert named <= set(PROJECT["optional-dependencies"])
