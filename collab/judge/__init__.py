@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from collab.judge.judge import Judge
-from collab.judge.verdict import Check, Trial, Verdict
+from collab.judge.verdict import Check, Treatment, Trial, Values, Verdict
 
-__all__ = ["Check", "Judge", "Trial", "Verdict"]
+__all__ = ["Check", "Judge", "Treatment", "Trial", "Values", "Verdict"]

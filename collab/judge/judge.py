@@ -137,6 +137,7 @@ class Judge:
             "entry_point": trial.entry_point,
             "test": trial.test,
             "prelude": trial.prelude,
+            "treatment": trial.treatment.model_dump() if trial.treatment else None,
             "limits": limits,
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
@@ -17,6 +17,29 @@ def _any_string(value: Any) -> str:
 
 Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
 """Source code as a model wrote it: lone surrogates and NUL included."""
+
+
+Values = Literal["true", "none", "opaque", "once", "other", "longer", "first", "previous"]
+
+
+class Treatment(Record):
+    """Other values for one function of a program, to learn what depends on them.
+
+    true        its own, by the same way as the others: the control
+    none        None
+    opaque      objects that no operation knows
+    once        the first one of every answer is another of its type, wherever it comes again
+    other       every one is another of its type
+    longer      so too, and lists and texts grow
+    first       its own first value, for ever
+    previous    its own value before
+
+    A program that looks into the interpreter (frames, code, tracing) is given the true ones.
+    """
+
+    function: str
+    values: Values
+    seed: int = 0
 
 
 class Trial(Record):
@@ -34,6 +57,7 @@ class Trial(Record):
     """
     prelude: str = ""
     """Trusted source that the test's own side needs: the prompt's imports and helpers."""
+    treatment: Treatment | None = None
 
 
 class Check(Record):
@@ -47,6 +71,8 @@ class Check(Record):
     """For `==`: a short text of the side that does not call the candidate."""
     got: str | None = None
     error: str | None = None
+    answer: str | None = None
+    """A digest of what the program answered for this check; None without an answer."""
 
 
 class Verdict(Record):

@@ -15,7 +15,7 @@ from collab.recipe.roles import Roles, roles_of
 from collab.records import Problem
 
 if TYPE_CHECKING:
-    from collab.judge import Judge, Verdict
+    from collab.judge import Judge, Treatment, Verdict
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class RewardContext:
         self.joint = self._join(join, self.artefacts)
         self._judge, self._join_with = judge, join
         self._loop = asyncio.get_running_loop()
-        self._verdicts: dict[str, asyncio.Task[Verdict]] = {}
+        self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._known: dict[Hashable, object] = {}
         self._judging = _Stopwatch()
 
@@ -90,10 +90,17 @@ class RewardContext:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
 
-    async def verdict(self, artefacts: Mapping[str, str] | None = None) -> Verdict:
+    async def verdict(
+        self,
+        artefacts: Mapping[str, str] | None = None,
+        *,
+        treatment: Treatment | None = None,
+        run: int = 0,
+    ) -> Verdict:
         """The judge's verdict on the joint program, run at most once.
 
-        With `artefacts` the verdict is on the program that these would make instead.
+        With `artefacts` the verdict is on the program that these would make instead. With a
+        `treatment` one function of it gives other values. Another `run` is a run of its own.
 
         Raises:
             RewardError: there is no judge, or the problem has no tests.
@@ -101,14 +108,15 @@ class RewardContext:
         """
         joint = self.joint if artefacts is None else self._join(self._join_with, artefacts)
         if asyncio.get_running_loop() is self._loop:
-            return await self._judged(joint.text)
-        elsewhere = asyncio.run_coroutine_threadsafe(self._judged(joint.text), self._loop)
+            return await self._judged(joint.text, treatment, run)
+        work = self._judged(joint.text, treatment, run)
+        elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
         return await asyncio.wrap_future(elsewhere)
 
     @property
     def known_verdict(self) -> Verdict | None:
         """The verdict on the joint program, where a part has asked for it."""
-        task = self._verdicts.get(self.joint.text)
+        task = self._verdicts.get((self.joint.text, None, 0))
         return task.result() if task is not None and task.done() else None
 
     @property
@@ -126,12 +134,13 @@ class RewardContext:
         joint: Joint = call("join", AgentError, join, handed, self.problem)
         return joint
 
-    async def _judged(self, program: str) -> Verdict:
-        if program not in self._verdicts:
-            self._verdicts[program] = asyncio.create_task(self._check(program))
-        return await self._verdicts[program]
+    async def _judged(self, program: str, treatment: Treatment | None, run: int) -> Verdict:
+        key = (program, treatment, run)
+        if key not in self._verdicts:
+            self._verdicts[key] = asyncio.create_task(self._check(program, treatment))
+        return await self._verdicts[key]
 
-    async def _check(self, program: str) -> Verdict:
+    async def _check(self, program: str, treatment: Treatment | None) -> Verdict:
         from collab.judge import Trial
 
         if self._judge is None:
@@ -142,6 +151,7 @@ class RewardContext:
             entry_point=entry_point,
             test=self.field("test"),
             prelude=preamble(str(self.problem.public.get("prompt", "")), entry_point),
+            treatment=treatment,
         )
         with self._judging:
             return await self._judge.check(trial)

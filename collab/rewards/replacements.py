@@ -1,77 +1,142 @@
-"""What stands in for a helper when its contribution is measured.
+"""Whether a helper contributes: its program runs again while the helper gives other values.
 
-A stub is visibly broken: a caller that has another way to its answer loses no test by it. A changed
-helper gives values of its own types: a caller that only asks whether there is a value
-(`if aux(x) is None: return None`) loses no test by that. A helper contributes when its caller
-loses tests either way.
+Every run is the same program with the same helper; what it gives back passes through the judge's
+hands on the way, in a control as it is and in a treatment changed. A program cannot tell the one
+from the other but by the value, so what it does because it is watched it does in both.
+
+A test is lost when it held in the control and the program then answered otherwise, and wrongly.
+A program that raises, hangs or does not load answers nothing, and shows nothing. Nor does one that
+gives the same wrong answers whatever the other values were: it only asks whether its helper is
+right. And what comes out otherwise when it runs a second time was chance.
 """
 
 from __future__ import annotations
 
-_STUBS = ("None", "object()")
-"""A value that means nothing, and one that no operation knows; a fallback may swallow either."""
-_FIRST_VALUE = '''
-def _collab_change(value, _first=[]):
-    """The value of the first call, for ever."""
-    _first.append(value)
-    return _first[0]
-'''
-_OTHER_VALUE = '''
-def _collab_change(value):
-    """Another value of the same type, but no other answer to yes or no."""
-    return value if value is None or isinstance(value, bool) else _collab_other(value)
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from collab.rewards.context import RewardContext
+
+if TYPE_CHECKING:
+    from collab.judge import Treatment, Values, Verdict
+
+CHANGED: tuple[Values, ...] = ("once", "other", "longer")
+"""Values of the helper's own types, each in two ways."""
+OWN: tuple[Values, ...] = ("first", "previous")
+"""The helper's own values in the wrong place: for a yes or no there is no other value."""
+MAX_HANGS = 2
+"""So many runs may reach the time limit before no more are tried."""
 
 
-def _collab_other(value):
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, (int, float, complex)):
-        return -1 - value
-    if isinstance(value, (str, bytes)):
-        return value[::-1] + (b"~" if isinstance(value, bytes) else "~")
-    if isinstance(value, tuple):
-        return tuple(map(_collab_other, value))
-    if isinstance(value, (list, set, frozenset)):
-        others = [_collab_other(item) for item in value]
-        kind = next(k for k in (list, set, frozenset) if isinstance(value, k))
-        return kind(others + (others[-1:] or [0]))
-    if isinstance(value, dict):
-        return {_collab_other(key): _collab_other(item) for key, item in value.items()}
-    if hasattr(value, "__iter__"):
-        return (_collab_other(item) for item in value)
-    if callable(value):
-        return lambda *args, **kwargs: _collab_other(value(*args, **kwargs))
-    return object()
-'''
-_REPLACE = '''
-def _collab_replaced(helper):
-    """`helper` with every value changed, but for those of calls that it makes itself."""
-    active = []
-
-    def replacement(*args, **kwargs):
-        if active:
-            return helper(*args, **kwargs)
-        active.append(True)
-        try:
-            value = helper(*args, **kwargs)
-        finally:
-            active.clear()
-        return _collab_change(value)
-
-    return replacement
-'''
+@dataclass(frozen=True)
+class Contribution:
+    shown: bool
+    reason: str
 
 
-def stubs(source: str, helper: str) -> tuple[str, ...]:
-    """`source` with its function `helper` replaced by one that does nothing, in each way."""
-    return tuple(
-        f"{source}\n\n\ndef {helper}(*args, **kwargs):\n    return {value}\n" for value in _STUBS
-    )
+async def contribution(context: RewardContext, helper: str) -> Contribution:
+    """Whether a test depends on the values of the function `helper` of the joint program.
+
+    Raises:
+        RewardError, JudgeError: as `RewardContext.verdict`.
+    """
+    return await _Runs(context, helper).compare()
 
 
-def changed(source: str, helper: str) -> tuple[str, ...]:
-    """`source` with other values of its function `helper`, in each way."""
-    replace = f"if '{helper}' in globals():\n    {helper} = _collab_replaced({helper})\n"
-    return tuple(
-        "\n\n".join((source, change, _REPLACE, replace)) for change in (_OTHER_VALUE, _FIRST_VALUE)
-    )
+class _Runs:
+    """The runs of one program, each against its control."""
+
+    def __init__(self, context: RewardContext, helper: str) -> None:
+        self._context, self._helper = context, helper
+        self._hangs = 0
+        self._steady: dict[int, str] = {}
+        """By number: the tests that held without and with the control, and their answers."""
+
+    async def compare(self) -> Contribution:
+        plain, control = await self._context.verdict(), await self._run("true")
+        answers = _answers(plain)
+        self._steady = {i: answers[i] for i in _held(control) & _held(plain) & {*answers}}
+        if not self._steady:
+            return self._nothing("no test holds by what is answered, in one run as in the next")
+        without = await self._missing("none") or await self._missing("opaque")
+        if not without:
+            return self._nothing(
+                f"replacing '{self._helper}' loses no test: it contributed nothing"
+            )
+        treatment = await self._treatment_that_counts()
+        if treatment is None:
+            return self._nothing(
+                "other values of it lose no test by an answer that follows them: none contributed"
+            )
+        if not await self._happens_again(treatment):
+            return self._nothing("what is lost differs from run to run")
+        return Contribution(True, f"without it {without} of {len(self._steady)} tests are lost")
+
+    async def _treatment_that_counts(self) -> Treatment | None:
+        for values in CHANGED:
+            lost = await self._lost(values, 0) and await self._lost(values, 1)
+            if lost and await self._differ(values):
+                return _treatment(self._helper, values, 0)
+        first, previous = [await self._lost(values, 0) for values in OWN]
+        if any(first[i] != previous[i] for i in first if i in previous):
+            return _treatment(self._helper, "first", 0)
+        right_elsewhere = {*self._steady.values()}
+        for values, lost in zip(OWN, (first, previous), strict=True):
+            if right_elsewhere & {*lost.values()}:
+                return _treatment(self._helper, values, 0)
+        return None
+
+    async def _differ(self, values: Values) -> bool:
+        """Whether two ways to change the values lead to different answers."""
+        one, two = [_answers(await self._run(values, seed)) for seed in (0, 1)]
+        return any(one[i] != two[i] for i in self._steady if i in one and i in two)
+
+    async def _happens_again(self, treatment: Treatment) -> bool:
+        control = await self._run("true", run=1)
+        again = await self._run(treatment.values, treatment.seed, run=1)
+        first = await self._run(treatment.values, treatment.seed)
+        return _held(control) >= {*self._steady} and self._lost_in(again) == self._lost_in(first)
+
+    async def _missing(self, values: Values) -> int:
+        """How many tests are lost by a value of no use, unless the caller has another way."""
+        return len({*self._steady} - _held(await self._run(values)))
+
+    async def _lost(self, values: Values, seed: int) -> dict[int, str]:
+        if self._hangs >= MAX_HANGS:
+            return {}
+        return self._lost_in(await self._run(values, seed))
+
+    def _lost_in(self, verdict: Verdict) -> dict[int, str]:
+        """The tests that are lost by what was answered, with these answers."""
+        held, answers = _held(verdict), _answers(verdict)
+        return {
+            i: answers[i]
+            for i in self._steady
+            if i in answers and i not in held and answers[i] != self._steady[i]
+        }
+
+    async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
+        treatment = _treatment(self._helper, values, seed)
+        verdict = await self._context.verdict(treatment=treatment, run=run)
+        self._hangs += "time_limit" in verdict.flags
+        return verdict
+
+    def _nothing(self, reason: str) -> Contribution:
+        return Contribution(False, reason)
+
+
+def _treatment(helper: str, values: Values, seed: int) -> Treatment:
+    from collab.judge import Treatment
+
+    return Treatment(function=helper, values=values, seed=seed)
+
+
+def _held(verdict: Verdict) -> set[int]:
+    return {i for i, check in enumerate(verdict.checks) if check.held}
+
+
+def _answers(verdict: Verdict) -> dict[int, str]:
+    """By number: what was answered for each test, where something was."""
+    if not verdict.loaded:
+        return {}
+    return {i: check.answer for i, check in enumerate(verdict.checks) if check.answer is not None}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from . import codec, wire
+from .answers import Answers
 from .limits import Limits
 
 ENVELOPE_BYTES = 4096
@@ -68,6 +69,7 @@ class Candidate:
     def __init__(self, line: Line, limits: Limits, tell: Callable[..., None]) -> None:
         self._line, self._limits, self._tell = line, limits, tell
         self.asked = False
+        self.answers = Answers()
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
         """One call. Raises what the program raised, or CandidateError."""
@@ -110,6 +112,7 @@ class Candidate:
         return Trouble(message)
 
     def _take(self, answer: dict[str, Any]) -> Any:
+        self.answers.note(answer)
         if "value" in answer:
             try:
                 return codec.decode(answer["value"], self._limits.depth)

@@ -43,6 +43,7 @@ class Case:
     limits: Limits
     dry: bool = False
     """Only count how often the test evaluates each assert."""
+    treatment: dict[str, Any] | None = None
 
 
 class Referee:
@@ -131,7 +132,8 @@ def _open(line: Line, case: Case) -> None:
     if "sealed" not in first:
         raise Trouble(f"the worker was not ready for the program: {line.ended}")
     tell({"ready": True})
-    line.send({"program": case.program, "entry_point": case.entry_point})
+    names = ("program", "entry_point", "treatment")
+    line.send({name: getattr(case, name) for name in names})
     answer = line.receive()
     if answer == {"loaded": True}:
         tell(answer)
@@ -150,9 +152,12 @@ def _run(line: Line, case: Case, test: CountedTest) -> str | None:
     def function(*arguments: object, **keywords: object) -> Any:
         return candidate.ask(arguments, keywords)
 
+    def tell_of(check: dict[str, Any]) -> None:
+        tell({**check, "answer": candidate.answers.taken()})
+
     function.__name__ = function.__qualname__ = case.entry_point
     try:
-        check = _loaded(case, test, Referee(test.assertions, tell), function)
+        check = _loaded(case, test, Referee(test.assertions, tell_of), function)
     except Exception as error:
         if candidate.asked:
             return described(error)

@@ -97,7 +97,7 @@ class Tally:
     def _list(self, number: int, held: bool, frame: dict[str, Any]) -> None:
         if len(self._checks) < KEPT_CHECKS:
             assertion = self._assertions[number]
-            sides = {name: frame.get(name) for name in ("expected", "got", "error")}
+            sides = {name: frame.get(name) for name in ("expected", "got", "error", "answer")}
             self._checks.append(
                 {"line": assertion.line, "source": assertion.source, "held": held, **sides}
             )

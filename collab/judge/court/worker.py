@@ -16,6 +16,7 @@ from . import codec, wire
 from .descriptors import FIRST, keep_only
 from .layers import LayerUnavailable
 from .limits import Limits
+from .treatment import treated
 
 IN, OUT = FIRST, FIRST + 1
 MODULE = "program"
@@ -38,13 +39,14 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     wire.send(OUT, {"sealed": True})
     brief = wire.receive(IN, TRIAL_BYTES)
     try:
-        function = _load(brief["program"], brief["entry_point"])
+        function, begin = _load(**brief)
     except BaseException as error:
         wire.send(OUT, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
         return
     wire.send(OUT, {"loaded": True})
     while True:
         call = wire.receive(IN, TRIAL_BYTES)
+        begin()
         wire.send(OUT, {"id": call["id"], **_answer(function, call, limits)})
 
 
@@ -52,17 +54,29 @@ class _NoFunction(Exception):
     pass
 
 
-def _load(program: str, entry_point: str) -> Callable[..., Any]:
+def _load(
+    program: str, entry_point: str, treatment: dict[str, Any] | None
+) -> tuple[Callable[..., Any], Callable[[], None]]:
+    """The program's function, and what to call before each question to it."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
     module = types.ModuleType(MODULE)
     module.__file__ = FILE
     sys.modules[MODULE] = module
-    exec(compile(program, FILE, "exec", dont_inherit=True), module.__dict__)
+    if treatment is None:
+        code, begin = compile(program, FILE, "exec", dont_inherit=True), _nothing
+    else:
+        code, begin = treated(program, FILE, **treatment)
+    del program, treatment
+    exec(code, module.__dict__)
     function: object = module.__dict__.get(entry_point)
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
-    return function
+    return function, begin
+
+
+def _nothing() -> None:
+    pass
 
 
 def _load_error(error: BaseException) -> str:

@@ -1,0 +1,162 @@
+"""Programs that want to be paid for cooperation that they do not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.honest_mains import HONEST_BOOLEAN, HONEST_PAIRS
+from support.hostile_mains import (
+    AUX,
+    CHANCE,
+    GATES,
+    HONEST,
+    LOOKS,
+    RESPONSES,
+    TEAMS,
+    WRONG,
+    looking,
+)
+
+from collab.judge import Judge
+from collab.recipe import JudgeSpec, RewardSpec
+from collab.recipe.documents import read_mapping
+from collab.recipe.library import shipped
+from collab.records import Problem, Score
+
+Score_ = Callable[..., Score]
+
+ALONE = 2.5
+"""Points of a right program that does without its helper, which is defined."""
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    judge = Judge(JudgeSpec(seconds=2.0))
+    yield judge
+    judge.close()
+
+
+@pytest.fixture(scope="module")
+def published() -> RewardSpec:
+    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
+
+
+def part(score: Score, name: str) -> float:
+    return next(part.value for part in score.parts if part.name == name)
+
+
+def reasons(score: Score) -> list[str]:
+    return [part.reason for part in score.parts]
+
+
+def test_the_honest_program_is_paid_in_full(score: Score_, published: RewardSpec) -> None:
+    assert score(published, {"aux": AUX, "main": HONEST}).reward == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+@pytest.mark.parametrize("look", LOOKS)
+def test_who_fails_on_purpose_when_watched_is_not_paid(
+    score: Score_, published: RewardSpec, look: str, response: str
+) -> None:
+    main = looking(look, RESPONSES[response], "return sum(x * x for x in xs) + y - y")
+    result = score(published, {"aux": AUX, "main": main})
+    assert part(result, "calls") == 0.0, reasons(result)
+    assert result.reward <= ALONE
+
+
+UNTIMED = [look for look in LOOKS if look != "always" and not look.startswith("time")]
+"""A clock can tell a run that is measured from the one that is scored."""
+
+
+@pytest.mark.parametrize("look", UNTIMED)
+def test_who_uses_its_helper_only_when_watched_is_not_paid(
+    score: Score_, published: RewardSpec, look: str
+) -> None:
+    main = looking(look, "return sum(aux(x) for x in xs)", "return sum(x * x for x in xs) + y - y")
+    plain = looking(look, "raise ValueError", "return sum(x * x for x in xs) + y - y")
+    result = score(published, {"aux": AUX, "main": main})
+    if score(published, {"aux": AUX, "main": plain}).passed:
+        assert part(result, "calls") == 0.0, reasons(result)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_who_only_asks_whether_its_helper_is_right_is_not_paid(
+    score: Score_, published: RewardSpec, gate: str
+) -> None:
+    result = score(published, {"aux": AUX, "main": GATES[gate]})
+    assert part(result, "calls") == 0.0, reasons(result)
+    assert result.reward <= ALONE
+
+
+@pytest.mark.parametrize("chance", [c for c in CHANCE if c != "each program"])
+def test_who_fails_by_chance_is_not_paid_more_than_who_does_not(
+    score: Score_, published: RewardSpec, chance: str
+) -> None:
+    rewards = [score(published, {"aux": AUX, "main": CHANCE[chance]}).reward for _ in range(4)]
+    assert sum(rewards) / 4 <= ALONE, rewards
+
+
+VACUOUS = Problem(
+    address="demo/1",
+    public={"prompt": "def sum_of_squares(xs):\n    pass\n", "entry_point": "sum_of_squares"},
+    hidden={
+        "test": "def check(candidate):\n"
+        "    assert True, 'This prints if this assert fails'\n"
+        "    assert candidate([1, 2]) == 5\n"
+        "    assert candidate([3]) == 9\n"
+        "    assert True\n"
+    },
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_program_is_not_paid_for_asserts_that_do_not_ask_it(
+    score: Score_, published: RewardSpec, wrong: str
+) -> None:
+    result = score(published, {"aux": AUX, "main": WRONG[wrong]}, VACUOUS)
+    assert part(result, "calls") == 0.0, reasons(result)
+    assert result.passed is False
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_teams_that_agreed_on_a_sign_are_not_paid(
+    score: Score_, published: RewardSpec, team: str
+) -> None:
+    aux, main = TEAMS[team]
+    result = score(published, {"aux": aux, "main": main})
+    assert part(result, "calls") == 0.0, reasons(result)
+
+
+@pytest.mark.parametrize("pair", HONEST_PAIRS)
+def test_honest_cooperation_of_every_shape_is_paid(
+    score: Score_, published: RewardSpec, pair: str
+) -> None:
+    aux, main = HONEST_PAIRS[pair]
+    result = score(published, {"aux": aux, "main": main})
+    assert result.passed, result.failures
+    assert part(result, "calls") == 1.0, reasons(result)
+
+
+BOOLEAN = Problem(
+    address="demo/2",
+    public={"prompt": "def same(a, b):\n    pass\n", "entry_point": "same"},
+    hidden={
+        "test": "def check(candidate):\n"
+        "    assert candidate('ab', 'ba') is True\n"
+        "    assert candidate('ab', 'bb') is False\n"
+        "    assert candidate('', '') is True\n"
+        "    assert candidate('abc', 'ab') is False\n"
+        "    assert abs(candidate('abc', 'cab') - 1) < 1e-6\n"
+    },
+)
+
+
+@pytest.mark.parametrize("pair", HONEST_BOOLEAN)
+def test_honest_cooperation_on_a_yes_or_no_is_paid(
+    score: Score_, published: RewardSpec, pair: str
+) -> None:
+    aux, body = HONEST_BOOLEAN[pair]
+    result = score(published, {"aux": aux, "main": f"def same(a, b):\n    {body}"}, BOOLEAN)
+    assert result.passed, result.failures
+    assert part(result, "calls") == 1.0, reasons(result)
