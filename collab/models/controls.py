@@ -172,8 +172,8 @@ def _controls_of(tokenizer: Any) -> Controls:
             if str(token).replace("\N{LOWER ONE EIGHTH BLOCK}", " ").strip()
         }
         strange = tokenizer(BLANK, add_special_tokens=False)["input_ids"]
-        unknown = tokenizer.unk_token_id
-        _KNOWN[tokenizer] = Controls(spellings, unknown if unknown in strange else None)
+        unknown = next((i for i in strange if i in spellings), None)
+        _KNOWN[tokenizer] = Controls(spellings, unknown)
     return _KNOWN[tokenizer]
 
 

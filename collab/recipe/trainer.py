@@ -7,15 +7,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from collab.recipe.base import Spec
+from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
 
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_mean"]
 Policies = Literal["adapters", "shared_adapter", "full"]
 Sink = Literal["trackio", "wandb", "tensorboard"]
-
-COMPARING = ("magrpo", "marloo", "maremax")
-"""Algorithms whose baseline comes from the other episodes of the group."""
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
 
@@ -59,9 +57,10 @@ class TrainerSpec(Spec):
     name: str = ""
     description: str = ""
 
-    algorithm: str = "magrpo"
+    algorithm: Named = Component(use="magrpo")
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
-    (none), or one's own: `module:function`, `file.py:function`, or a registered name."""
+    (none), or one's own, a function or a class: `file.py:NAME`, or a registered name. Options are
+    given as `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, episodes of one task that are compared with each other."""
     tasks: str | None = None
@@ -153,12 +152,6 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="after")
     def _groups_can_be_compared(self) -> TrainerSpec:
-        if self.group_size == 1 and self.algorithm in COMPARING:
-            raise ValueError(
-                f"group_size 1 leaves '{self.algorithm}' nothing to compare an episode with, so"
-                " that every advantage is 0; set group_size to 2 or more, or algorithm to"
-                " 'mareinforce'"
-            )
         if self.group_size == 1 and self.normalise in ("group", "agent"):
             raise ValueError(
                 f"group_size 1 has no standard deviation for normalise '{self.normalise}'; set"

@@ -43,7 +43,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     for name in trained:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
-    algorithm_for(spec.algorithm)
+    _check_algorithm(spec)
     _check_functions(recipe)
     check_trackers(spec.report_to)
     _check_local_parts(recipe, spec)
@@ -61,6 +61,14 @@ def _check_functions(recipe: Recipe) -> None:
     for feedback in recipe.team.feedback:
         if isinstance(feedback, PluginFeedback):
             Plugin(feedback)
+
+
+def _check_algorithm(spec: TrainerSpec) -> None:
+    if getattr(algorithm_for(spec.algorithm), "compares", False) and spec.group_size == 1:
+        raise RecipeError(
+            f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
+            " that every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
+        )
 
 
 def _check_agent(recipe: Recipe, name: str) -> None:

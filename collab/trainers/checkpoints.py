@@ -2,7 +2,7 @@
 
 checkpoints/step-000012/
     policies/NAME/    the policy's parameters; an adapter's in PEFT's format
-    state.pt          optimisers and random states
+    state.pt          the states of learner, algorithm and random numbers
     state.json        the step, the best so far, and how long the run's files were
 """
 
@@ -22,8 +22,8 @@ import torch
 
 from collab.errors import RecordError
 from collab.recipe.documents import parse_json
-from collab.trainers.optimiser import Optimiser
-from collab.trainers.policy import Policies
+from collab.trainers.algorithms import Algorithm
+from collab.trainers.learner_base import Learner
 
 PARTIAL = ".partial-"
 
@@ -37,8 +37,8 @@ class Checkpoints:
     def save(
         self,
         step: int,
-        policies: Policies,
-        optimisers: Mapping[str, Optimiser],
+        learner: Learner,
+        algorithm: Algorithm,
         state: Mapping[str, Any],
     ) -> Path:
         """Write a checkpoint, then remove those that are neither new nor the best.
@@ -50,10 +50,9 @@ class Checkpoints:
         partial = self.folder / f"{PARTIAL}{path.name}"
         try:
             self._clear_partials()
-            for policy in policies:
-                policy.save_parameters(partial / "policies" / policy.name)
-            moments = {name: optimiser.state() for name, optimiser in optimisers.items()}
-            torch.save({"optimisers": moments, "random": random_states()}, partial / "state.pt")
+            learner.save(partial / "policies")
+            parts = {"learner": learner.state(), "algorithm": dict(algorithm.state())}
+            torch.save({**parts, "random": random_states()}, partial / "state.pt")
             (partial / "state.json").write_text(json.dumps({**state, "step": step}))
             _sync(partial)
             self._remove(path)
@@ -90,10 +89,8 @@ class Checkpoints:
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 
 
-def load_checkpoint(
-    path: Path, policies: Policies, optimisers: Mapping[str, Optimiser]
-) -> dict[str, Any]:
-    """Restore parameters, optimisers and random states; returns the checkpoint's `state`.
+def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> dict[str, Any]:
+    """Restore learner, algorithm and random states; returns the checkpoint's `state`.
 
     Raises:
         RecordError: it cannot be read, or is of another team or another shape.
@@ -101,10 +98,9 @@ def load_checkpoint(
     state = read_state(path)
     try:
         saved = torch.load(path / "state.pt", map_location="cpu", weights_only=True)
-        for policy in policies:
-            policy.load_parameters(path / "policies" / policy.name)
-        for name, optimiser in optimisers.items():
-            optimiser.restore(saved["optimisers"][name])
+        learner.load(path / "policies")
+        learner.restore(saved["learner"])
+        algorithm.restore(saved["algorithm"])
         restore_random_states(saved["random"])
     except (OSError, EOFError, UnpicklingError, RuntimeError, KeyError, ValueError) as error:
         raise RecordError(f"checkpoint {path} does not fit this recipe: {error}") from error

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import fsum, isfinite
 
-from collab.errors import CollabError, TrainingError
+from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
-from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
-from collab.runtime import Session
+from collab.records import Episode, Failure, Problem, Score
 from collab.trainers.algorithms import Algorithm, Group, Place, Weights
-from collab.trainers.algorithms.group import Shape, Tree, make_group, tree_of
+from collab.trainers.algorithms.group import Rewards, Shape, Tree, make_group, tree_of
+from collab.trainers.algorithms.joint_actions import JointActions, Judge, reward_of
 from collab.trainers.algorithms.normalise import normalise
-from collab.trainers.rollouts import Played
 
 MAX_COMBINATIONS = 4096
 """Joint actions that `cross` scores at one turn of one group."""
-
-_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -32,8 +28,8 @@ class Credited:
 
 
 async def give_credit(
-    session: Session,
-    played: Sequence[Played],
+    played: Sequence[tuple[Problem, Sequence[Episode]]],
+    judge: Judge,
     *,
     agents: Sequence[str],
     spec: TrainerSpec,
@@ -42,34 +38,49 @@ async def give_credit(
 ) -> tuple[list[Credited], list[Failure]]:
     """The groups that can be compared, with their weights.
 
-    Also returns the failures of the further joint actions that `cross` scores.
+    `played` are each task's episodes without failures; `judge` scores further joint actions.
+    Also returns the failures of those.
     """
-    groups, failures = [], []
-    for item in played:
-        episodes = item.whole
+    groups, asked = [], []
+    for problem, episodes in played:
         if len(episodes) < min(2, spec.group_size):
             continue
-        tree = tree_of(episodes, shape)
-        aligned = {
-            place: {agent: reward_of(_score_at(episodes, place), agent, spec) for agent in agents}
-            for place in tree.places
-        }
-        rewards = aligned
-        if spec.joint_mode == "cross":
-            rewards, failed = await _crossed(
-                session, item.problem, episodes, tree, agents=agents, spec=spec
-            )
-            failures += failed
-        groups.append(make_group(episodes, agents, rewards, tree, spec.discount, aligned=aligned))
-    weights = [_checked(algorithm(group), group, spec.algorithm) for group in groups]
+        joint = JointActions(problem, episodes, spec, judge)
+        asked.append(joint)
+        groups.append(await _group(episodes, joint, agents=agents, spec=spec, shape=shape))
+    weights = await _ask(algorithm, groups, spec.algorithm.use)
+    _check(weights, groups, spec.algorithm.use)
     weights = normalise(groups, weights, spec.normalise)
+    failures = [failure for joint in asked for failure in joint.failures]
     return [Credited(g, w) for g, w in zip(groups, weights, strict=True)], failures
 
 
-def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
-    """r_i = team_weight x r + the points of the agent's own parts."""
-    own = spec.local_parts.get(agent, ())
-    return spec.team_weight * score.reward + fsum(p.points for p in score.parts if p.name in own)
+async def _ask(algorithm: Algorithm, groups: Sequence[Group], name: str) -> list[Weights]:
+    try:
+        return list(await algorithm.credit(groups))
+    except Exception as error:
+        raise attribute(error, TrainingError, f"algorithm '{name}'") from error
+
+
+async def _group(
+    episodes: Sequence[Episode],
+    joint: JointActions,
+    *,
+    agents: Sequence[str],
+    spec: TrainerSpec,
+    shape: Shape,
+) -> Group:
+    tree = tree_of(episodes, shape)
+    aligned = {
+        place: {agent: reward_of(_score_at(episodes, place), agent, spec) for agent in agents}
+        for place in tree.places
+    }
+    rewards: Rewards = aligned
+    if spec.joint_mode == "cross":
+        rewards = await _crossed(joint, tree, aligned, agents)
+    return make_group(
+        episodes, agents, rewards, tree, spec.discount, aligned=aligned, ask=joint.score
+    )
 
 
 def _score_at(episodes: Sequence[Episode], place: Place) -> Score:
@@ -79,91 +90,54 @@ def _score_at(episodes: Sequence[Episode], place: Place) -> Score:
 
 
 async def _crossed(
-    session: Session,
-    problem: Problem,
-    episodes: Sequence[Episode],
-    tree: Tree,
-    *,
-    agents: Sequence[str],
-    spec: TrainerSpec,
-) -> tuple[dict[Place, dict[str, float]], list[Failure]]:
+    joint: JointActions, tree: Tree, aligned: Rewards, agents: Sequence[str]
+) -> Rewards:
     """Score every combination of the peers' responses; a response gets the mean of its own.
 
     An agent whose answer is not in the joint artefact gets its own joint action's reward.
     """
-    rewards: dict[Place, dict[str, float]] = {}
-    failures: list[Failure] = []
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def score(artefacts: Mapping[str, str]) -> Score | Failure:
-        async with slots:
-            try:
-                return await session.score(problem, artefacts)
-            except CollabError as error:
-                return failure_of(error)
-
+    rewards: dict[Place, Mapping[str, float]] = {}
     for places in tree.peers:
-        made = [_joined(episodes[episode].turns[turn]) for episode, turn in places]
-        team = list(made[0])
-        if any(list(other) != team for other in made):
-            raise TrainingError(
-                "joint_mode 'cross' needs the same agents' answers in every joint artefact, and the"
-                f" team's protocol chose others in {problem.address}; set joint_mode to 'aligned'"
-            )
+        team = joint.team(places)
         choices = list(product(range(len(places)), repeat=len(team)))
-        known = {(n,) * len(team): _score_at(episodes, place) for n, place in enumerate(places)}
-        missing = [choice for choice in choices if choice not in known]
-        found = await asyncio.gather(
-            *(score({a: made[n][a] for a, n in zip(team, c, strict=True)}) for c in missing)
-        )
-        results: dict[tuple[int, ...], Score | Failure] = {
-            **known,
-            **dict(zip(missing, found, strict=True)),
-        }
-        failures += [result for result in results.values() if isinstance(result, Failure)]
+        missing = [choice for choice in choices if len(set(choice)) > 1]
+        found = await joint.score(places, [dict(zip(team, c, strict=True)) for c in missing])
+        results = {(n,) * len(team): aligned[place] for n, place in enumerate(places)}
+        results |= {c: r for c, r in zip(missing, found, strict=True) if r is not None}
         for position, place in enumerate(places):
             rewards[place] = {
-                agent: _mean_reward(results, team.index(agent), position, agent, spec)
+                agent: _mean_reward(results, team.index(agent), position, agent)
                 if agent in team
-                else reward_of(_score_at(episodes, place), agent, spec)
+                else aligned[place][agent]
                 for agent in agents
             }
-    return rewards, failures
-
-
-def _joined(turn: Turn) -> dict[str, str]:
-    """The artefacts that make the joint one."""
-    names = turn.artefacts if turn.joined is None else turn.joined
-    return {name: turn.artefacts[name] for name in names}
+    return rewards
 
 
 def _mean_reward(
-    results: Mapping[tuple[int, ...], Score | Failure],
-    slot: int,
-    position: int,
-    agent: str,
-    spec: TrainerSpec,
+    results: Mapping[tuple[int, ...], Mapping[str, float]], slot: int, position: int, agent: str
 ) -> float:
-    own = [
-        reward_of(result, agent, spec)
-        for choice, result in results.items()
-        if choice[slot] == position and isinstance(result, Score)
-    ]
+    own = [result[agent] for choice, result in results.items() if choice[slot] == position]
     return fsum(own) / len(own)
 
 
-def _checked(weights: Weights, group: Group, algorithm: str) -> Weights:
+def _check(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
     """Refuse what a third party's algorithm must not give."""
-    for (episode, turn, agent), weight in weights.items():
-        whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
-        if not whole or agent not in group.agents:
-            raise TrainingError(
-                f"algorithm '{algorithm}' gave a weight to episode {episode}, turn {turn}, agent"
-                f" '{agent}', which the group does not have"
-            )
-        if not isfinite(weight):
-            raise TrainingError(
-                f"algorithm '{algorithm}' gave the weight {weight} to agent '{agent}' on"
-                f" {group.episodes[episode].task}"
-            )
-    return weights
+    if len(weights) != len(groups):
+        raise TrainingError(
+            f"algorithm '{algorithm}' gave the weights of {len(weights)} groups, not {len(groups)}"
+        )
+    for group, given in zip(groups, weights, strict=True):
+        for (episode, turn, agent), weight in given.items():
+            whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
+            if not whole or agent not in group.agents:
+                raise TrainingError(
+                    f"algorithm '{algorithm}' gave a weight to episode {episode}, turn {turn},"
+                    f" agent '{agent}', which the group does not have"
+                )
+            numbers = weight if isinstance(weight, Sequence) else [weight]
+            if not all(map(isfinite, numbers)):
+                raise TrainingError(
+                    f"algorithm '{algorithm}' gave the weight {weight} to agent '{agent}' on"
+                    f" {group.episodes[episode].task}"
+                )

@@ -15,6 +15,7 @@ from collab.recipe import Recipe
 from collab.records import failure_of
 from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.team import versions
+from collab.trainers.algorithms import Algorithm
 from collab.trainers.check import check_recipe, choose_tasks
 from collab.trainers.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.evaluations import Evaluations
@@ -26,6 +27,7 @@ from collab.trainers.events import (
 )
 from collab.trainers.folder import TrainingFolder, read_about
 from collab.trainers.heldout import mean_return
+from collab.trainers.learner_base import Learner
 from collab.trainers.metrics import step_metrics
 from collab.trainers.policy import Policies, open_policies
 from collab.trainers.rollouts import Played
@@ -33,7 +35,7 @@ from collab.trainers.signs import Signs
 from collab.trainers.sinks import Tracker, open_trackers
 from collab.trainers.skipping import Skipping
 from collab.trainers.step import Stepper
-from collab.trainers.update import Learner, OutOfMemory
+from collab.trainers.update import OutOfMemory, TorchLearner
 
 Emit = Callable[[TrainingEvent], None]
 
@@ -95,12 +97,13 @@ class Training:
         policies = await asyncio.to_thread(
             open_policies, self.recipe, self.spec, loading=self._loading
         )
-        learner = Learner(policies, self.spec, self.total_steps)
+        learner = TorchLearner(policies, self.spec, self.total_steps)
         stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
         try:
-            checkpoint = self._restore(policies, learner)
+            self._stateful = learner, stepper.algorithm
+            checkpoint = self._restore(*self._stateful)
             await stepper.check()
-            summary = await self._record(about, policies, learner, stepper, checkpoint)
+            summary = await self._record(about, policies, stepper, checkpoint)
         finally:
             await stepper.aclose()
             await policies.aclose()
@@ -111,7 +114,6 @@ class Training:
         self,
         about: dict[str, Any],
         policies: Policies,
-        learner: Learner,
         stepper: Stepper,
         checkpoint: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
@@ -120,8 +122,8 @@ class Training:
         status = "interrupted"
         try:
             self._open_trackers(about)
-            self._begin(policies, learner, checkpoint)
-            await self._train(policies, learner, stepper)
+            self._begin(policies, checkpoint)
+            await self._train(policies, stepper)
             status = "done"
         except OutOfMemory as error:
             status = "failed"
@@ -161,30 +163,30 @@ class Training:
             self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
         )
 
-    async def _train(self, policies: Policies, learner: Learner, stepper: Stepper) -> None:
+    async def _train(self, policies: Policies, stepper: Stepper) -> None:
         if await self._evaluate_when_due(policies) and self.step > 0:
-            self._save_when_due(policies, learner)
+            self._save_when_due(policies)
         try:
             while self.step < self.total_steps:
                 await self._take_step(stepper, policies)
-                self._save_when_due(policies, learner)
+                self._save_when_due(policies)
         finally:
             if not stepper.torn and self._saved_step < self.step:
-                self._save(policies, learner)
+                self._save(policies)
 
-    def _restore(self, policies: Policies, learner: Learner) -> Mapping[str, Any] | None:
+    def _restore(self, learner: Learner, algorithm: Algorithm) -> Mapping[str, Any] | None:
         """Restore the newest checkpoint; returns its state, None where there is none."""
         newest = self._checkpoints.latest() if self._resume else None
         if newest is None:
             seed_random_states(self.recipe.seed)
             return None
-        return load_checkpoint(newest, policies, learner.optimisers)
+        return load_checkpoint(newest, learner, algorithm)
 
-    def _begin(self, policies: Policies, learner: Learner, state: Mapping[str, Any] | None) -> None:
+    def _begin(self, policies: Policies, state: Mapping[str, Any] | None) -> None:
         """Bring the folder to where the checkpoint's `state` was, or leave the first checkpoint."""
         if state is None:
             self._folder.cut({})
-            self._save(policies, learner)
+            self._save(policies)
             return
         self._folder.cut(state["sizes"])
         self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
@@ -231,15 +233,15 @@ class Training:
         for tracker in self._trackers:
             tracker.log(metrics, self.step)
 
-    def _save_when_due(self, policies: Policies, learner: Learner) -> None:
+    def _save_when_due(self, policies: Policies) -> None:
         best_now = self.evaluations.best_step == self.step
         last = self.step == self.total_steps
         if last or best_now or self.step % self.spec.checkpoint_every == 0:
-            self._save(policies, learner)
+            self._save(policies)
 
-    def _save(self, policies: Policies, learner: Learner) -> None:
+    def _save(self, policies: Policies) -> None:
         state = {**self.evaluations.state(), "sizes": self._folder.sizes()}
-        path = self._checkpoints.save(self.step, policies, learner.optimisers, state)
+        path = self._checkpoints.save(self.step, *self._stateful, state)
         self._folder.save_team(self.recipe, policies)
         self._saved_step = self.step
         self._emit(CheckpointSaved(step=self.step, path=str(path)))

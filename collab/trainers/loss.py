@@ -48,7 +48,9 @@ def token_loss(
         reference: the reference's, [tokens], needed with `kl_coef`.
     """
     sampler = _by_token([s.logprobs for s in samples], logprobs)
-    weight = _repeat([s.weight for s in samples], samples, logprobs)
+    weight = _by_token(
+        [s.token_weights or [s.weight] * len(s.token_ids) for s in samples], logprobs
+    )
     scale = _repeat([s.scale for s in samples], samples, logprobs)
     begun = logprobs.detach() if start is None else start
     old = sampler if spec.importance_cap is None else begun

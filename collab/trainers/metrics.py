@@ -14,7 +14,7 @@ from collab.records import Action, Episode, Failure, Turn
 from collab.trainers.credit import Credited
 from collab.trainers.policy import Policies
 from collab.trainers.rollouts import Played
-from collab.trainers.samples import NEGLIGIBLE
+from collab.trainers.samples import is_alive
 from collab.trainers.skipping import KEY, STEP, lost_groups
 from collab.trainers.update import Tally, Update
 
@@ -110,7 +110,7 @@ def _schemes(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
 
 
 def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    dead = [all(abs(w) <= NEGLIGIBLE for w in c.weights.values()) for c in data.credited]
+    dead = [not any(map(is_alive, c.weights.values())) for c in data.credited]
     if dead:
         yield "groups/dead", mean(dead)
     lost = len(data.played) - len(data.credited)

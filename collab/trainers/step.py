@@ -18,13 +18,14 @@ from collab.trainers.check import Tasks
 from collab.trainers.clock import Clock
 from collab.trainers.credit import give_credit
 from collab.trainers.curriculum import stretch_at
+from collab.trainers.learner_base import Learner
 from collab.trainers.metrics import StepData
 from collab.trainers.optimiser import rate_at
 from collab.trainers.policy import Policies
 from collab.trainers.rollouts import Played, play_groups
 from collab.trainers.samples import Sample, make_samples
 from collab.trainers.skipping import STEP, too_many_failed
-from collab.trainers.update import Learner, Update
+from collab.trainers.update import Update
 
 Report = Callable[[str, int, int], None]
 """Told of a phase of the step, and how many of its episodes are done."""
@@ -49,7 +50,7 @@ class Stepper:
     ) -> None:
         self._recipe, self._spec, self._tasks = recipe, spec, tasks
         self._policies, self._learner = policies, learner
-        self._algorithm = algorithm_for(spec.algorithm)
+        self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self._session: Session | None = None
@@ -85,7 +86,7 @@ class Stepper:
 
         report("sampling", 0, total)
         began = time.perf_counter()
-        if await self._policies.publish():
+        if await self._learner.publish():
             clock.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         played = await play_groups(session, problems, shape, seed, watch)
@@ -102,18 +103,18 @@ class Stepper:
         report("credit", 0, 0)
         began = time.perf_counter()
         credited, failures = await give_credit(
-            session,
-            played,
+            [(item.problem, item.whole) for item in played],
+            session.score,
             agents=self._policies.agents,
             spec=self._spec,
             shape=self._shape(session),
-            algorithm=self._algorithm,
+            algorithm=self.algorithm,
         )
         times["judging"] += time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
         samples = make_samples(credited, self._samplings, self._spec)
-        await self._policies.rest()
+        await self._learner.sleep()
         update = await self._update(samples, step)
         times["update"] = time.perf_counter() - began
         skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
@@ -128,7 +129,7 @@ class Stepper:
     async def _update(self, samples: Sequence[Sample], step: int) -> Update:
         cancelled = Flag()
         loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._thread, self._learner.update, samples, step, cancelled)
+        work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)
         self.torn = self._policies.moved = True
         try:
             update = await asyncio.shield(work)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -77,8 +78,8 @@ class Update:
     """Of all forward passes with gradient, with padding to the longest row of each."""
 
 
-class Learner:
-    """Holds the optimisers of the policies and takes their steps."""
+class TorchLearner:
+    """Learns in this process: holds the optimisers of the policies and takes their steps."""
 
     def __init__(self, policies: Policies, spec: TrainerSpec, total_steps: int) -> None:
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
@@ -89,7 +90,7 @@ class Learner:
         self._seen_to_change: set[str] = set()
         self._shares: dict[str, bool] = {}
 
-    def update(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
+    def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0.
 
         Responses without weight are not computed, unless their divergence counts.
@@ -108,6 +109,33 @@ class Learner:
                 with _memory(self.spec, policy):
                     self._learn_or_skip(policy, own, update, cancelled)
         return update
+
+    async def publish(self) -> bool:
+        """As `Learner.publish`."""
+        return await self.policies.publish()
+
+    async def sleep(self) -> None:
+        """As `Learner.sleep`."""
+        await self.policies.rest()
+
+    def state(self) -> dict[str, Any]:
+        """As `Learner.state`: the optimisers' moments, by policy."""
+        return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As `Learner.restore`."""
+        for name, optimiser in self.optimisers.items():
+            optimiser.restore(state[name])
+
+    def save(self, folder: Path) -> None:
+        """As `Learner.save`."""
+        for policy in self.policies:
+            policy.save_parameters(folder / policy.name)
+
+    def load(self, folder: Path) -> None:
+        """As `Learner.load`."""
+        for policy in self.policies:
+            policy.load_parameters(folder / policy.name)
 
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event

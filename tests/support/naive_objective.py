@@ -216,7 +216,7 @@ def advantages(
                 "marloo": sum(others) / len(others) if others else table[g][t],
                 "maremax": max(column),
                 "mareinforce": 0.0,
-            }[spec.algorithm]
+            }[spec.algorithm.use]
         if spec.normalise == "group":
             spread = std([result[g][t] for g in at] if len(at) > 1 else column)
             for g in at:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 from collab.errors import TrainingError, UnknownName
+from collab.recipe.component import Component
 from collab.records import Episode, Score, Turn
 from collab.trainers.algorithms import BUILT_IN, Group, Weights, algorithm_for, compare
 from collab.trainers.algorithms.group import Shape, make_group, tree_of
 from collab.trainers.algorithms.normalise import normalise
-from collab.trainers.credit import _checked
+from collab.trainers.credit import _check
 
 
 def episode(sample: int, rewards: Sequence[float]) -> Episode:
@@ -50,26 +52,26 @@ def of_agent(weights: Weights, turn: int, agent: str = "a") -> list[float]:
     ],
 )
 def test_baselines(name: str, expected: list[float]) -> None:
-    weights = algorithm_for(name)(chains([1.0], [2.0], [3.0]))
+    weights = BUILT_IN[name](chains([1.0], [2.0], [3.0]))
     assert of_agent(weights, 0) == pytest.approx(expected)
     assert of_agent(weights, 0, "b") == of_agent(weights, 0, "a")
 
 
 def test_returns_run_from_each_turn_to_the_end() -> None:
-    weights = algorithm_for("mareinforce")(chains([1.0, 2.0], [3.0, 4.0]))
+    weights = BUILT_IN["mareinforce"](chains([1.0, 2.0], [3.0, 4.0]))
     assert of_agent(weights, 0) == [3.0, 7.0]
     assert of_agent(weights, 1) == [2.0, 4.0]
 
 
 def test_discount_is_used() -> None:
-    weights = algorithm_for("mareinforce")(chains([1.0, 2.0], [3.0, 4.0], discount=0.5))
+    weights = BUILT_IN["mareinforce"](chains([1.0, 2.0], [3.0, 4.0], discount=0.5))
     assert of_agent(weights, 0) == [2.0, 5.0]
 
 
 def test_an_episode_that_ended_early_is_not_compared_at_later_turns() -> None:
     group = chains([1.0, 2.0], [5.0], [3.0, 4.0])
-    assert of_agent(algorithm_for("magrpo")(group), 1) == [-1.0, 1.0]
-    assert of_agent(algorithm_for("magrpo")(group), 0) == [-2.0, 0.0, 2.0]
+    assert of_agent(BUILT_IN["magrpo"](group), 1) == [-1.0, 1.0]
+    assert of_agent(BUILT_IN["magrpo"](group), 0) == [-2.0, 0.0, 2.0]
 
 
 def test_a_tree_compares_siblings_and_averages_over_children() -> None:
@@ -78,7 +80,7 @@ def test_a_tree_compares_siblings_and_averages_over_children() -> None:
     group = group_of(leaves, shape)
     assert group.returns[0, 0]["a"] == 1 + 3
     assert group.returns[2, 0]["a"] == 3 + 5
-    weights = algorithm_for("magrpo")(group)
+    weights = BUILT_IN["magrpo"](group)
     assert of_agent(weights, 0) == [-2.0, 2.0]
     assert of_agent(weights, 1) == [-1.0, 1.0, -4.0, 4.0]
     assert group.shares == {(0, 0): 0.5, (2, 0): 0.5, **{(n, 1): 0.25 for n in range(4)}}
@@ -93,7 +95,7 @@ def test_a_tree_whose_branch_ended_early() -> None:
 
 def test_normalising_gives_unit_spread() -> None:
     group = chains([1.0], [2.0], [4.0])
-    weights = algorithm_for("magrpo")(group)
+    weights = BUILT_IN["magrpo"](group)
     [found] = normalise([group], [weights], "group")
     values = of_agent(found, 0)
     assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
@@ -110,7 +112,7 @@ def test_normalising_by_agent_is_by_task_and_agent() -> None:
     """Dr. MAS: neither another task's nor another agent's rewards change an agent's weights."""
     one = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
     other = of_rewards(*({"a": 7 * r["a"], "b": 100 * r["b"]} for r in one.rewards.values()))
-    plain = [algorithm_for("magrpo")(group) for group in (one, other)]
+    plain = [BUILT_IN["magrpo"](group) for group in (one, other)]
     first, second = normalise([one, other], plain, "agent")
     assert [second[key] for key in second] == pytest.approx([first[key] for key in second])
     assert first == pytest.approx(normalise([one], plain[:1], "group")[0])
@@ -121,13 +123,13 @@ def test_normalising_by_agent_is_by_task_and_agent() -> None:
 
 def test_normalising_by_agent_keeps_the_turns_of_a_task_together() -> None:
     group = chains([0.0, 1.0], [0.0, 3.0])
-    [found] = normalise([group], [algorithm_for("mareinforce")(group)], "agent")
+    [found] = normalise([group], [BUILT_IN["mareinforce"](group)], "agent")
     assert (of_agent(found, 0), of_agent(found, 1)) == ([1.0, 3.0], [1.0, 3.0])
 
 
 def test_normalising_by_step_keeps_the_difference_of_tasks() -> None:
     groups = [chains([0.0], [1.0]), chains([0.0], [10.0])]
-    weights = [algorithm_for("magrpo")(group) for group in groups]
+    weights = [BUILT_IN["magrpo"](group) for group in groups]
     small, large = normalise(groups, weights, "step")
     assert of_agent(large, 0)[1] / of_agent(small, 0)[1] == pytest.approx(10.0)
     together = [*of_agent(small, 0), *of_agent(large, 0)]
@@ -139,7 +141,7 @@ def test_normalising_by_step_keeps_the_difference_of_tasks() -> None:
 def test_equal_returns_have_no_weight(name: str, value: float) -> None:
     group = chains(*[[value]] * 7)
     for how in ("none", "group", "agent", "step"):
-        [weights] = normalise([group], [algorithm_for(name)(group)], how)
+        [weights] = normalise([group], [BUILT_IN[name](group)], how)
         assert max(abs(w) for w in weights.values()) <= 1e-9
 
 
@@ -153,21 +155,23 @@ def test_ones_own_algorithm(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -
         "    return compare(group, lambda returns: [r / 2 for r in returns])\n"
     )
     monkeypatch.chdir(path)
-    weights = algorithm_for("mine.py:halves")(chains([1.0], [2.0]))
+    weights = asyncio.run(
+        algorithm_for(Component(use="mine.py:halves")).credit([chains([1.0], [2.0])])
+    )[0]
     assert of_agent(weights, 0) == [0.5, 1.0]
 
 
 def test_an_unknown_algorithm_has_a_nearest_name() -> None:
     with pytest.raises(UnknownName, match="did you mean 'magrpo'"):
-        algorithm_for("magrop")
+        algorithm_for(Component(use="magrop"))
 
 
 def test_weights_that_are_no_numbers_are_refused() -> None:
     group = chains([1.0], [2.0])
     with pytest.raises(TrainingError, match="gave the weight nan to agent 'a'"):
-        _checked({(0, 0, "a"): float("nan")}, group, "mine")
+        _check([{(0, 0, "a"): float("nan")}], [group], "mine")
     with pytest.raises(TrainingError, match="which the group does not have"):
-        _checked({(0, 5, "a"): 1.0}, group, "mine")
+        _check([{(0, 5, "a"): 1.0}], [group], "mine")
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -18,11 +18,12 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling
 from collab.trainers.algorithms import algorithm_for
 from collab.trainers.algorithms.group import Shape, make_group, tree_of
+from collab.trainers.algorithms.joint_actions import reward_of
 from collab.trainers.algorithms.normalise import normalise
-from collab.trainers.credit import Credited, reward_of
+from collab.trainers.credit import Credited
 from collab.trainers.policy import Policies, open_policies
 from collab.trainers.samples import Sample, make_samples
-from collab.trainers.update import Learner
+from collab.trainers.update import TorchLearner
 
 SAMPLINGS = {"a": Sampling(), "b": Sampling(temperature=0.6)}
 TRUNCATED = {
@@ -120,7 +121,9 @@ def samples_of(
         for g, t in tree.places
     }
     group = make_group(episodes, ("a", "b"), rewards, tree, spec.discount)
-    weights = normalise([group], [algorithm_for(spec.algorithm)(group)], spec.normalise)
+    weights = normalise(
+        [group], asyncio.run(algorithm_for(spec.algorithm).credit([group])), spec.normalise
+    )
     return make_samples([Credited(group, weights[0])], samplings, spec)
 
 
@@ -128,7 +131,7 @@ def gradients_of_ours(
     policies: Policies, samples: list[Sample], spec: TrainerSpec
 ) -> dict[str, dict[str, torch.Tensor]]:
     """What the optimiser is handed, by policy."""
-    learner = Learner(policies, spec, total_steps=1)
+    learner = TorchLearner(policies, spec, total_steps=1)
     caught: dict[str, dict[str, torch.Tensor]] = {}
     for policy in policies:
 
@@ -143,7 +146,7 @@ def gradients_of_ours(
 
         learner.optimisers[policy.name].step = catch  # type: ignore[method-assign]
         learner._seen_to_change.add(policy.name)
-    learner.update(samples, 0, Event())
+    learner.learn(samples, 0, Event())
     return caught
 
 

@@ -20,18 +20,20 @@ from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.trainers import Training
 from collab.trainers.adapters import add_adapter
+from collab.trainers.algorithms import PerGroup
+from collab.trainers.algorithms.magrpo import magrpo
 from collab.trainers.check import check_recipe
 from collab.trainers.checkpoints import Checkpoints
 from collab.trainers.policy import Policies, open_policies
 from collab.trainers.samples import Sample
-from collab.trainers.update import Learner, OutOfMemory, _memory
+from collab.trainers.update import OutOfMemory, TorchLearner, _memory
 
 
 @pytest.fixture
-def learner(game: Recipe) -> Iterator[Learner]:
+def learner(game: Recipe) -> Iterator[TorchLearner]:
     spec = check_recipe(game)
     policies = open_policies(game, spec)
-    yield Learner(policies, spec, total_steps=4)
+    yield TorchLearner(policies, spec, total_steps=4)
     asyncio.run(policies.aclose())
 
 
@@ -49,9 +51,9 @@ def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> 
     return found
 
 
-def test_only_the_agents_own_adapter_changes(learner: Learner) -> None:
+def test_only_the_agents_own_adapter_changes(learner: TorchLearner) -> None:
     before = tensors(learner.policies)
-    learner.update(samples_for(learner.policies, "a"), 0, Event())
+    learner.learn(samples_for(learner.policies, "a"), 0, Event())
     after = tensors(learner.policies)
     changed = {name.split("/")[0] for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"a"}
@@ -64,8 +66,8 @@ def tensors(policies: Policies) -> dict[str, torch.Tensor]:
     return {**found, **{f"base/{k}": v.detach().clone() for k, v in base.items()}}
 
 
-def test_responses_without_weight_are_not_computed(learner: Learner) -> None:
-    update = learner.update(samples_for(learner.policies, weight=0.0), 0, Event())
+def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> None:
+    update = learner.learn(samples_for(learner.policies, weight=0.0), 0, Event())
     assert update.computed_tokens == 0
     assert update.losses == {}
 
@@ -79,31 +81,31 @@ def test_gradient_checkpointing_warns_of_nothing(
     asyncio.run(Training(recipe, tmp_path / "run").run())
 
 
-def test_an_optimiser_of_stale_parameters_stops_the_run(learner: Learner) -> None:
+def test_an_optimiser_of_stale_parameters_stops_the_run(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.warns(UserWarning, match="Adapter a was active"):
         policy.engine.module.delete_adapter("a")
     add_adapter(policy.engine, "a", learner.spec.lora, seed=1, start=None)
     with pytest.raises(TrainingError, match="policy 'a' did not change in its first step"):
-        learner.update(samples_for(learner.policies, "a"), 0, Event())
+        learner.learn(samples_for(learner.policies, "a"), 0, Event())
 
 
-def test_a_sampler_that_is_not_the_trainer_stops_the_run(learner: Learner) -> None:
+def test_a_sampler_that_is_not_the_trainer_stops_the_run(learner: TorchLearner) -> None:
     [sample] = samples_for(learner.policies, "b")
     off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
     with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
-        learner.update([off], 0, Event())
+        learner.learn([off], 0, Event())
 
 
-def test_a_loss_that_is_no_number_stops_the_run(learner: Learner) -> None:
+def test_a_loss_that_is_no_number_stops_the_run(learner: TorchLearner) -> None:
     samples = samples_for(learner.policies, "a")
     for parameter in learner.policies.by_name["a"].parameters.values():
         parameter.data.fill_(float("nan"))
     with pytest.raises(TrainingError, match="the loss of policy 'a' is nan"):
-        learner.update(samples, 0, Event())
+        learner.learn(samples, 0, Event())
 
 
-def test_frozen_parameters_stop_the_run(learner: Learner) -> None:
+def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     samples = samples_for(learner.policies, "a")
     training = policy.training
@@ -116,10 +118,10 @@ def test_frozen_parameters_stop_the_run(learner: Learner) -> None:
 
     policy.training = frozen  # type: ignore[method-assign]
     with pytest.raises(TrainingError, match="frozen in the model"):
-        learner.update(samples, 0, Event())
+        learner.learn(samples, 0, Event())
 
 
-def test_no_memory_names_the_knobs(learner: Learner) -> None:
+def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
         with _memory(learner.spec, policy):
@@ -303,15 +305,13 @@ def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
     assert list((tmp_path / "run" / "checkpoints").glob("step-*"))
 
 
-def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
     try:
         with pytest.raises(RecordError, match=r"cannot be written: .*File too large"):
-            Checkpoints(tmp_path / "checkpoints", 1).save(
-                0, learner.policies, learner.optimisers, {}
-            )
+            Checkpoints(tmp_path / "checkpoints", 1).save(0, learner, PerGroup(magrpo), {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list(checkpoints.folder.iterdir())

@@ -16,7 +16,7 @@ from collab.trainers.logprobs import response_logprobs
 from collab.trainers.optimiser import Optimiser, rate_at
 from collab.trainers.policy import open_policies
 from collab.trainers.samples import Sample
-from collab.trainers.update import Learner
+from collab.trainers.update import TorchLearner
 
 
 def parameter(dtype: torch.dtype) -> nn.Parameter:
@@ -125,7 +125,7 @@ def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
         recipe = Recipe.model_validate(data)
         spec = check_recipe(recipe)
         policies = open_policies(recipe, spec)
-        learner = Learner(policies, spec, total_steps=1)
+        learner = TorchLearner(policies, spec, total_steps=1)
         samples = [
             Sample("a", (1, 2), (3 + n % 5, n % 7), (0.0, 0.0), 1.0, weight=1.0, scale=0.1)
             for n in range(40)

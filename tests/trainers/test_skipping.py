@@ -23,7 +23,7 @@ from collab.trainers.events import StepFinished, TrainingEvent
 from collab.trainers.policy import open_policies
 from collab.trainers.samples import Sample
 from collab.trainers.skipping import Skipping
-from collab.trainers.update import Learner
+from collab.trainers.update import TorchLearner
 
 
 def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Recipe:
@@ -106,15 +106,15 @@ def test_each_policy_is_counted_by_itself_and_learning_ends_a_row() -> None:
 
 
 @pytest.fixture
-def learner(tiny_words: Path, tmp_path: Path) -> Iterator[Learner]:
+def learner(tiny_words: Path, tmp_path: Path) -> Iterator[TorchLearner]:
     recipe = make_game(tiny_words, tmp_path)
     spec = check_recipe(recipe)
     policies = open_policies(recipe, spec)
-    yield Learner(policies, spec, total_steps=4)
+    yield TorchLearner(policies, spec, total_steps=4)
     asyncio.run(policies.aclose())
 
 
-def own_samples(learner: Learner) -> list[Sample]:
+def own_samples(learner: TorchLearner) -> list[Sample]:
     from collab.trainers.logprobs import response_logprobs
 
     found = []
@@ -127,7 +127,7 @@ def own_samples(learner: Learner) -> list[Sample]:
     return found
 
 
-def poison(learner: Learner, name: str) -> Callable[[], None]:
+def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
     """Let one gradient of a policy be no number; returns what ends that."""
     parameter = next(iter(learner.policies.by_name[name].parameters.values()))
 
@@ -137,29 +137,29 @@ def poison(learner: Learner, name: str) -> Callable[[], None]:
     return parameter.register_hook(spoilt).remove
 
 
-def test_a_gradient_that_is_no_number_skips_its_policy_once(learner: Learner) -> None:
+def test_a_gradient_that_is_no_number_skips_its_policy_once(learner: TorchLearner) -> None:
     policies = learner.policies
     before = {p.name: [x.clone() for x in p.parameters.values()] for p in policies}
     heal = poison(learner, "a")
-    update = learner.update(own_samples(learner), 0, Event())
+    update = learner.learn(own_samples(learner), 0, Event())
     assert list(update.skipped) == ["a"]
     assert "the gradient norm of policy 'a' is nan" in update.skipped["a"]
     assert list(update.gradient_norms) == ["b"]
     same = {p.name: all(map(torch.equal, p.parameters.values(), before[p.name])) for p in policies}
     assert same == {"a": True, "b": False}
     heal()
-    update = learner.update(own_samples(learner), 1, Event())
+    update = learner.learn(own_samples(learner), 1, Event())
     assert (update.skipped, sorted(update.gradient_norms)) == ({}, ["a", "b"])
 
 
-def test_a_loss_that_is_no_number_is_forgotten(learner: Learner) -> None:
+def test_a_loss_that_is_no_number_is_forgotten(learner: TorchLearner) -> None:
     """Where the parameters are sound: it may be one response's."""
     from dataclasses import replace
 
     a, b = own_samples(learner)
-    update = learner.update([replace(a, weight=float("inf")), b], 0, Event())
+    update = learner.learn([replace(a, weight=float("inf")), b], 0, Event())
     assert list(update.skipped) == ["a"]
-    assert learner.update(own_samples(learner), 1, Event()).skipped == {}
+    assert learner.learn(own_samples(learner), 1, Event()).skipped == {}
     assert all(p.isfinite().all() for p in learner.policies.by_name["a"].parameters.values())
 
 
@@ -169,12 +169,12 @@ def test_gradients_that_stay_no_numbers_end_the_training(
 ) -> None:
     from collab.trainers import loop
 
-    def poisoned(*arguments: Any) -> Learner:
-        made = Learner(*arguments)
+    def poisoned(*arguments: Any) -> TorchLearner:
+        made = TorchLearner(*arguments)
         poison(made, "a")
         return made
 
-    monkeypatch.setattr(loop, "Learner", poisoned)
+    monkeypatch.setattr(loop, "TorchLearner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20, max_skipped_steps=most)
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")

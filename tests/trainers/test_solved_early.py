@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.records import Episode, Score, Turn, WhenSolved
-from collab.trainers.algorithms import BUILT_IN, Group, algorithm_for
+from collab.trainers.algorithms import BUILT_IN, Group
 from collab.trainers.algorithms.group import Shape, make_group, tree_of
 from collab.trainers.algorithms.normalise import normalise
 
@@ -122,7 +122,7 @@ def test_a_tree_in_which_only_some_siblings_are_solved_early() -> None:
     assert group.returns[1, 1]["a"] == SOLVED * 1.5
     assert group.returns[2, 1]["a"] == 2 + 0.5 * (3 + 5) / 2
     assert group.returns[1, 0]["a"] == 1 + 0.5 * (SOLVED * 1.5 + 4) / 2
-    weights = algorithm_for("magrpo")(group)
+    weights = BUILT_IN["magrpo"](group)
     assert weights[0, 0, "a"] == -weights[1, 0, "a"] == (7.0 - 3.5) / 2
     assert weights[1, 1, "a"] == (6.0 - 4.0) / 2
     assert [weights[g, 2, "a"] for g in (2, 3)] == [-1.0, 1.0]
@@ -138,24 +138,24 @@ def test_a_tree_in_which_only_some_siblings_are_solved_early() -> None:
     ],
 )
 def test_who_plays_on_alone_is_compared_with_the_solved(name: str, expected: float) -> None:
-    weights = algorithm_for(name)(group_of([SOLVED], [SOLVED], [1.0, 1.5], horizon=2))
+    weights = BUILT_IN[name](group_of([SOLVED], [SOLVED], [1.0, 1.5], horizon=2))
     assert weights[2, 1, "a"] == pytest.approx(expected)
     assert weights[2, 1, "b"] == pytest.approx(2 * expected)
 
 
 def test_solving_last_of_all_is_neither_praised_nor_blamed() -> None:
-    weights = algorithm_for("magrpo")(group_of([SOLVED], [1.0, SOLVED], horizon=3))
+    weights = BUILT_IN["magrpo"](group_of([SOLVED], [1.0, SOLVED], horizon=3))
     assert weights[1, 1, "a"] == 0.0
 
 
 def test_who_plays_on_in_company_is_compared_with_the_company() -> None:
-    weights = algorithm_for("magrpo")(group_of([SOLVED], [1.0, 1.0], [1.0, 2.0], horizon=2))
+    weights = BUILT_IN["magrpo"](group_of([SOLVED], [1.0, 1.0], [1.0, 2.0], horizon=2))
     assert [weights[g, 1, "a"] for g in (1, 2)] == [-0.5, 0.5]
 
 
 def test_who_plays_on_alone_is_normalised_by_those_it_is_compared_with() -> None:
     group = group_of([SOLVED], [1.0, 2.0], horizon=2)
-    [found] = normalise([group], [algorithm_for("magrpo")(group)], "group")
+    [found] = normalise([group], [BUILT_IN["magrpo"](group)], "group")
     assert found[1, 1, "a"] == pytest.approx(-1.0)
 
 
@@ -163,7 +163,7 @@ def test_who_plays_on_alone_is_normalised_by_those_it_is_compared_with() -> None
 @pytest.mark.parametrize("how", ["none", "group", "agent", "step"])
 def test_a_group_solved_at_once_has_weights_at_its_only_turn(name: str, how: str) -> None:
     group = group_of([SOLVED], [SOLVED], horizon=3)
-    [found] = normalise([group], [algorithm_for(name)(group)], how)  # type: ignore[arg-type]
+    [found] = normalise([group], [BUILT_IN[name](group)], how)  # type: ignore[arg-type]
     assert {turn for _, turn, _ in found} == {0}
     if name != "mareinforce":
         assert set(found.values()) == {0.0}
@@ -196,7 +196,7 @@ def test_the_gradient_of_both_turns_is_unbiased(
     found = {0: 0.0, 1: 0.0}
     for rows in product(outcomes, repeat=samples):
         chance = prod(outcomes[row][0] for row in rows)
-        weights = algorithm_for("marloo")(group_of(*rows, horizon=2, discount=discount))
+        weights = BUILT_IN["marloo"](group_of(*rows, horizon=2, discount=discount))
         for (g, turn, agent), weight in weights.items():
             if agent == "a":
                 found[turn] += chance * weight * outcomes[rows[g]][1][turn] / samples

@@ -16,7 +16,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.trainers import Training
 from collab.trainers.check import check_recipe
 from collab.trainers.policy import Policies, open_policies
-from collab.trainers.update import Learner
+from collab.trainers.update import TorchLearner
 
 STRONG = {"learning_rate": 0.05, "steps": 3}
 """Adapters that are far from the base: about a nat a token."""
@@ -140,7 +140,7 @@ def test_whether_rows_can_be_shared_is_asked_once_a_base(
     monkeypatch.setattr(update, "can_share", lambda *a: asked.append(1) or real(*a))
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
-    learner = Learner(opened, check_recipe(recipe), total_steps=1)
+    learner = TorchLearner(opened, check_recipe(recipe), total_steps=1)
     assert len({learner._can_share(policy) for policy in opened}) == 1
     assert len(asked) == 1
     asyncio.run(opened.aclose())

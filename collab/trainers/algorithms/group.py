@@ -9,23 +9,33 @@ stays in it until the horizon, and earns the last reward again at every turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Literal
 
+from collab.errors import TrainingError
 from collab.records import Episode
 
 Place = tuple[int, int]
 """Position of an episode in its group, and a turn of it: one joint action."""
 
-Weights = Mapping[tuple[int, int, str], float]
-"""By episode, turn and agent: what the response's log-probability is multiplied by."""
+Key = tuple[int, int, str]
+"""Episode, turn and agent."""
+
+Weights = Mapping[Key, float | Sequence[float]]
+"""What each response's log-probability is multiplied by: a number for all that the agent said in
+the turn, or one for each of its tokens, in the order in which they were drawn."""
 
 Rewards = Mapping[Place, Mapping[str, float]]
 """By joint action and agent."""
 
 Rule = Callable[[Sequence[float]], Sequence[float]]
+
+Choice = Mapping[str, int]
+"""By agent: which of several joint actions its response is taken from."""
+
+Ask = Callable[[Sequence[Place], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,27 @@ class Group:
     """The part of all play that went through a joint action: 1/G at the first turn."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: what the episodes that were solved before it earn from it on."""
+    ask: Ask | None = None
+    """Scores further joint actions of the group; see `score`."""
+
+    async def score(
+        self, places: Sequence[Place], choices: Sequence[Choice]
+    ) -> list[Mapping[str, float] | None]:
+        """The rewards, by agent, of joint actions made of responses that were played.
+
+        Args:
+            places: joint actions of one set of peers.
+            choices: by agent, the position in `places` of the response that it takes part with;
+                agents that are left out take part with their response at `places[0]`.
+
+        Returns one mapping for each choice; None where it could not be scored.
+
+        Raises:
+            TrainingError: nobody is there to score them, as for a group read from a record.
+        """
+        if self.ask is None:
+            raise TrainingError("this group's joint actions cannot be scored again: it has no task")
+        return await self.ask(places, choices)
 
     def compared(self, places: Sequence[Place], agent: str) -> list[float]:
         """The returns of peers and, for one that plays on alone, of those solved before."""
@@ -143,6 +174,7 @@ def make_group(
     discount: float,
     *,
     aligned: Rewards | None = None,
+    ask: Ask | None = None,
 ) -> Group:
     """Work out the returns, from the last turn to the first.
 
@@ -164,7 +196,7 @@ def make_group(
         for turn, places in tree.solved.items()
     }
     return Group(
-        tuple(episodes), tuple(agents), rewards, returns, tree.peers, tree.shares, absorbed
+        tuple(episodes), tuple(agents), rewards, returns, tree.peers, tree.shares, absorbed, ask
     )
 
 
@@ -191,7 +223,7 @@ def compare(group: Group, rule: Rule) -> Weights:
     Where only one episode still plays, the rule compares it with those that were solved before:
     by itself it would be its own baseline, and the turn would teach the less the better the team.
     """
-    weights: dict[tuple[int, int, str], float] = {}
+    weights: dict[Key, float] = {}
     for places in group.peers:
         for agent in group.agents:
             found = rule(group.compared(places, agent))[: len(places)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum
 
+from collab.trainers.algorithms.base import comparing
 from collab.trainers.algorithms.group import Group, Weights, compare
 
 
+@comparing
 def magrpo(group: Group) -> Weights:
     """A_t^(g) = R_t^(g) - mean over g' of R_t^(g'), the same for every agent.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collab.trainers.algorithms.base import comparing
 from collab.trainers.algorithms.group import Group, Weights, compare
 
 
+@comparing
 def maremax(group: Group) -> Weights:
     """A_t^(g) = R_t^(g) - max over g' of R_t^(g'), the same for every agent.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import fsum, sqrt
 
+from collab.errors import TrainingError
 from collab.recipe.trainer import Normalise
 from collab.trainers.algorithms.group import Group, Weights
 
@@ -24,22 +25,35 @@ def normalise(groups: Sequence[Group], weights: Sequence[Weights], how: Normalis
     agents whose rewards differ in size get gradients of like size. `step`: that of each agent
     over all tasks of the step, which leaves hard and easy tasks their difference.
     """
-    changed = [dict(found) for found in weights]
-    for keys, deviation in _PARTS[how](groups, weights):
+    if how == "none":
+        return list(weights)
+    changed = [_numbers(found, how) for found in weights]
+    for keys, deviation in _PARTS[how](groups, changed):
         for number, key in keys:
             changed[number][key] /= deviation
     return list(changed)
 
 
+def _numbers(weights: Weights, how: Normalise) -> Numbers:
+    numbers: Numbers = {}
+    for key, weight in weights.items():
+        if isinstance(weight, Sequence):
+            raise TrainingError(
+                f"trainer.normalise '{how}' divides one number a response, and the algorithm gives"
+                f" one a token (agent '{key[2]}'); set trainer.normalise to 'none'"
+            )
+        numbers[key] = weight
+    return numbers
+
+
+Numbers = dict[tuple[int, int, str], float]
+"""One weight for each response."""
+
 Parts = Iterator[tuple[list[Key], float]]
 """Weights that are divided by one deviation, and this deviation."""
 
 
-def _nothing(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:  # noqa: ARG001
-    return iter(())
-
-
-def _of_peers(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
+def _of_peers(groups: Sequence[Group], weights: Sequence[Numbers]) -> Parts:
     for number, group in enumerate(groups):
         for places, agent in product(group.peers, group.agents):
             keys = [(number, (episode, turn, agent)) for episode, turn in places]
@@ -49,14 +63,14 @@ def _of_peers(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
             yield keys, _deviation(values)
 
 
-def _of_tasks(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
+def _of_tasks(groups: Sequence[Group], weights: Sequence[Numbers]) -> Parts:
     for number, group in enumerate(groups):
         for agent in group.agents:
             keys = [(number, key) for key in weights[number] if key[2] == agent]
             yield keys, _deviation([weights[n][k] for n, k in keys])
 
 
-def _of_step(groups: Sequence[Group], weights: Sequence[Weights]) -> Parts:
+def _of_step(groups: Sequence[Group], weights: Sequence[Numbers]) -> Parts:
     for agent in {agent: None for group in groups for agent in group.agents}:
         keys = [(n, key) for n, found in enumerate(weights) for key in found if key[2] == agent]
         yield keys, _deviation([weights[n][k] for n, k in keys])
@@ -68,8 +82,7 @@ def _deviation(values: Sequence[float]) -> float:
     return deviation if deviation > NO_SPREAD else 1.0
 
 
-_PARTS: dict[Normalise, Callable[[Sequence[Group], Sequence[Weights]], Parts]] = {
-    "none": _nothing,
+_PARTS: dict[Normalise, Callable[[Sequence[Group], Sequence[Numbers]], Parts]] = {
     "group": _of_peers,
     "agent": _of_tasks,
     "step": _of_step,

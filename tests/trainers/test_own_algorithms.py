@@ -1,0 +1,195 @@
+"""Algorithms of one's own: with options, with state, by token, and with scores to ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe
+from collab.trainers import Training
+
+OWN = '''
+from collab.trainers.algorithms import compare
+
+
+class RoleAverage:
+    """RAE (arXiv 2506.24119): each agent against an average of its own returns so far."""
+
+    def __init__(self, *, decay: float = 0.9):
+        self.decay, self.averages = decay, {}
+
+    async def credit(self, groups):
+        found = []
+        for group in groups:
+            weights = {}
+            for place in group.returns:
+                for agent, value in group.returns[place].items():
+                    old = self.averages.get(agent, value)
+                    self.averages[agent] = self.decay * old + (1 - self.decay) * value
+                    weights[(*place, agent)] = value - self.averages[agent]
+            found.append(weights)
+        return found
+
+    def state(self):
+        return {"averages": dict(self.averages)}
+
+    def restore(self, state):
+        self.averages = dict(state["averages"])
+
+
+class Teammates:
+    """A response against what it earns with the other episodes' teammates."""
+
+    async def credit(self, groups):
+        found = []
+        for group in groups:
+            weights = {}
+            for places in group.peers:
+                for agent in group.agents:
+                    swaps = [{agent: n} for n in range(len(places))]
+                    rewards = await group.score(places, swaps)
+                    values = [reward[agent] for reward in rewards]
+                    for place, value in zip(places, values, strict=True):
+                        weights[(*place, agent)] = value - sum(values) / len(values)
+            found.append(weights)
+        return found
+
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        pass
+
+
+def scaled(group, *, factor: float = 1.0):
+    return {
+        key: factor * weight
+        for key, weight in compare(group, lambda r: [v - sum(r) / len(r) for v in r]).items()
+    }
+
+
+def by_token(group, *, last: float = 1.0, short: bool = False):
+    weights = {}
+    for (episode, turn, agent), weight in scaled(group).items():
+        decisions = group.episodes[episode].turns[turn].decisions
+        n = sum(len(d.action.token_ids) for d in decisions if d.agent == agent)
+        weights[episode, turn, agent] = [weight] * (n - 1 - short) + [weight * last]
+    return weights
+
+
+class Unfinished:
+    async def credit(self, groups):
+        return []
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "own.py").write_text(OWN)
+    return str(tmp_path / "own.py")
+
+
+def recipe_of(model: Path, folder: Path, algorithm: Any, **trainer: Any) -> Recipe:
+    return make_game(model, folder, algorithm=algorithm, steps=3, **trainer)
+
+
+def run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
+    """The metrics of each step."""
+    asyncio.run(Training(recipe, out, **options).run())
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["type"] == "step.finished"]
+
+
+def adapters(out: Path) -> dict[str, bytes]:
+    return {p.parent.name: p.read_bytes() for p in out.glob("adapters/*/*.safetensors")}
+
+
+def norms(rows: list[dict[str, Any]]) -> list[float]:
+    return [row["gradient_norm/a"] for row in rows]
+
+
+def test_options_reach_the_function(tiny_words: Path, tmp_path: Path, own: str) -> None:
+    found = {}
+    for factor in (1.0, 2.0):
+        algorithm = {"use": f"{own}:scaled", "options": {"factor": factor}}
+        folder = tmp_path / str(factor)
+        folder.mkdir()
+        found[factor] = norms(run(recipe_of(tiny_words, folder, algorithm), folder / "run"))
+    plain = norms(run(recipe_of(tiny_words, tmp_path, "magrpo"), tmp_path / "run"))
+    assert found[1.0] == pytest.approx(plain)
+    assert found[2.0][0] == pytest.approx(2 * plain[0])
+
+
+def test_equal_numbers_for_all_tokens_are_one_number(
+    tiny_words: Path, tmp_path: Path, own: str
+) -> None:
+    plain = norms(run(recipe_of(tiny_words, tmp_path, "magrpo"), tmp_path / "plain"))
+    same = norms(run(recipe_of(tiny_words, tmp_path, f"{own}:by_token"), tmp_path / "same"))
+    other = {"use": f"{own}:by_token", "options": {"last": 0.0}}
+    apart = norms(run(recipe_of(tiny_words, tmp_path, other), tmp_path / "apart"))
+    assert same == pytest.approx(plain)
+    assert apart[0] != pytest.approx(plain[0])
+
+
+def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path, own: str) -> None:
+    recipe = recipe_of(tiny_words, tmp_path, f"{own}:RoleAverage", checkpoint_every=1)
+    whole = run(recipe, tmp_path / "whole")
+    training = Training(recipe, tmp_path / "part", emit=stop_after(2))
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(training.run())
+    resumed = run(recipe, tmp_path / "part", resume=True)
+    assert norms(resumed) == norms(whole)
+    assert adapters(tmp_path / "part") == adapters(tmp_path / "whole")
+    newest = sorted((tmp_path / "part/checkpoints").glob("step-*"))[-1]
+    saved = torch.load(newest / "state.pt", weights_only=True)
+    assert set(saved["algorithm"]["averages"]) == {"a", "b"}
+
+
+def stop_after(step: int) -> Any:
+    def emit(event: Any) -> None:
+        if event.type == "checkpoint.saved" and event.step == step:
+            raise KeyboardInterrupt
+
+    return emit
+
+
+def test_further_joint_actions_can_be_scored(tiny_words: Path, tmp_path: Path, own: str) -> None:
+    rows = run(recipe_of(tiny_words, tmp_path, f"{own}:Teammates"), tmp_path / "run")
+    assert len(rows) == 3
+    assert any(norm > 0 for norm in norms(rows))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "told"),
+    [
+        ({"use": "FILE:scaled", "options": {"facto": 2}}, "factor"),
+        ({"use": "FILE:RoleAverage", "options": {"decay": "much"}}, "decay"),
+        ({"use": "FILE:Unfinished"}, "credit, state, restore"),
+        ({"use": "magrpo", "options": {"x": 1}}, "unknown option"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    tiny_words: Path, tmp_path: Path, own: str, algorithm: dict[str, Any], told: str
+) -> None:
+    algorithm = {**algorithm, "use": algorithm["use"].replace("FILE", own)}
+    with pytest.raises(RecipeError, match=told):
+        Training(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
+
+
+def test_too_few_weights_are_told(tiny_words: Path, tmp_path: Path, own: str) -> None:
+    algorithm = {"use": f"{own}:by_token", "options": {"short": True}}
+    with pytest.raises(TrainingError, match=r"weights for \d+ tokens"):
+        run(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
+
+
+def test_weights_by_token_cannot_be_normalised(tiny_words: Path, tmp_path: Path, own: str) -> None:
+    recipe = recipe_of(tiny_words, tmp_path, f"{own}:by_token", normalise="group")
+    with pytest.raises(TrainingError, match=r"set trainer\.normalise to 'none'"):
+        run(recipe, tmp_path / "run")
