@@ -216,6 +216,7 @@ def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
             "set agents.b.model.dtype to bfloat16 or float32",
         ),
         ("trainer.algorithm", "grpo", "unknown algorithm 'grpo'"),
+        ("trainer.group_size", 1, "group_size 1 leaves 'magrpo' nothing to compare"),
         ("trainer.local_parts", {"c": ["a_left"]}, "unknown agent"),
         ("trainer.local_parts", {"a": ["a_lft"]}, "did you mean 'a_left'"),
         ("trainer.tasks", "train,test", "both trained on and held out"),

@@ -186,7 +186,6 @@ def digest(path: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"group_size": 1}, "group_size 1 leaves 'magrpo' nothing to compare"),
         ({"group_size": 1, "algorithm": "mareinforce", "normalise": "group"}, "normalise 'group'"),
         ({"inner_epochs": 2}, "set clip_ratio, e.g. 0.2"),
         ({"team_weight": 0.0}, "name each agent's own parts in local_parts"),
