@@ -1,6 +1,7 @@
 """Intervals cover the truth as often as they say, at the numbers of tasks that are in use."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -99,6 +100,7 @@ def simulated(simulate: Simulated, tasks: int) -> NDArray[np.float64]:
     return simulate(CASES, tasks, np.random.default_rng(7))
 
 
+@cache
 def truth(simulate: Simulated) -> float:
     return float(simulate(1, 500_000, np.random.default_rng(99)).mean())
 

@@ -24,6 +24,7 @@ from collab.records import read_episodes
 from collab.runtime.folder import dump_recipe
 from collab.trainers import Training
 from collab.trainers.events import HeldOut, TrainingEvent
+from collab.trainers.names import TRAINING
 
 OPTIONS: dict[str, Any] = {
     "steps": 8,
@@ -273,9 +274,8 @@ def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
             assert state_of(parted) == state_of(whole)
             shutil.rmtree(parted)
             arguments = ["r.yaml", "--out", "parted"]
-    process = start(arguments, folder)
-    errors = process.communicate()[1]
-    assert process.returncode == 0, errors
+    resumed = load_recipe(str(parted / TRAINING)) if parted.exists() else recipe
+    asyncio.run(Training(resumed, parted, resume=parted.exists()).run())
     assert state_of(parted) == state_of(whole)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 import torch
 from support.trainer_recipes import make_game
+from typer.testing import CliRunner
 
+from collab.cli.app import app
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
 from collab.runtime.folder import dump_recipe
@@ -29,17 +32,15 @@ def folder(tiny_words: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def collab(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "collab", "train", *arguments]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment, check=False
-    )
+def collab(folder: Path, *arguments: str) -> Any:
+    """Run `collab train` in the folder, within this process: another would import torch anew."""
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(app, ["train", *arguments])
 
 
 def test_a_run_as_json_lines(folder: Path) -> None:
     found = collab(folder, "r.yaml", "--out", "run", "--json")
-    assert found.returncode == 0, found.stderr
+    assert found.exit_code == 0, found.stderr
     events = [json.loads(line) for line in found.stdout.splitlines()]
     kinds = [event["type"] for event in events]
     assert kinds[0] == "run.started"
@@ -51,7 +52,7 @@ def test_a_run_as_json_lines(folder: Path) -> None:
 
 def test_a_run_as_plain_lines(folder: Path) -> None:
     found = collab(folder, "r.yaml", "--out", "run")
-    assert found.returncode == 0, found.stderr
+    assert found.exit_code == 0, found.stderr
     lines = found.stdout.splitlines()
     assert lines[0].startswith("pair: a, b on ")
     assert any(line.startswith("step 2/2  return ") and " of 3.00  " in line for line in lines)
@@ -64,7 +65,7 @@ def test_a_run_as_plain_lines(folder: Path) -> None:
 
 def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
     found = collab(folder, "r.yaml", "--dry-run", "--json", "--set", "trainer.group_size=6")
-    assert found.returncode == 0, found.stderr
+    assert found.exit_code == 0, found.stderr
     data = json.loads(found.stdout)
     assert (data["episodes_per_step"], data["responses_per_step"]) == (12, 24)
     assert data["memory_total"] == sum(data["memory"].values())
@@ -85,7 +86,7 @@ def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
 )
 def test_bad_usage_is_status_2(folder: Path, arguments: list[str], told: str) -> None:
     found = collab(folder, *arguments)
-    assert found.returncode == 2
+    assert found.exit_code == 2
     assert told in found.stderr
     assert "Traceback" not in found.stderr
 
