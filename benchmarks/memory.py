@@ -62,7 +62,7 @@ def recipe_of(policies: str, agents: int, steps: int, folder: Path) -> Any:
 def run_case(policies: str, agents: int, steps: int) -> None:
     """Print the case's result as JSON."""
     from collab.trainers import Training
-    from collab.trainers.plan import make_plan
+    from collab.trainers.training.plan.plan import make_plan
 
     with tempfile.TemporaryDirectory() as name:
         recipe = recipe_of(policies, agents, steps, Path(name))

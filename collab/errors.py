@@ -11,8 +11,8 @@
     │   ├── ModelTimeout       no answer within the limit
     │   └── ContextOverflow    the prompt is longer than the model's context
     ├── AgentError             a prompt template, parser or join that fails
-    ├── JudgeError             our own trouble in running a program, never the program's
-    │   └── JudgeUnavailable   this system cannot isolate a program
+    ├── SandboxError             our own trouble in running a program, never the program's
+    │   └── SandboxUnavailable   this system cannot isolate a program
     ├── RewardError            a reward part that raises, blocks or is not a finite number
     ├── FeedbackError          a feedback source that fails
     │   └── FeedbackUnavailable    a tool that a source needs is not installed
@@ -96,11 +96,11 @@ class AgentError(CollabError):
     boundary = "agent"
 
 
-class JudgeError(CollabError):
-    boundary = "judge"
+class SandboxError(CollabError):
+    boundary = "sandbox"
 
 
-class JudgeUnavailable(JudgeError):
+class SandboxUnavailable(SandboxError):
     exit_status = 2
 
 

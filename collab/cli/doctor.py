@@ -17,7 +17,7 @@ def command(
 ) -> None:
     """Check this machine: packages, devices, engines, isolation, data.
 
-    Every layer of the judge is attacked to see whether it holds. Keys are
+    Every layer of the sandbox is attacked to see whether it holds. Keys are
     never shown, only whether they are set. Exit status 1 when the main job,
     collab run coding --task humaneval/12, cannot work here.
 

@@ -65,7 +65,7 @@ def command(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
     ] = 0,
-    judge: Isolation = None,
+    sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
     out: Annotated[
@@ -105,7 +105,7 @@ def command(
         seed=seed,
         greedy=greedy,
         model=model,
-        settings=with_isolation(settings, judge),
+        settings=with_isolation(settings, sandbox),
     )
     ks = choose_k(wanted, entrants[0].recipe.samples)
     raise typer.Exit(_evaluate(entrants, ks, out, consent(trust), json=json))
@@ -126,7 +126,7 @@ def _evaluate(
     from collab.cli.evaluating import exit_status, follow, open_evaluation_view
     from collab.cli.plan import check_prompts
     from collab.evaluation.evaluation import Evaluation
-    from collab.runtime.folder import new_run_id
+    from collab.runs.folder import new_run_id
 
     for entrant in entrants:
         check_prompts(entrant.recipe, entrant.problems)

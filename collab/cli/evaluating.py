@@ -66,7 +66,7 @@ class EvaluationReport:
             case EvaluationStarted():
                 self._folder = event.folder
                 if event.isolation == "unsafe":
-                    told = "generated programs run without isolation (--judge unsafe)"
+                    told = "generated programs run without isolation (--sandbox unsafe)"
                     self.page.line((told, WARN))
             case TeamStarted():
                 missing = event.planned - event.recorded

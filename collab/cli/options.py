@@ -25,7 +25,7 @@ Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder f
 Isolation = Annotated[
     str | None,
     typer.Option(
-        "--judge",
+        "--sandbox",
         metavar="sealed|unsafe",
         help="How generated programs are run; unsafe isolates nothing. Default: sealed.",
     ),
@@ -64,8 +64,8 @@ def one_of(kind: str, value: str, known: Sequence[str]) -> str:
 
 
 def with_isolation(settings: Sequence[str] | None, isolation: str | None) -> list[str]:
-    """The settings, with `--judge` as one of them."""
+    """The settings, with `--sandbox` as one of them."""
     if isolation is None:
         return list(settings or ())
-    one_of("judge", isolation, ("sealed", "unsafe"))
-    return [*(settings or ()), f"judge.isolation={isolation}"]
+    one_of("sandbox", isolation, ("sealed", "unsafe"))
+    return [*(settings or ()), f"sandbox.isolation={isolation}"]

@@ -12,8 +12,8 @@ from collab.errors import AgentError, RecipeError
 from collab.recipe import AgentSpec, ModelSpec, Recipe
 from collab.records import Problem
 from collab.rewards.outlook import outlook
+from collab.runs.folder import dump_recipe
 from collab.runtime import Session
-from collab.runtime.folder import dump_recipe
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import rehearsed, rounds_of
 from collab.runtime.turn import Round
@@ -111,7 +111,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
         samples=recipe.samples,
         episodes=episodes,
         new_tokens=episodes * recipe.team.turns * _tokens_of_a_turn(recipe),
-        isolation=recipe.judge.isolation,
+        isolation=recipe.sandbox.isolation,
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         recipe=dump_recipe(recipe),
     )
@@ -128,7 +128,7 @@ def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
     turns = counted(plan.turns, "turn")
-    page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, judge {plan.isolation}")
+    page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, sandbox {plan.isolation}")
     page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
     for line in plan.outlook:
         page.line(line)

@@ -21,9 +21,9 @@ from collab.cli.views import View
 from collab.errors import CollabError
 from collab.recipe import Recipe
 from collab.records import Episode, Failure
+from collab.runs.folder import RUN, write_atomically
 from collab.runtime import Team, read_about
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
-from collab.runtime.folder import RUN, write_atomically
 from collab.runtime.summary import summarise
 from collab.wording import counted
 

@@ -39,7 +39,7 @@ def command(
     from collab.cli.live import open_view
     from collab.cli.playing import play
     from collab.recipe import read_recipe
-    from collab.runtime.recorded import open_run
+    from collab.runs.recorded import open_run
     from collab.trust import settle
 
     record = open_run(run)
@@ -94,9 +94,9 @@ def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
     }
     feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedback))
     team = recipe.team.model_copy(update={"agents": agents, "feedback": feedback})
-    judge = recipe.judge.model_copy(update={"isolation": "sealed"} if seal else {})
+    sandbox = recipe.sandbox.model_copy(update={"isolation": "sealed"} if seal else {})
     return recipe.model_copy(
-        update={"team": team, "judge": judge, "model": ReplayModel(name=str(run))}
+        update={"team": team, "sandbox": sandbox, "model": ReplayModel(name=str(run))}
     )
 
 

@@ -42,7 +42,7 @@ def command(
       collab report runs/20260101-120000-000-coding --open
       collab report runs/seed-0 runs/seed-1 runs/seed-2 --out seeds.html
     """
-    from collab.evaluation.report import MOST_EPISODES, write_report
+    from collab.report import MOST_EPISODES, write_report
 
     single = len(runs) == 1 and runs[0].is_dir()
     target = out or (runs[0] / REPORT if single else Path(REPORT))

@@ -50,7 +50,7 @@ def command(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
     ] = None,
-    judge: Isolation = None,
+    sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
     out: Annotated[
@@ -86,7 +86,7 @@ def command(
     recipe = load_recipe(
         team,
         task=split_address(addresses[0])[0] if addresses else None,
-        settings=with_isolation(settings, judge),
+        settings=with_isolation(settings, sandbox),
         trust=consent(trust),
         model=model,
         samples=samples,
@@ -121,7 +121,7 @@ def _run(
     from collab.cli.live import open_view
     from collab.cli.plan import check
     from collab.cli.playing import exit_status, play
-    from collab.runtime.folder import new_run_id
+    from collab.runs.folder import new_run_id
 
     check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)

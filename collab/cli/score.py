@@ -34,7 +34,7 @@ def command(
         typer.Option("--agent", metavar="NAME=FILE", help="One agent's artefact. Repeatable."),
     ] = None,
     settings: Settings = None,
-    judge: Isolation = None,
+    sandbox: Isolation = None,
     trust: Trust = False,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object a program, on a line of its own.")
@@ -53,12 +53,12 @@ def command(
       collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
       collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
 
-    Exit status: 0 whatever the verdict, 1 when the judge itself failed, 2 bad usage.
+    Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
     """
     from collab.cli.page import open_page
     from collab.runtime.problems import find_problems
 
-    recipe = _recipe(address, with_isolation(settings, judge), consent(trust))
+    recipe = _recipe(address, with_isolation(settings, sandbox), consent(trust))
     is_code = recipe.task is not None and recipe.task.kind == "code"
     works = _read_works(programs or [], agent or [], is_code=is_code)
     recipe, problems = find_problems(recipe, [address])
@@ -114,8 +114,10 @@ def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
     from collab.tasks import split_address
 
     for setting in settings:
-        if setting.partition(".")[0].strip() not in ("task", "judge"):
-            raise RecipeError(f"--set {setting}: scoring reads the keys of 'task' and 'judge' only")
+        if setting.partition(".")[0].strip() not in ("task", "sandbox"):
+            raise RecipeError(
+                f"--set {setting}: scoring reads the keys of 'task' and 'sandbox' only"
+            )
     return load_recipe("coding", task=split_address(address)[0], settings=settings, trust=trust)
 
 
@@ -161,13 +163,13 @@ def _read(file: str) -> str:
 
 async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:
     from collab.agents import join_for
-    from collab.judge import Judge
     from collab.rewards import Scorer
+    from collab.sandbox import Sandbox
 
     assert recipe.task is not None
-    async with Judge(recipe.judge) as judge:
+    async with Sandbox(recipe.sandbox) as sandbox:
         join = join_for("python" if recipe.task.kind == "code" else "text")
-        scorer = Scorer(recipe.task.reward, judge, join)
+        scorer = Scorer(recipe.task.reward, sandbox, join)
         return await asyncio.gather(*(_score(scorer, problem, work) for work in works))
 
 

@@ -45,7 +45,7 @@ def command(
     from collab.cli.page import open_page
     from collab.cli.runs import select
     from collab.cli.streams import json_text
-    from collab.runtime.recorded import open_run
+    from collab.runs.recorded import open_run
 
     _check_is_run(run)
     record = open_run(run)

@@ -52,7 +52,7 @@ def command(
         Path | None,
         typer.Option("--resume", metavar="RUN", help="Go on with a run from its last checkpoint."),
     ] = None,
-    judge: Isolation = None,
+    sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
     out: Annotated[
@@ -88,7 +88,7 @@ def command(
     loaded = load_recipe(
         name,
         task=task,
-        settings=with_isolation(settings, judge),
+        settings=with_isolation(settings, sandbox),
         defaults={"trainer": "magrpo"},
         trust=consent(trust),
         trainer=trainer,
@@ -103,7 +103,7 @@ def command(
 
 def _training_recipe(run: Path) -> Path:
     from collab.errors import RecordError
-    from collab.trainers.names import TRAINING
+    from collab.trainers.training.names import TRAINING
 
     if not run.exists():
         raise RecordError(f"{run} does not exist; runs are in runs/ or where --out said")
@@ -117,8 +117,8 @@ def _show_plan(recipe: Recipe, *, json: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
-    from collab.runtime.folder import dump_recipe
-    from collab.trainers.plan import make_plan
+    from collab.runs.folder import dump_recipe
+    from collab.trainers.training.plan.plan import make_plan
 
     plan = make_plan(recipe)
     if json:
@@ -134,9 +134,9 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
 
     from collab.cli.playing import Interruption
     from collab.cli.training import mark_interrupted, open_training_view
-    from collab.runtime.folder import new_run_id
-    from collab.trainers.loop import Training
-    from collab.trainers.names import TRAINING
+    from collab.runs.folder import new_run_id
+    from collab.trainers.training.names import TRAINING
+    from collab.trainers.training.run import Training
 
     folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
     view = open_training_view(json=json)

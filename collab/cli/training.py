@@ -13,10 +13,10 @@ from collab.cli.episode import BAD, DIM, GOOD, NAME, WARN, out_of
 from collab.cli.page import Column, Page, Piece, TerminalPage, fitted_table, open_page
 from collab.cli.views import JsonView, stage_text
 from collab.errors import CollabError
+from collab.runs.folder import RUN, write_atomically
 from collab.runtime import read_about
 from collab.runtime.events import RunFinished, RunStarted
-from collab.runtime.folder import RUN, write_atomically
-from collab.trainers.events import (
+from collab.trainers.training.events import (
     CheckpointSaved,
     Evaluation,
     StepFinished,

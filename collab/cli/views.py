@@ -128,7 +128,7 @@ class ReportView:
             (f", seed {event.seed}", DIM),
         )  # fmt: skip
         if event.isolation == "unsafe":
-            self.page.line(("generated programs run without isolation (--judge unsafe)", WARN))
+            self.page.line(("generated programs run without isolation (--sandbox unsafe)", WARN))
         self.page.line()
 
     def _summarise(self, event: RunFinished) -> None:

@@ -11,7 +11,7 @@ from collab.evaluation.identity import identity_of, named_files
 from collab.evaluation.overlap import overlap_notes
 from collab.recipe import Recipe, TaskSpec, read_recipe
 from collab.records import Problem
-from collab.runtime.folder import RECIPE
+from collab.runs.folder import RECIPE
 from collab.runtime.notes import unused
 from collab.runtime.problems import find_problems
 from collab.tasks import open_suite, split_address

@@ -28,9 +28,9 @@ from collab.errors import RecordError
 from collab.evaluation.results import EVAL, Results
 from collab.recipe import Recipe
 from collab.records import EPISODES, Episode
-from collab.runtime.folder import RECIPE, RUN, read_about, write_atomically, write_recipe
-from collab.runtime.packing import Packing
-from collab.runtime.recorded import read_whole_lines
+from collab.runs.folder import RECIPE, RUN, read_about, write_atomically, write_recipe
+from collab.runs.packing import Packing
+from collab.runs.recorded import read_whole_lines
 
 LOCK = ".lock"
 

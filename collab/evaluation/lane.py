@@ -132,6 +132,6 @@ class Lane:
             "samples": recipe.samples,
             "turns": team.turns,
             "seed": recipe.seed,
-            "isolation": recipe.judge.isolation,
+            "isolation": recipe.sandbox.isolation,
             "versions": versions(),
         }

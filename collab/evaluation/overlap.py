@@ -10,7 +10,7 @@ from collab.errors import CollabError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import local_weights
 from collab.records import Problem
-from collab.trainers.names import TRAINING
+from collab.trainers.training.names import TRAINING
 
 
 def overlap_notes(recipe: Recipe, problems: Sequence[Problem]) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _training_runs(recipe: Recipe) -> list[Path]:
 
 
 def _trained_on(run: Path) -> list[Any]:
-    from collab.trainers.check import choose_tasks
+    from collab.trainers.training.check import choose_tasks
 
     recipe, _ = read_recipe(str(run / TRAINING))
     assert recipe.trainer is not None, "a training run's recipe names its trainer"

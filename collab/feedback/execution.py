@@ -1,4 +1,4 @@
-"""The prompt's own examples, run by the judge."""
+"""The prompt's own examples, run by the sandbox."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collab.recipe.feedback import ExecutionFeedback
 from collab.records import Feedback, Finding
 
 if TYPE_CHECKING:
-    from collab.judge import Check, Judge, Verdict
+    from collab.sandbox import Check, Sandbox, Verdict
 
 _MAX_TEXT = 200
 
@@ -24,12 +24,12 @@ class Execution:
 
     name = "execution"
 
-    def __init__(self, spec: ExecutionFeedback, judge: Judge) -> None:
-        self._spec, self._judge = spec, judge
+    def __init__(self, spec: ExecutionFeedback, sandbox: Sandbox) -> None:
+        self._spec, self._sandbox = spec, sandbox
 
     async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError for a problem that is not about code, JudgeError from the judge."""
-        from collab.judge import Trial
+        """Raises FeedbackError for a problem that is not about code, SandboxError from the run."""
+        from collab.sandbox import Trial
 
         entry_point = outcome.entry_point(self.name)
         prompt = str(outcome.problem.public.get("prompt", ""))
@@ -43,13 +43,13 @@ class Execution:
             test="\n".join(["def check(candidate):", *asserts, ""]),
             prelude=preamble(prompt, entry_point),
         )
-        verdict = await self._judge.check(trial)
+        verdict = await self._sandbox.check(trial)
         findings = _failing(examples, verdict)
         text = self._text(len(examples), findings, verdict)
         return self._everybody(outcome, text, findings[: self._spec.limit])
 
     async def aclose(self) -> None:
-        """The judge belongs to whoever opened it."""
+        """The sandbox belongs to whoever opened it."""
 
     def _everybody(
         self, outcome: Outcome, text: str, findings: list[Finding] | None = None

@@ -21,8 +21,8 @@ from collab.recipe.model import ModelSpec
 from collab.records import Failure, Feedback, failure_of
 
 if TYPE_CHECKING:
-    from collab.judge import Judge
     from collab.models import Model
+    from collab.sandbox import Sandbox
 
 OpenModel = Callable[[ModelSpec], "Model"]
 
@@ -40,7 +40,7 @@ class Source(Protocol):
 
 
 def open_sources(
-    specs: Sequence[FeedbackSpec], *, judge: Judge | None, open_model: OpenModel
+    specs: Sequence[FeedbackSpec], *, sandbox: Sandbox | None, open_model: OpenModel
 ) -> list[Source]:
     """The sources that a recipe lists, in its order.
 
@@ -49,10 +49,10 @@ def open_sources(
     Raises:
         RecipeError, FeedbackUnavailable, ModelUnavailable: a source that cannot work.
     """
-    return [_open(spec, judge, open_model) for spec in specs]
+    return [_open(spec, sandbox, open_model) for spec in specs]
 
 
-def _open(spec: FeedbackSpec, judge: Judge | None, open_model: OpenModel) -> Source:
+def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) -> Source:
     from collab.feedback.execution import Execution
     from collab.feedback.expert import Expert
     from collab.feedback.plain import OwnHistory, Plugin, Solved
@@ -64,9 +64,9 @@ def _open(spec: FeedbackSpec, judge: Judge | None, open_model: OpenModel) -> Sou
         case StaticFeedback():
             return Static(spec)
         case ExecutionFeedback():
-            if judge is None:
-                raise RecipeError("feedback 'execution' runs programs, and no judge is open")
-            return Execution(spec, judge)
+            if sandbox is None:
+                raise RecipeError("feedback 'execution' runs programs, and no sandbox is open")
+            return Execution(spec, sandbox)
         case SolvedFeedback():
             return Solved()
         case ExpertFeedback():

@@ -1,12 +1,12 @@
 """All that a user writes: pydantic models, and loading them by name with overrides."""
 
 from collab.recipe.feedback import FeedbackSpec
-from collab.recipe.judge import JudgeSpec
 from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
 from collab.recipe.model import ModelSpec
 from collab.recipe.recipe import BudgetSpec, Recipe
 from collab.recipe.reward import PartSpec, RewardSpec
 from collab.recipe.sampling import SamplingSpec
+from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.schema import json_schema
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.team import AgentSpec, TeamSpec
@@ -17,7 +17,6 @@ __all__ = [
     "BudgetSpec",
     "EvaluationSpec",
     "FeedbackSpec",
-    "JudgeSpec",
     "LoraSpec",
     "ModelSpec",
     "PartSpec",
@@ -25,6 +24,7 @@ __all__ = [
     "Recipe",
     "RewardSpec",
     "SamplingSpec",
+    "SandboxSpec",
     "SourceSpec",
     "TaskSpec",
     "TeamSpec",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
@@ -24,10 +25,14 @@ class Spec(BaseModel):
         hide_input_in_errors=True,  # an address may hold a password
     )
 
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Keys that had another name when older run folders were written, and their names now."""
+
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
         if isinstance(data, dict):
+            data = {cls.renamed.get(key, key): value for key, value in data.items()}
             for key in data:
                 if key not in cls.model_fields:
                     raise _unknown_key(str(key), list(cls.model_fields), cls._sections())

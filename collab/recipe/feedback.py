@@ -46,7 +46,7 @@ class StaticFeedback(FeedbackBase):
 
 
 class ExecutionFeedback(FeedbackBase):
-    """The examples that stand in the prompt, run by the judge. Never a hidden test."""
+    """The examples that stand in the prompt, run by the sandbox. Never a hidden test."""
 
     source: Literal["execution"] = "execution"
     limit: int = Field(default=5, ge=1)

@@ -37,6 +37,8 @@ class TransformersModel(Spec):
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
     batch_tokens: int = Field(default=32_768, ge=256)
     """Prompts and new tokens of one padded batch; larger batches are split."""
+    renamed = {"packed": "fast"}
+
     fast: bool = True
     """Sample by `collab.models.local.fast`: the same answers up to rounding, up to several times
     the tokens a second. On a CPU it holds the weights once more, in the layout that products of few

@@ -41,8 +41,8 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     found = [*_functions(data, typed, everything=bool(files.foreign))]
     if files.foreign:
         found += _addresses(data, typed)
-        if data.get("judge", {}).get("isolation") == "unsafe" and "unsafe" not in typed:
-            text = "run programs without any isolation (judge.isolation: unsafe)"
+        if data.get("sandbox", {}).get("isolation") == "unsafe" and "unsafe" not in typed:
+            text = "run programs without any isolation (sandbox.isolation: unsafe)"
             found.append(Item("isolation", text, "unsafe"))
     if found and files.foreign:
         found += _reads(data, files, typed)

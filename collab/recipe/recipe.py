@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from collab.recipe.base import Spec
-from collab.recipe.judge import JudgeSpec
 from collab.recipe.model import ModelSpec, TransformersModel
 from collab.recipe.sampling import SamplingSpec, merge_sampling
+from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import TaskSpec
 from collab.recipe.team import TeamSpec
 from collab.recipe.trainer import TrainerSpec
@@ -30,7 +30,7 @@ SECTIONS: dict[str, type[Spec]] = {
     "sampling": SamplingSpec,
     "trainer": TrainerSpec,
     "task": TaskSpec,
-    "judge": JudgeSpec,
+    "sandbox": SandboxSpec,
     "budget": BudgetSpec,
 }
 """The parts of a recipe; of a key that two have, the first is meant more often."""
@@ -38,6 +38,8 @@ SECTIONS: dict[str, type[Spec]] = {
 
 class Recipe(Spec):
     """All that a run needs. A recipe without a trainer can be run, not trained."""
+
+    renamed = {"judge": "sandbox"}
 
     name: str = ""
     description: str = ""
@@ -54,7 +56,7 @@ class Recipe(Spec):
     """Episodes of each problem in a run."""
     concurrency: int = Field(default=32, ge=1)
     """Episodes under way at the same time."""
-    judge: JudgeSpec = JudgeSpec()
+    sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
     """How the team is trained; a recipe without one can be run."""

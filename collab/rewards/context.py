@@ -15,7 +15,7 @@ from collab.recipe.roles import Roles, roles_of
 from collab.records import Problem
 
 if TYPE_CHECKING:
-    from collab.judge import Judge, Treatment, Verdict
+    from collab.sandbox import Sandbox, Treatment, Verdict
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class RewardContext:
         self,
         problem: Problem,
         artefacts: Mapping[str, str],
-        judge: Judge | None,
+        sandbox: Sandbox | None,
         join: Join,
         roles: Roles | None = None,
     ) -> None:
@@ -54,7 +54,7 @@ class RewardContext:
         self.artefacts = dict(artefacts)
         """By agent, in the team's order; also of those that do not write the answer."""
         self.joint = self._join(join, self.artefacts)
-        self._judge, self._join_with = judge, join
+        self._sandbox, self._join_with = sandbox, join
         self._loop = asyncio.get_running_loop()
         self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._known: dict[Hashable, object] = {}
@@ -97,14 +97,14 @@ class RewardContext:
         treatment: Treatment | None = None,
         run: int = 0,
     ) -> Verdict:
-        """The judge's verdict on the joint program, run at most once.
+        """The sandbox's verdict on the joint program, run at most once.
 
         With `artefacts` the verdict is on the program that these would make instead. With a
         `treatment` one function of it gives other values. Another `run` is a run of its own.
 
         Raises:
-            RewardError: there is no judge, or the problem has no tests.
-            JudgeError: the judge itself failed.
+            RewardError: there is no sandbox, or the problem has no tests.
+            SandboxError: the sandbox itself failed.
         """
         joint = self.joint if artefacts is None else self._join(self._join_with, artefacts)
         if asyncio.get_running_loop() is self._loop:
@@ -120,8 +120,8 @@ class RewardContext:
         return task.result() if task is not None and task.done() else None
 
     @property
-    def judge_seconds(self) -> float:
-        """Wall time spent waiting for the judge, which keeps limits of its own."""
+    def sandbox_seconds(self) -> float:
+        """Wall time spent waiting for the sandbox, which keeps limits of its own."""
         return self._judging.seconds
 
     def close(self) -> None:
@@ -141,10 +141,10 @@ class RewardContext:
         return await self._verdicts[key]
 
     async def _check(self, program: str, treatment: Treatment | None) -> Verdict:
-        from collab.judge import Trial
+        from collab.sandbox import Trial
 
-        if self._judge is None:
-            raise RewardError("the reward runs tests, and no judge is open to run them")
+        if self._sandbox is None:
+            raise RewardError("the reward runs tests, and no sandbox is open to run them")
         entry_point = self.field("entry_point")
         trial = Trial(
             program=program,
@@ -154,7 +154,7 @@ class RewardContext:
             treatment=treatment,
         )
         with self._judging:
-            return await self._judge.check(trial)
+            return await self._sandbox.check(trial)
 
 
 class _Stopwatch:

@@ -24,14 +24,14 @@ AGENT_OPTIONS = ("agent", "helper")
 
 
 class Budget:
-    """The time that all parts of one score have together, waiting for the judge apart."""
+    """The time that all parts of one score have together, waiting for the sandbox apart."""
 
     def __init__(self, seconds: float, context: RewardContext) -> None:
         self.seconds, self._context = seconds, context
         self._started = time.perf_counter()
 
     def left(self) -> float:
-        own = time.perf_counter() - self._started - self._context.judge_seconds
+        own = time.perf_counter() - self._started - self._context.sandbox_seconds
         return self.seconds - own
 
 

@@ -1,6 +1,6 @@
 """Whether a helper contributes: its program runs again while the helper gives other values.
 
-Every run is the same program with the same helper; what it gives back passes through the judge's
+Every run is the same program with the same helper; what it gives back passes through the sandbox's
 hands on the way, in a control as it is and in a treatment changed. A program cannot tell the one
 from the other but by the value, so what it does because it is watched it does in both.
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from collab.rewards.context import RewardContext
 
 if TYPE_CHECKING:
-    from collab.judge import Treatment, Values, Verdict
+    from collab.sandbox import Treatment, Values, Verdict
 
 CHANGED: tuple[Values, ...] = ("once", "other", "longer")
 """Values of the helper's own types, each in two ways."""
@@ -38,7 +38,7 @@ async def contribution(context: RewardContext, helper: str) -> Contribution:
     """Whether a test depends on the values of the function `helper` of the joint program.
 
     Raises:
-        RewardError, JudgeError: as `RewardContext.verdict`.
+        RewardError, SandboxError: as `RewardContext.verdict`.
     """
     return await _Runs(context, helper).compare()
 
@@ -126,7 +126,7 @@ class _Runs:
 
 
 def _treatment(helper: str, values: Values, seed: int) -> Treatment:
-    from collab.judge import Treatment
+    from collab.sandbox import Treatment
 
     return Treatment(function=helper, values=values, seed=seed)
 

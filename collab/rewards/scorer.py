@@ -19,7 +19,7 @@ from collab.rewards.parts import Budget, PartFunction, open_part
 from collab.rewards.schemes import schemes
 
 if TYPE_CHECKING:
-    from collab.judge import Check, Judge, Verdict
+    from collab.sandbox import Check, Sandbox, Verdict
 
 _MAX_FAILURES = 5
 _ANYBODY = open_part("calls", PartSpec(use="calls"))
@@ -33,10 +33,10 @@ class Scorer:
     """
 
     def __init__(
-        self, spec: RewardSpec, judge: Judge | None, join: Join, roles: Roles | None = None
+        self, spec: RewardSpec, sandbox: Sandbox | None, join: Join, roles: Roles | None = None
     ) -> None:
         """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
-        self.spec, self._judge, self._join, self._roles = spec, judge, join, roles
+        self.spec, self._sandbox, self._join, self._roles = spec, sandbox, join, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
 
     async def score(
@@ -49,12 +49,12 @@ class Scorer:
 
         Raises:
             RewardError: a part that raises, takes too long, or gives no number from 0 to 1.
-            JudgeError: the judge itself failed. AgentError: the join failed.
+            SandboxError: the sandbox itself failed. AgentError: the join failed.
         """
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
         ordered = {**dict.fromkeys(agents, ""), **artefacts}
-        context = RewardContext(problem, ordered, self._judge, self._join, roles)
+        context = RewardContext(problem, ordered, self._sandbox, self._join, roles)
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
@@ -80,7 +80,7 @@ class Scorer:
 
         So `passed` and `tests` say what the program does, and the reward what it is worth.
         """
-        if self._judge is not None and "test" in problem.hidden:
+        if self._sandbox is not None and "test" in problem.hidden:
             return await context.verdict()
         return context.known_verdict
 

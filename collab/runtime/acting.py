@@ -16,9 +16,9 @@ from collab.plugins import call
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Feedback, Message, Problem, Turn
 from collab.rewards import Scorer
+from collab.runtime.agents import Player, make_request
 from collab.runtime.events import AgentActed, AgentActing, Emit
 from collab.runtime.harness.move import ActionFailed, Move
-from collab.runtime.players import Player, make_request
 from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.turn import Round

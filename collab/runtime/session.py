@@ -1,4 +1,4 @@
-"""A recipe with its models, judge and feedback open, ready to roll out episodes."""
+"""A recipe with its models, sandbox and feedback open, ready to roll out episodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from types import TracebackType
 from collab.agents import join_for
 from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
-from collab.judge import Judge
 from collab.models import Declares, Model, Progress, Request
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
@@ -19,19 +18,20 @@ from collab.recipe import Recipe
 from collab.records import Episode, Problem, Score
 from collab.rewards import Scorer
 from collab.runtime.acting import Stage
+from collab.runtime.agents import make_players
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.players import make_players
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
+from collab.sandbox import Sandbox
 
 
 class Session:
     """Opens what a recipe names; rolls out episodes of problems; closes everything.
 
     Raises:
-        RecipeError, ModelUnavailable, JudgeUnavailable: on entry, before any work is done.
+        RecipeError, ModelUnavailable, SandboxUnavailable: on entry, before any work is done.
         ModelError: on a clean exit, when a script was not used up.
     """
 
@@ -47,7 +47,7 @@ class Session:
         `loading` is told of models that are fetched, on the thread that does it.
         """
         self.recipe = recipe
-        self.judge = Judge(recipe.judge)
+        self.sandbox = Sandbox(recipe.sandbox)
         self.models: dict[str, Model] = dict(models or {})
         self._pool = ModelPool(progress=loading)
         self._sources: list[Source] = []
@@ -60,10 +60,10 @@ class Session:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
             join, roles = join_for(self.recipe.team.join), self.recipe.team.roles
             if self.recipe.task is not None:
-                self._scorer = Scorer(self.recipe.task.reward, self.judge, join, roles)
+                self._scorer = Scorer(self.recipe.task.reward, self.sandbox, join, roles)
             if self.recipe.team.turns > 1:
                 self._sources = open_sources(
-                    self.recipe.team.feedback, judge=self.judge, open_model=self._pool.open
+                    self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
                 )
             self._players = make_players(self.recipe, self.models)
             self._protocol = protocol_for(self.recipe.team.protocol)
@@ -88,7 +88,7 @@ class Session:
         for source in self._sources:
             await source.aclose()
         await self._pool.aclose()
-        await self.judge.aclose()
+        await self.sandbox.aclose()
 
     async def rollout(
         self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
@@ -143,7 +143,7 @@ class Session:
         """The joint reward of a joint action, given by each agent's artefact.
 
         Raises:
-            RecipeError: the recipe has no task. RewardError, JudgeError, AgentError: as `Scorer`.
+            RecipeError: the recipe has no task. RewardError, SandboxError, AgentError: as `Scorer`.
         """
         if self._scorer is None:
             raise RecipeError("the recipe names no task, so there is no reward; set task")

@@ -19,8 +19,8 @@ from collab.errors import CollabError
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, Problem
+from collab.runs.folder import RunFolder, new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
-from collab.runtime.folder import RunFolder, new_run_id
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise
@@ -76,7 +76,7 @@ class Team:
             out: a folder for the record; None leaves none.
 
         Raises:
-            RecipeError, TaskError, ModelUnavailable, JudgeUnavailable: before any work is done.
+            RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: before any work is done.
                 What fails within an episode is in its `failure`.
         """
         try:
@@ -182,7 +182,7 @@ def _opening(
         samples=recipe.samples,
         turns=recipe.team.turns,
         seed=recipe.seed,
-        isolation=recipe.judge.isolation if recipe.task else None,
+        isolation=recipe.sandbox.isolation if recipe.task else None,
         versions=versions(),
     )
 

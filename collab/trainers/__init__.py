@@ -13,19 +13,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collab.trainers.algorithms import Group, Weights, compare
-    from collab.trainers.loop import Training
-    from collab.trainers.plan import Plan, make_plan
+    from collab.trainers.credit import Group, Weights, compare
+    from collab.trainers.training.plan.plan import Plan, make_plan
+    from collab.trainers.training.run import Training
 
 __all__ = ["Group", "Plan", "Training", "Weights", "compare", "make_plan"]
 
 _ROOMS = {
-    "Group": "algorithms",
-    "Plan": "plan",
-    "Training": "loop",
-    "Weights": "algorithms",
-    "compare": "algorithms",
-    "make_plan": "plan",
+    "Group": "credit",
+    "Plan": "training.plan.plan",
+    "Training": "training.run",
+    "Weights": "credit",
+    "compare": "credit",
+    "make_plan": "training.plan.plan",
 }
 
 

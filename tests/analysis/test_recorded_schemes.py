@@ -10,10 +10,10 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
 
 from collab.agents import join_for
-from collab.judge import Judge
 from collab.recipe import Recipe, RewardSpec, load_recipe, load_task
 from collab.records import Problem, Score, read_episodes
 from collab.rewards import Scorer
+from collab.sandbox import Sandbox
 from collab.trainers import Training
 
 PROBLEM = Problem(
@@ -36,8 +36,8 @@ def scored(artefacts: dict[str, str]) -> Score:
     spec = load_task("coopcode").reward
 
     async def score() -> Score:
-        async with Judge() as judge:
-            scorer = Scorer(spec, judge, join_for("python"))
+        async with Sandbox() as sandbox:
+            scorer = Scorer(spec, sandbox, join_for("python"))
             return await scorer.score(PROBLEM, artefacts, list(artefacts))
 
     return asyncio.run(score())

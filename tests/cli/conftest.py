@@ -1,4 +1,4 @@
-"""A small project: one team of two agents, one text task without a judge, plug-in models."""
+"""A small project: one team of two agents, one text task without a sandbox, plug-in models."""
 
 import json
 from pathlib import Path

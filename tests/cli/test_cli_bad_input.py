@@ -33,7 +33,10 @@ CASES = {
     "script": ((*RUN, "--model", "scripted:no.yaml"), "cannot read the script no.yaml"),
     "replay": ((*RUN, "--model", "replay:no"), "no: cannot be read"),
     "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
-    "isolation": ((*RUN, "--judge", "saeled"), "unknown judge 'saeled'; did you mean 'sealed'?"),
+    "isolation": (
+        (*RUN, "--sandbox", "saeled"),
+        "unknown sandbox 'saeled'; did you mean 'sealed'?",
+    ),
     "samples": ((*RUN, "--samples", "0"), "--samples"),
     "option": ((*RUN, "--smaples", "2"), "--samples"),
     "command": (("rum", "pair"), "unknown command 'rum'; did you mean 'run'?"),

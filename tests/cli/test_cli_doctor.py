@@ -104,11 +104,11 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
 
 def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def attack() -> None:
-        raise AssertionError("the judge is attacked before its lines are asked for")
+        raise AssertionError("the sandbox is attacked before its lines are asked for")
 
-    monkeypatch.setattr("collab.judge.doctor.examine", attack)
+    monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
     groups = [group for group, _ in checks.examine()]
-    assert groups == ["packages", "devices", "engines", "data", "judge", "keys"]
+    assert groups == ["packages", "devices", "engines", "data", "sandbox", "keys"]
 
 
 def test_a_long_finding_wraps_beside_its_name() -> None:

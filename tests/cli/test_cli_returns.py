@@ -15,7 +15,7 @@ from collab.cli.training import LiveTraining, held_out, step_line
 from collab.cli.views import _counts
 from collab.records import Episode
 from collab.runtime.summary import summarise
-from collab.trainers.events import Evaluation, StepFinished, TaskResult, TrainingProgress
+from collab.trainers.training.events import Evaluation, StepFinished, TaskResult, TrainingProgress
 
 TWO = make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2)
 EARLY = make_episode("t", 1, make_score(4.0, passed=True), horizon=2)

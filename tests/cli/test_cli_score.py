@@ -1,4 +1,4 @@
-"""`collab score`, with the real judge."""
+"""`collab score`, with the real sandbox."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_another_reward(collab) -> None:
 
 
 def test_an_unsafe_judge_is_shown(collab) -> None:
-    assert "unsafe" in collab("score", "humaneval/12", "wrong.py", "--judge", "unsafe").out
+    assert "unsafe" in collab("score", "humaneval/12", "wrong.py", "--sandbox", "unsafe").out
 
 
 BAD = {
@@ -73,7 +73,7 @@ BAD = {
     "no name": (("--agent", "aux.py"), "--agent takes NAME=FILE"),
     "twice": (("--agent", "aux=aux.py", "--agent", "aux=main.py"), "is given twice"),
     "both": (("right.py", "--agent", "aux=aux.py"), "give programs, or"),
-    "no effect": (("right.py", "--set", "team.turns=2"), "reads the keys of 'task' and 'judge'"),
+    "no effect": (("right.py", "--set", "team.turns=2"), "reads the keys of 'task' and 'sandbox'"),
 }
 
 

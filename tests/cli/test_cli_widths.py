@@ -18,7 +18,7 @@ from collab.cli.views import ReportView
 from collab.evaluation.results import Results
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
-from collab.trainers.events import StepFinished
+from collab.trainers.training.events import StepFinished
 
 WIDTHS = [60, 80, 120, 200]
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -22,7 +22,7 @@ from collab.recipe import TeamSpec, load_recipe
 from collab.records import Episode, Feedback, Problem, read_episodes
 from collab.rewards.outlook import outlook
 from collab.trainers import Training
-from collab.trainers.events import StepFinished, TrainingEvent
+from collab.trainers.training.events import StepFinished, TrainingEvent
 
 PLAN = "- keep the longest word\n- None when there is none"
 REVIEW = "It's wrong: it gives the first one."
@@ -206,7 +206,7 @@ def test_the_sources_work(folder: Path) -> None:
     )
 
     async def tell() -> dict[str, tuple[Feedback, ...]]:
-        sources = open_sources(spec.feedback, judge=None, open_model=lambda _: None)
+        sources = open_sources(spec.feedback, sandbox=None, open_model=lambda _: None)
         heard, _ = await gather(sources, spec.feedback, outcome)
         return heard
 

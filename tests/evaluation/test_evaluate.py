@@ -14,8 +14,8 @@ import collab
 from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
-from collab.runtime.folder import dump_recipe
-from collab.trainers.loop import Training
+from collab.runs.folder import dump_recipe
+from collab.trainers.training.run import Training
 
 
 @pytest.fixture

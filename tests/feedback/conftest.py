@@ -1,4 +1,4 @@
-"""A real judge, and outcomes of a coding team."""
+"""A real sandbox, and outcomes of a coding team."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from collab.agents import join_for
 from collab.feedback import Outcome
-from collab.judge import Judge
 from collab.records import Problem
+from collab.sandbox import Sandbox
 
 SECRET = "the_hidden_marker_77"
 PROMPT = '''\
@@ -38,10 +38,10 @@ OutcomeOf = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="session")
-def judge() -> Iterator[Judge]:
-    judge = Judge()
-    yield judge
-    judge.close()
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox()
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture

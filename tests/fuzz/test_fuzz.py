@@ -24,13 +24,13 @@ from collab.feedback import Outcome
 from collab.feedback.bare import bare
 from collab.feedback.execution import Execution
 from collab.feedback.static import Static
-from collab.judge import Judge
-from collab.recipe import JudgeSpec, RewardSpec
+from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.feedback import ExecutionFeedback, StaticFeedback
 from collab.recipe.library import shipped
 from collab.records import Problem, Score
 from collab.rewards import Scorer
+from collab.sandbox import Sandbox
 
 SEED = 20_260_101
 MAX_SECONDS = 10.0
@@ -42,10 +42,10 @@ join = join_for("python")
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    judge = Judge(JudgeSpec(seconds=1.0, cpu_seconds=1.0))
-    yield judge
-    judge.close()
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox(SandboxSpec(seconds=1.0, cpu_seconds=1.0))
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +101,9 @@ def in_batches(pairs: list[tuple[Row, str]]) -> Iterator[list[tuple[Row, str]]]:
         yield pairs[start : start + BATCH]
 
 
-async def all_through(judge: Judge, pairs: list[tuple[Row, str]]) -> list[Score]:
-    static, execution = Static(StaticFeedback()), Execution(ExecutionFeedback(), judge)
-    scorer = Scorer(reward(), judge, join)
+async def all_through(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Score]:
+    static, execution = Static(StaticFeedback()), Execution(ExecutionFeedback(), sandbox)
+    scorer = Scorer(reward(), sandbox, join)
     scores: list[Score] = []
     for batch in in_batches(pairs):
         await asyncio.gather(*(told(static, row, text) for row, text in batch))
@@ -114,31 +114,31 @@ async def all_through(judge: Judge, pairs: list[tuple[Row, str]]) -> list[Score]
 
 
 @pytest.mark.parametrize("number", range(len(BOMBS)))
-def test_every_bomb(number: int, rows: list[Row], judge: Judge) -> None:
+def test_every_bomb(number: int, rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[0]
     solution = row["prompt"] + row["canonical_solution"]
     bomb = BOMBS[number]
     texts = [bomb, f"{bomb}\n{solution}", f"{solution}\n{bomb}", f"{solution}    {bomb}"]
-    asyncio.run(all_through(judge, [(row, text) for text in texts]))
+    asyncio.run(all_through(sandbox, [(row, text) for text in texts]))
 
 
-def test_a_few_hundred_programs(rows: list[Row], judge: Judge) -> None:
+def test_a_few_hundred_programs(rows: list[Row], sandbox: Sandbox) -> None:
     pairs = list(make_programs(100, SEED, rows))
-    scores = asyncio.run(all_through(judge, pairs))
+    scores = asyncio.run(all_through(sandbox, pairs))
     assert any(score.passed for score in scores)
     assert any(not score.passed for score in scores)
 
 
 @pytest.mark.slow
-def test_ten_thousand_programs(rows: list[Row], judge: Judge) -> None:
+def test_ten_thousand_programs(rows: list[Row], sandbox: Sandbox) -> None:
     pairs = list(make_programs(10_000, SEED + 1, rows))
-    scores = asyncio.run(all_through(judge, pairs))
+    scores = asyncio.run(all_through(sandbox, pairs))
     assert len(scores) == 10_000
 
 
-def test_the_judge_still_judges(rows: list[Row], judge: Judge) -> None:
+def test_the_judge_still_judges(rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[1]
-    scores = asyncio.run(all_through(judge, [(row, row["prompt"] + row["canonical_solution"])]))
+    scores = asyncio.run(all_through(sandbox, [(row, row["prompt"] + row["canonical_solution"])]))
     assert scores[0].passed
 
 

@@ -17,7 +17,7 @@ from collab.models.local.fast.fused_projections import fused_projections
 from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, prepacked
 from collab.models.local.multi_lora import BASE, Mixture, bare
 from collab.models.weights import quiet_transformers
-from collab.trainers.optimiser import Optimiser
+from collab.trainers.learner.optimiser import Optimiser
 
 CPU = torch.device("cpu")
 TYPES = [dtype for dtype in (torch.float32, torch.bfloat16) if can_pack(dtype, CPU)]

@@ -26,7 +26,7 @@ def test_the_wheel_runs_the_main_job(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for shipped in ("agents/coding.yaml", "tasks/data/tldr.jsonl", "tasks/rewards/code.yaml"):
         assert f"collab/library/{shipped}" in names
-    assert {"collab/py.typed", "collab/evaluation/report/page/base.css"} <= set(names)
+    assert {"collab/py.typed", "collab/report/assets/base.css"} <= set(names)
     assert not [name for name in names if name.startswith("tests/")]
 
     run(sys.executable, "-m", "venv", tmp_path / "env", cwd=tmp_path)

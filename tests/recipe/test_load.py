@@ -92,7 +92,7 @@ def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
         ("model.dtype=float32", lambda r: r.model.dtype, "float32"),
         ("model=echo", lambda r: r.model.engine, "echo"),
         ("agents.aux.model=anthropic:claude-x", lambda r: r.model_of("aux").name, "claude-x"),
-        ("judge.seconds=1.5", lambda r: r.judge.seconds, 1.5),
+        ("sandbox.seconds=1.5", lambda r: r.sandbox.seconds, 1.5),
         ("task.reward.parts.tests.weight=3", lambda r: r.task.reward.parts["tests"].weight, 3.0),
         ("task.reward=code-correct-first", lambda r: r.task.reward.name, "code-correct-first"),
     ],

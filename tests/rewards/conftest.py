@@ -1,4 +1,4 @@
-"""A real judge, and a problem with a helper worth having."""
+"""A real sandbox, and a problem with a helper worth having."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from collab.agents import join_for
-from collab.judge import Judge
 from collab.recipe import RewardSpec
 from collab.recipe.roles import Roles
 from collab.records import Problem, Score
 from collab.rewards import Scorer
+from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]
 
@@ -34,10 +34,10 @@ PROBLEM = Problem(
 
 
 @pytest.fixture(scope="session")
-def judge() -> Iterator[Judge]:
-    judge = Judge()
-    yield judge
-    judge.close()
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox()
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def problem() -> Problem:
 
 
 @pytest.fixture
-def score(judge: Judge) -> Score_:
+def score(sandbox: Sandbox) -> Score_:
     """Score artefacts, given by agent, under a reward, given as data."""
 
     def score(
@@ -57,7 +57,7 @@ def score(judge: Judge) -> Score_:
         roles: Roles | None = None,
     ) -> Score:
         spec = reward if isinstance(reward, RewardSpec) else RewardSpec.model_validate(reward)
-        scorer = Scorer(spec, judge, join_for(join), roles)
+        scorer = Scorer(spec, sandbox, join_for(join), roles)
         return asyncio.run(scorer.score(problem, artefacts, list(artefacts)))
 
     return score

@@ -1,4 +1,4 @@
-"""The shipped rewards for programs, with the real judge."""
+"""The shipped rewards for programs, with the real sandbox."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from support.hostile_mains import (
     looking,
 )
 
-from collab.judge import Judge
-from collab.recipe import JudgeSpec, RewardSpec
+from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.library import shipped
 from collab.records import Problem, Score
+from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]
 
@@ -31,10 +31,10 @@ ALONE = 2.5
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    judge = Judge(JudgeSpec(seconds=2.0))
-    yield judge
-    judge.close()
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox(SandboxSpec(seconds=2.0))
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture(scope="module")

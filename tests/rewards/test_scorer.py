@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from collab.agents import join_for
-from collab.errors import JudgeError, RecipeError, RewardError, UnknownName
-from collab.judge import Judge
-from collab.recipe import JudgeSpec, RewardSpec
+from collab.errors import RecipeError, RewardError, SandboxError, UnknownName
+from collab.recipe import RewardSpec, SandboxSpec
 from collab.records import Problem, Score
 from collab.rewards import Scorer, cooperation
+from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]
 
@@ -138,9 +138,9 @@ def test_any_team(score: Score_, use: Use) -> None:
     assert result.parts[1].reason == "x = 1"
 
 
-def test_an_agent_without_artefact_has_an_empty_one(judge: Judge, problem: Problem) -> None:
+def test_an_agent_without_artefact_has_an_empty_one(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "parses"}}})
-    scorer = Scorer(spec, judge, join_for("python"))
+    scorer = Scorer(spec, sandbox, join_for("python"))
     assert asyncio.run(scorer.score(problem, {}, ["aux", "main"])).reward == 1.0
 
 
@@ -207,17 +207,17 @@ def test_waiting_for_the_judge_is_not_the_parts_time(problem: Problem) -> None:
     slow = "import time\ntime.sleep(0.5)\n" + GOOD
 
     async def score() -> Score:
-        async with Judge(JudgeSpec(workers=1)) as judge:
-            scorer = Scorer(spec, judge, join_for("python"))
+        async with Sandbox(SandboxSpec(workers=1)) as sandbox:
+            scorer = Scorer(spec, sandbox, join_for("python"))
             both = (scorer.score(problem, {"main": slow}, ["main"]) for _ in range(2))
             return (await asyncio.gather(*both))[1]
 
     assert asyncio.run(score()).reward == 1.0
 
 
-def test_scores_run_at_the_same_time(judge: Judge, problem: Problem) -> None:
+def test_scores_run_at_the_same_time(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
-    scorer = Scorer(spec, judge, join_for("python"))
+    scorer = Scorer(spec, sandbox, join_for("python"))
 
     async def score() -> list[Score]:
         artefacts = [{"main": GOOD}, {"main": "def sum_of_squares(x): return 5"}] * 4
@@ -230,20 +230,20 @@ def test_scores_run_at_the_same_time(judge: Judge, problem: Problem) -> None:
 
 def test_trouble_of_the_judge_is_no_score(score: Score_, problem: Problem) -> None:
     broken = problem.model_copy(update={"hidden": {"test": "def check(candidate:\n"}})
-    with pytest.raises(JudgeError):
+    with pytest.raises(SandboxError):
         score({"parts": {"a": {"use": "tests"}}}, {"main": GOOD}, problem=broken)
 
 
 def test_a_part_cannot_hide_the_judges_trouble(score: Score_, use: Use, problem: Problem) -> None:
     broken = problem.model_copy(update={"hidden": {"test": "def check(candidate:\n"}})
-    with pytest.raises(JudgeError):
+    with pytest.raises(SandboxError):
         score({"parts": {"a": use("swallows")}}, {"main": GOOD}, problem=broken)
 
 
 def test_tests_need_a_judge_and_a_test(problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
     scorer = Scorer(spec, None, join_for("python"))
-    with pytest.raises(RewardError, match="no judge is open"):
+    with pytest.raises(RewardError, match="no sandbox is open"):
         asyncio.run(scorer.score(problem, {"main": GOOD}, ["main"]))
 
 
@@ -285,9 +285,9 @@ def test_options_reach_the_part(score: Score_, use: Use) -> None:
     assert result.reward == 0.25
 
 
-def test_cancelling_a_score_stops_its_trial(judge: Judge, problem: Problem) -> None:
+def test_cancelling_a_score_stops_its_trial(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
-    scorer = Scorer(spec, judge, join_for("python"))
+    scorer = Scorer(spec, sandbox, join_for("python"))
 
     async def cancelled() -> None:
         endless = "while True: pass\n" + GOOD

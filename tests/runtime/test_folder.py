@@ -10,7 +10,7 @@ import pytest
 from collab.errors import RecordError
 from collab.recipe import load_recipe
 from collab.records import Episode, read_episodes
-from collab.runtime.folder import RunFolder, read_about, write_atomically
+from collab.runs.folder import RunFolder, read_about, write_atomically
 
 
 def episode(number: int) -> Episode:
@@ -64,7 +64,7 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
     folder.append(episode(0))
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from collab.runtime.folder import RunFolder; from collab.records import Episode\n"
+        "from collab.runs.folder import RunFolder; from collab.records import Episode\n"
         "from collab.errors import RecordError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "folder = RunFolder(Path(sys.argv[1]))\n"

@@ -251,7 +251,7 @@ def test_a_replay_gives_the_same_episodes(project: Path) -> None:
 
 def test_seeds_differ_between_decisions_and_not_between_runs(project: Path) -> None:
     from collab.models import Call
-    from collab.runtime.players import _seed_of
+    from collab.runtime.agents import _seed_of
 
     calls = [
         Call(task=t, sample=s, turn=n, round=r, agent=a)

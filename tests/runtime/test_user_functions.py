@@ -14,11 +14,12 @@ from collab.errors import AgentError, CollabError, RecipeError
 from collab.feedback.plain import Plugin
 from collab.models.open import open_model
 from collab.recipe import RewardSpec
+from collab.recipe.component import Component
 from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import PluginModel
 from collab.records import Problem, failure_of
 from collab.rewards import Scorer
-from collab.trainers.algorithms import algorithm_for
+from collab.trainers.credit import algorithm_for
 
 MINE = """\
 def oops(*args, **options):
@@ -56,7 +57,8 @@ def open_parser(name: str) -> Any:
 
 
 def open_algorithm(name: str) -> Any:
-    return algorithm_for(f"mine.py:{name}")(None)  # type: ignore[arg-type]
+    algorithm = algorithm_for(Component(use=f"mine.py:{name}"))
+    return asyncio.run(algorithm.credit([None]))  # type: ignore[list-item]
 
 
 def open_engine(name: str) -> Any:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from collab.evaluation.report import MOST_EPISODES, write_report
 from collab.records import (
     Action,
     Decision,
@@ -25,7 +24,8 @@ from collab.records import (
     Turn,
     Usage,
 )
-from collab.trainers.events import HeldOut, Mode
+from collab.report import MOST_EPISODES, write_report
+from collab.trainers.training.events import HeldOut, Mode
 
 NAMES = ("wrapper", "decorator", "fallback", "unused")
 

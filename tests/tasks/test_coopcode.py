@@ -9,11 +9,11 @@ import pytest
 
 from collab.agents import join_for
 from collab.analysis import classify
-from collab.judge import Judge
 from collab.recipe import load_recipe, load_task
 from collab.records import Problem, Score
 from collab.rewards import Scorer
 from collab.runtime import Session
+from collab.sandbox import Sandbox
 from collab.tasks import Suite, open_suite
 
 COOPERATING = {"filter", "coordinator", "decorator"}
@@ -34,19 +34,19 @@ def problems(suite: Suite) -> list[Problem]:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    judge = Judge()
-    yield judge
-    judge.close()
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox()
+    yield sandbox
+    sandbox.close()
 
 
 def pair(problem: Problem) -> Artefacts:
     return {name: problem.hidden[f"canonical_{name}"] for name in ("aux", "main")}
 
 
-def score(judge: Judge, problems: Sequence[Problem], works: Sequence[Artefacts]) -> list[Score]:
+def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artefacts]) -> list[Score]:
     """The joint rewards of all works, as `collab score` gives them."""
-    scorer = Scorer(load_task("coopcode").reward, judge, join_for("python"))
+    scorer = Scorer(load_task("coopcode").reward, sandbox, join_for("python"))
 
     async def score_all() -> list[Score]:
         pairs = zip(problems, works, strict=True)
@@ -56,9 +56,9 @@ def score(judge: Judge, problems: Sequence[Problem], works: Sequence[Artefacts])
 
 
 @pytest.fixture(scope="module")
-def canonical(judge: Judge, problems: list[Problem]) -> dict[str, Score]:
+def canonical(sandbox: Sandbox, problems: list[Problem]) -> dict[str, Score]:
     """By address: the score of the canonical pair."""
-    scores = score(judge, problems, [pair(problem) for problem in problems])
+    scores = score(sandbox, problems, [pair(problem) for problem in problems])
     return {problem.address: found for problem, found in zip(problems, scores, strict=True)}
 
 
@@ -85,31 +85,31 @@ def test_every_canonical_pair_cooperates(canonical: dict[str, Score]) -> None:
     assert set(schemes.values()) == COOPERATING, schemes
 
 
-def test_the_whole_solution_is_the_pair(judge: Judge, problems: list[Problem]) -> None:
+def test_the_whole_solution_is_the_pair(sandbox: Sandbox, problems: list[Problem]) -> None:
     whole = [
         {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
         for problem in problems
     ]
-    assert all(found.passed for found in score(judge, problems, whole))
+    assert all(found.passed for found in score(sandbox, problems, whole))
 
 
-def test_main_alone_fails(judge: Judge, problems: list[Problem]) -> None:
+def test_main_alone_fails(sandbox: Sandbox, problems: list[Problem]) -> None:
     """Without the helper only what an answer without a call can be right about holds."""
     alone = [{"aux": "", "main": pair(problem)["main"]} for problem in problems]
-    for problem, found in zip(problems, score(judge, problems, alone), strict=True):
+    for problem, found in zip(problems, score(sandbox, problems, alone), strict=True):
         assert found.tests is not None
         assert found.tests.fraction < 0.5, problem.address
         assert "NameError" in str(found.failures), problem.address
 
 
-def test_empty_programs_pass_no_test(judge: Judge, problems: list[Problem]) -> None:
+def test_empty_programs_pass_no_test(sandbox: Sandbox, problems: list[Problem]) -> None:
     empty = [{"aux": "", "main": ""}] * len(problems)
-    assert {found.reward for found in score(judge, problems, empty)} == {0.0}
+    assert {found.reward for found in score(sandbox, problems, empty)} == {0.0}
     bare = [
         {"aux": "", "main": f"def {problem.public['entry_point']}(*_):\n    return None\n"}
         for problem in problems
     ]
-    passed = [found.tests.passed for found in score(judge, problems, bare) if found.tests]
+    passed = [found.tests.passed for found in score(sandbox, problems, bare) if found.tests]
     assert passed == [0] * len(problems)
 
 

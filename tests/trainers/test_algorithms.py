@@ -10,10 +10,10 @@ import pytest
 from collab.errors import TrainingError, UnknownName
 from collab.recipe.component import Component
 from collab.records import Episode, Score, Turn
-from collab.trainers.algorithms import BUILT_IN, Group, Weights, algorithm_for, compare
-from collab.trainers.algorithms.group import Shape, make_group, tree_of
-from collab.trainers.algorithms.normalise import normalise
-from collab.trainers.credit import _check
+from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
+from collab.trainers.credit.assign import _check
+from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.normalise import normalise
 
 
 def episode(sample: int, rewards: Sequence[float]) -> Episode:

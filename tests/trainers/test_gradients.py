@@ -16,14 +16,14 @@ from support.trainer_recipes import make_game
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling
-from collab.trainers.algorithms import algorithm_for
-from collab.trainers.algorithms.group import Shape, make_group, tree_of
-from collab.trainers.algorithms.joint_actions import reward_of
-from collab.trainers.algorithms.normalise import normalise
-from collab.trainers.credit import Credited
-from collab.trainers.policy import Policies, open_policies
-from collab.trainers.samples import Sample, make_samples
-from collab.trainers.update import TorchLearner
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.assign import Credited
+from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.joint_actions import reward_of
+from collab.trainers.credit.normalise import normalise
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.samples import Sample, make_samples
 
 SAMPLINGS = {"a": Sampling(), "b": Sampling(temperature=0.6)}
 TRUNCATED = {

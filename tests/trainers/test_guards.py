@@ -19,14 +19,14 @@ from collab.errors import CollabError, RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.trainers import Training
-from collab.trainers.adapters import add_adapter
-from collab.trainers.algorithms import PerGroup
-from collab.trainers.algorithms.magrpo import magrpo
-from collab.trainers.check import check_recipe
-from collab.trainers.checkpoints import Checkpoints
-from collab.trainers.policy import Policies, open_policies
-from collab.trainers.samples import Sample
-from collab.trainers.update import OutOfMemory, TorchLearner, _memory
+from collab.trainers.credit import PerGroup
+from collab.trainers.credit.magrpo import magrpo
+from collab.trainers.learner.learner import OutOfMemory, TorchLearner, _memory
+from collab.trainers.learner.lora import add_adapter
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.samples import Sample
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.checkpoints import Checkpoints
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def learner(game: Recipe) -> Iterator[TorchLearner]:
 
 def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
     """Responses with the log-probs that the policies themselves give them."""
-    from collab.trainers.logprobs import response_logprobs
+    from collab.trainers.learner.logprobs import response_logprobs
 
     found = []
     for agent in agents:
@@ -291,7 +291,7 @@ def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
     import sys
 
     from collab.records import read_episodes
-    from collab.runtime.folder import dump_recipe
+    from collab.runs.folder import dump_recipe
 
     data = game.model_dump()
     data["trainer"] |= {"steps": 200, "checkpoint_every": 1000, "lora": {"rank": 1}}

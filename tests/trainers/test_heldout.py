@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support.trainer_recipes import make_game
 
-from collab.evaluation.report.runs import read_run
 from collab.records import read_episodes
-from collab.runtime.recorded import open_run, read_whole_lines
+from collab.report.runs import read_run
+from collab.runs.recorded import open_run, read_whole_lines
 from collab.trainers import Training
-from collab.trainers.events import HeldOut
+from collab.trainers.training.events import HeldOut
 
 
 @pytest.fixture(scope="module")

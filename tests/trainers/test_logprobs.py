@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from collab.trainers import logprobs
-from collab.trainers.logprobs import logits_of, response_logprobs
-from collab.trainers.samples import Sample
+from collab.trainers.learner.logprobs import logits_of, response_logprobs
+from collab.trainers.learner.samples import Sample
 from tests.support.tiny_models import tiny
 
 CPU = torch.device("cpu")

@@ -11,12 +11,12 @@ from support.trainer_recipes import make_game
 from torch import nn
 
 from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.check import check_recipe
-from collab.trainers.logprobs import response_logprobs
-from collab.trainers.optimiser import Optimiser, rate_at
-from collab.trainers.policy import open_policies
-from collab.trainers.samples import Sample
-from collab.trainers.update import TorchLearner
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.optimiser import Optimiser, rate_at
+from collab.trainers.learner.policy import open_policies
+from collab.trainers.learner.samples import Sample
+from collab.trainers.training.check import check_recipe
 
 
 def parameter(dtype: torch.dtype) -> nn.Parameter:

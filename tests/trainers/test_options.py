@@ -158,9 +158,9 @@ def recipe_of(model: Path, folder: Path, options: dict[str, Any]) -> Recipe:
 
 def passes(recipe: Recipe) -> int:
     """How often a layer is computed to learn from one response."""
-    from collab.trainers.logprobs import response_logprobs
-    from collab.trainers.policy import open_policies
-    from collab.trainers.samples import Sample
+    from collab.trainers.learner.logprobs import response_logprobs
+    from collab.trainers.learner.policy import open_policies
+    from collab.trainers.learner.samples import Sample
 
     assert recipe.trainer is not None
     policies = open_policies(recipe, recipe.trainer)

@@ -16,7 +16,7 @@ from collab.recipe import Recipe
 from collab.trainers import Training
 
 OWN = '''
-from collab.trainers.algorithms import compare
+from collab.trainers.credit import compare
 
 
 class RoleAverage:

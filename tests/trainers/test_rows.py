@@ -15,12 +15,12 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from collab.models import store
 from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.trainers import branches
-from collab.trainers.branches import branching
-from collab.trainers.logprobs import response_logprobs
-from collab.trainers.policy import _enable_checkpointing as enable_checkpointing
-from collab.trainers.rows import Row, Tree, rows_of, width
-from collab.trainers.samples import Sample
-from collab.trainers.sharing import can_share
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
+from collab.trainers.learner.prefix_tree.attention import branching
+from collab.trainers.learner.prefix_tree.packing import Row, Tree, rows_of, width
+from collab.trainers.learner.prefix_tree.supported import can_share
+from collab.trainers.learner.samples import Sample
 
 CPU = torch.device("cpu")
 

@@ -16,7 +16,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, read_episodes
 from collab.runtime import Team
 from collab.trainers import Training
-from collab.trainers.policy import open_policies
+from collab.trainers.learner.policy import open_policies
 
 
 def train(recipe: Recipe, out: Path) -> list[dict[str, Any]]:

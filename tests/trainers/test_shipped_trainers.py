@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collab.recipe import TrainerSpec, library, load_recipe
-from collab.trainers.check import check_recipe, choose_tasks
+from collab.trainers.training.check import check_recipe, choose_tasks
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.yaml"))
@@ -50,7 +50,7 @@ def test_the_defaults_are_the_papers() -> None:
 
 
 def test_algorithms_need_no_torch() -> None:
-    code = "import sys, collab.trainers, collab.trainers.algorithms; print('torch' in sys.modules)"
+    code = "import sys, collab.trainers, collab.trainers.credit; print('torch' in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collab.trainers.signs import WINDOW, Signs
+from collab.trainers.training.alarms import WINDOW, Signs
 
 GOOD = {
     "return/mean": 1.0,
@@ -35,7 +35,7 @@ TROUBLE = [
     ({"reward/turn_2": 0.5}, "the second turn earns less than the first"),
     ({"part/syntax": 0.1}, "one agent's syntax error"),
     ({"part/calls": 0.0, "solved": 0.9}, "without the helper being called"),
-    ({"hack_suspects": 0.2}, "signs of an attack on their judge"),
+    ({"hack_suspects": 0.2}, "signs of an attack on their sandbox"),
 ]
 
 

@@ -18,12 +18,12 @@ from collab.errors import TrainingError
 from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.trainers import Training
-from collab.trainers.check import check_recipe
-from collab.trainers.events import StepFinished, TrainingEvent
-from collab.trainers.policy import open_policies
-from collab.trainers.samples import Sample
-from collab.trainers.skipping import Skipping
-from collab.trainers.update import TorchLearner
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import open_policies
+from collab.trainers.learner.samples import Sample
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.events import StepFinished, TrainingEvent
+from collab.trainers.training.skipping import Skipping
 
 
 def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Recipe:
@@ -115,7 +115,7 @@ def learner(tiny_words: Path, tmp_path: Path) -> Iterator[TorchLearner]:
 
 
 def own_samples(learner: TorchLearner) -> list[Sample]:
-    from collab.trainers.logprobs import response_logprobs
+    from collab.trainers.learner.logprobs import response_logprobs
 
     found = []
     for agent in "ab":

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.records import Episode, Score, Turn, WhenSolved
-from collab.trainers.algorithms import BUILT_IN, Group
-from collab.trainers.algorithms.group import Shape, make_group, tree_of
-from collab.trainers.algorithms.normalise import normalise
+from collab.trainers.credit import BUILT_IN, Group
+from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.normalise import normalise
 
 points = st.floats(-10, 10, allow_nan=False)
 discounts = st.floats(0.1, 1.0)

@@ -14,9 +14,9 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError
 from collab.recipe import Recipe, load_recipe
 from collab.trainers import Training
-from collab.trainers.check import check_recipe
-from collab.trainers.policy import Policies, open_policies
-from collab.trainers.update import TorchLearner
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.training.check import check_recipe
 
 STRONG = {"learning_rate": 0.05, "steps": 3}
 """Adapters that are far from the base: about a nat a token."""

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
-from collab.runtime.folder import dump_recipe
+from collab.runs.folder import dump_recipe
 from collab.trainers import Training
-from collab.trainers.plan import make_plan
+from collab.trainers.training.plan.plan import make_plan
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_an_interruption_is_status_130_and_can_be_resumed(folder: Path) -> None:
 
 
 def test_the_plan_counts_what_is_there(tiny_words: Path, tmp_path: Path) -> None:
-    from collab.trainers.policy import open_policies
+    from collab.trainers.learner.policy import open_policies
 
     for policies in ("adapters", "shared_adapter", "full"):
         recipe = make_game(tiny_words, tmp_path, policies=policies)

@@ -20,9 +20,9 @@ from collab.recipe.model import VLLMModel
 from collab.runtime import Session
 from collab.tasks import open_suite
 from collab.trainers import Training
-from collab.trainers.adapters import WEIGHTS
-from collab.trainers.check import check_recipe
-from collab.trainers.plan import make_plan
+from collab.trainers.learner.lora import WEIGHTS
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.plan.plan import make_plan
 
 NOISE = 1e-4
 """Nats a token between two float32 models with the same weights."""

@@ -282,11 +282,11 @@ def test_a_task_from_elsewhere_is_asked_about(project: Path, evil: Path, marker:
 def test_unsafe_isolation_is_asked_about_where_the_user_did_not_say_it(
     project: Path, evil: Path
 ) -> None:
-    (evil / "recipe.yaml").write_text(recipe_with() + "judge: {isolation: unsafe}\n")
+    (evil / "recipe.yaml").write_text(recipe_with() + "sandbox: {isolation: unsafe}\n")
     with pytest.raises(Untrusted, match="isolation"):
         load_recipe(str(evil))
-    load_recipe(str(evil), settings=["judge.isolation=unsafe"])
-    load_recipe(str(evil), settings=["judge.isolation=sealed"])
+    load_recipe(str(evil), settings=["sandbox.isolation=unsafe"])
+    load_recipe(str(evil), settings=["sandbox.isolation=sealed"])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe import LoraSpec
 from collab.records import Action
-from collab.trainers.adapters import add_adapter, save_adapter
+from collab.trainers.learner.lora import add_adapter, save_adapter
 
 NOISE = 2e-3
 """Nats between two float32 implementations of one model."""
@@ -218,9 +218,9 @@ def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
 
 def test_it_conforms(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
     """The last, since it closes the engine."""
-    verdicts = asyncio.run(_judge(engine, adapters))
+    verdicts = asyncio.run(_sandbox(engine, adapters))
     assert {v.check: v.why for v in verdicts if v.outcome != "ok"} == {}
 
 
-async def _judge(engine: VLLMEngine, adapters: dict[str, Path]) -> list[Any]:
+async def _sandbox(engine: VLLMEngine, adapters: dict[str, Path]) -> list[Any]:
     return [verdict async for verdict in conform(engine, [str(p) for p in adapters.values()])]

@@ -13,7 +13,7 @@ from support.vllm_questions import ask, request
 from collab.models.conformance import conform
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import VLLMModel
-from collab.trainers.adapters import CONFIG, WEIGHTS
+from collab.trainers.learner.lora import CONFIG, WEIGHTS
 
 
 def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
@@ -52,8 +52,8 @@ def test_two_servers_share_the_load_and_every_version(
 
 
 def test_they_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:
-    async def judge() -> list[Any]:
+    async def sandbox() -> list[Any]:
         folders = [str(folder) for folder in adapters.values()]
         return [verdict async for verdict in conform(engine_at(servers), folders)]
 
-    assert {v.check: v.why for v in asyncio.run(judge()) if v.outcome != "ok"} == {}
+    assert {v.check: v.why for v in asyncio.run(sandbox()) if v.outcome != "ok"} == {}

@@ -17,9 +17,9 @@ from support.trainer_recipes import make_game
 from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.recipe import Recipe
-from collab.runtime.folder import dump_recipe
+from collab.runs.folder import dump_recipe
 from collab.trainers import Training
-from collab.trainers.adapters import WEIGHTS
+from collab.trainers.learner.lora import WEIGHTS
 
 NOISE = 1e-3
 """Nats a token between two float32 implementations of one model."""

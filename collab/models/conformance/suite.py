@@ -54,12 +54,12 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[V
         if silent and check is not lifetime.closing:
             yield Verdict(check=name, outcome="not applicable", why="it does not answer")
             continue
-        verdict = await _judge(name, check, bench)
+        verdict = await _sandbox(name, check, bench)
         silent = silent or (check is answers.answering and verdict.outcome == "failed")
         yield verdict
 
 
-async def _judge(name: str, check: Check, bench: Bench) -> Verdict:
+async def _sandbox(name: str, check: Check, bench: Bench) -> Verdict:
     """One check's verdict, also where the engine blocks or raises what it should not."""
     started = time.monotonic()
     task = asyncio.ensure_future(check(bench))

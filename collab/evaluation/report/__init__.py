@@ -1,5 +1,0 @@
-"""One self-contained HTML file about some runs: curves, comparisons and every episode."""
-
-from collab.evaluation.report.report import MOST_EPISODES, Report, write_report
-
-__all__ = ["MOST_EPISODES", "Report", "write_report"]

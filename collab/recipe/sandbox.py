@@ -1,0 +1,32 @@
+"""How candidate programs are run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from collab.recipe.base import Spec
+
+
+class SandboxSpec(Spec):
+    """Isolation and limits of one candidate program."""
+
+    isolation: Literal["sealed", "unsafe"] = "sealed"
+    """`sealed` runs every layer or refuses; `unsafe` runs none and is shown in every record."""
+    seconds: float = Field(default=5.0, gt=0, le=600)
+    """Wall time for a whole program: loading it and all of its tests."""
+    cpu_seconds: float = Field(default=5.0, gt=0, le=600)
+    """Processor time for a whole program."""
+    memory_mb: int = Field(default=512, ge=64)
+    """Address space of the candidate's process, beyond what the interpreter itself maps."""
+    answer_bytes: int = Field(default=1_000_000, ge=1_000)
+    """Size of one returned value, encoded."""
+    depth: int = Field(default=64, ge=4, le=200)
+    """Nesting of one returned value."""
+    threads: int = Field(default=16, ge=1)
+    """Threads of the candidate's process."""
+    disk_mb: int = Field(default=1, ge=1)
+    """Size of the empty, private folder a candidate may write to."""
+    workers: int = Field(default=0, ge=0)
+    """Programs judged at the same time; 0 takes one for each processor."""

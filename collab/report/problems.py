@@ -1,0 +1,77 @@
+"""Problem by problem: how often it was solved, what it earned, and how the team worked together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from collab.records import Episode
+from collab.report.runs import Run, at_most
+from collab.report.shown import Shown
+from collab.report.tables import NONE, Cell, Table, estimate, make_table, words
+
+MOST_TASKS = 300
+
+Items = list[tuple[int, Shown]]
+"""Episodes, with their places in the report."""
+
+
+def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
+    """A row for each problem and run, without the held-out ones; `shown` are what is counted."""
+    groups: dict[tuple[str, int], Items] = {}
+    for place, item in enumerate(shown):
+        if item.mode is None:
+            groups.setdefault((item.episode.task, item.run), []).append((place, item))
+    if len({task for task, _ in groups}) < 2:
+        return None
+    trained = any(item.phase for items in groups.values() for _, item in items)
+    keys = sorted(groups, key=lambda key: (natural(key[0]), key[1]))[:MOST_TASKS]
+    rows = [
+        _task_row(f"{task}, {runs[n].name}" if len(runs) > 1 else task, groups[task, n], trained)
+        for task, n in keys
+    ]
+    columns = ["Problem", "Episodes", "Solved", "Return"]
+    columns += ["First step", "Last step"] if trained else []
+    note = f"Mean returns{at_most(runs)}, of the episodes in this report."
+    if len(groups) > MOST_TASKS:
+        note += f" The first {MOST_TASKS} of {len(groups):,} rows are shown."
+    return make_table("Problem by problem", [*columns, "Schemes"], rows, note)
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Numbers within a name are ordered as numbers."""
+    parts = re.split(r"(\d+)", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
+    episodes = [item.episode for _, item in items]
+    known = [e.score.passed for e in episodes if e.score and e.score.passed is not None]
+    row = [
+        words(title, pair=_ends(items)),
+        words(len(episodes)),
+        estimate(fmean(known), None, "share") if known else words(NONE),
+        _mean_return(episodes),
+    ]
+    if trained:
+        steps = sorted({item.step for _, item in items if item.step is not None})
+        for step in (steps[:1], steps[1:][-1:]):
+            row.append(_mean_return([item.episode for _, item in items if item.step in step]))
+    schemes = Counter(e.score.scheme for e in episodes if e.score and e.score.scheme)
+    return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
+
+
+def _mean_return(episodes: Sequence[Episode]) -> Cell:
+    returns = [e.joint_return for e in episodes if e.joint_return is not None]
+    return estimate(fmean(returns), None, "points") if returns else words(NONE)
+
+
+def _ends(items: Items) -> str:
+    """An episode of the first step and one of the last."""
+    steps = {place: item.step for place, item in items if item.step is not None}
+    if len(set(steps.values())) < 2:
+        return ""
+    first, last = min(steps, key=lambda n: (steps[n], n)), max(steps, key=lambda n: (steps[n], -n))
+    return f"{first}/{last}"

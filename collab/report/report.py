@@ -1,0 +1,203 @@
+"""From runs to a report: what is read, what is told of it, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from collab.errors import RecordError
+from collab.report.changes import change_table
+from collab.report.cohorts import cohorts_of
+from collab.report.compared import evaluation_tables, run_table
+from collab.report.curves import training_panels
+from collab.report.episodes import episode_data
+from collab.report.facts import RunFacts, facts_of, shared_facts
+from collab.report.gains import held_out_panels, held_out_table
+from collab.report.page import render
+from collab.report.panels import Panel
+from collab.report.problems import task_table
+from collab.report.reading import Reading, read_all
+from collab.report.runs import Run, value_at
+from collab.report.shown import Shown, choose_episodes
+from collab.report.tables import Table
+from collab.report.texts import Texts, pack
+from collab.trainers.training.alarms import Signs
+from collab.wording import counted
+
+MOST_EPISODES = 2000
+"""Episodes that a report holds, unless more are asked for."""
+
+BYTES_FOR_EACH = 5_000
+"""Size of the page for each of its episodes, but at least for a thousand."""
+
+TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
+"""Lengths at which texts are cut, the first that fits."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    run: str
+    step: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page's template shows; curves and episodes are drawn from the data instead."""
+
+    title: str
+    lead: str
+    runs: list[RunFacts]
+    shared: dict[str, str]
+    """Facts that are the same in all of several runs."""
+    notes: list[str]
+    tables: list[Table]
+    cohorts: list[str]
+    """Labels of what the curves' colours tell apart; empty where they are of one recipe."""
+    panels: list[Panel]
+    constants: list[str]
+    """Metrics that were the same at every step, in words."""
+    signs: list[Sign]
+    shown: list[Shown] = field(default_factory=list)
+
+    @property
+    def learning(self) -> bool:
+        return bool(self.panels or self.constants)
+
+
+def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES) -> Report:
+    """Write one HTML file about some runs.
+
+    Raises:
+        RecordError: there is nothing to be shown, or the file cannot be written.
+    """
+    reading = read_all(paths)
+    report = make_report(reading, most)
+    page = make_page(report, reading.runs)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{out} cannot be written: {error.strerror}; give --out") from error
+    return report
+
+
+def make_report(reading: Reading, most: int = MOST_EPISODES) -> Report:
+    """All that is told of the runs."""
+    runs = reading.runs
+    trained = [run for run in runs if run.is_training]
+    played = [run for run in runs if not run.is_training and run.path not in reading.entrants]
+    cohorts = cohorts_of(trained)
+    moving, constants = _constants([*held_out_panels(cohorts), *training_panels(cohorts)])
+    shown, total = choose_episodes(runs, most)
+    tables = [table for results in reading.results for table in evaluation_tables(results)]
+    tables += [
+        table
+        for table in (
+            held_out_table(trained),
+            change_table(runs, shown),
+            run_table(played),
+            task_table(runs, shown),
+        )
+        if table is not None
+    ]
+    facts = [facts_of(run) for run in runs]
+    return Report(
+        title=_title(runs),
+        lead=_lead(runs),
+        runs=facts,
+        shared=shared_facts(facts),
+        notes=list(_notes(reading, len(shown), total)),
+        tables=tables,
+        cohorts=[cohort.label for cohort in cohorts] if len(cohorts) > 1 else [],
+        panels=moving,
+        constants=constants,
+        signs=[sign for run in trained for sign in _signs(run)],
+        shown=shown,
+    )
+
+
+def make_page(report: Report, runs: Sequence[Run]) -> str:
+    """The HTML, with texts cut where it would become too large, and a word on what was cut."""
+    largest = BYTES_FOR_EACH * max(1000, len(report.shown))
+    page = ""
+    for limit in TEXT_LIMITS:
+        texts = Texts(limit)
+        data = pack(_data(report, runs, texts))
+        told = [_cut_note(texts)] if texts.shortened else []
+        page = render(replace(report, notes=[*report.notes, *told]), data)
+        if len(page) <= largest:
+            break
+    return page
+
+
+def _data(report: Report, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
+    episodes = [episode_data(shown, texts) for shown in report.shown]
+    return {
+        "cohorts": report.cohorts,
+        "panels": [asdict(panel) for panel in report.panels],
+        "runs": [{"name": facts.name, "code": _is_code(run)}
+                 for facts, run in zip(report.runs, runs, strict=True)],
+        "episodes": episodes,
+        "texts": list(texts),
+    }  # fmt: skip
+
+
+def _cut_note(texts: Texts) -> str:
+    return (
+        f"{texts.shortened:,} texts of more than {texts.limit:,} characters are cut there, to keep"
+        " this file small; the folder of the run holds them whole."
+    )
+
+
+def _is_code(run: Run) -> bool:
+    """Whether the joint artefact is a program: that is what tests are run on."""
+    return any(e.score is not None and e.score.passed is not None for e in run.episodes)
+
+
+def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:
+    for run in reading.runs:
+        yield from run.complaints
+    yield from reading.complaints
+    if shown < total:
+        yield (
+            f"{shown:,} of {total:,} episodes are in this report, evenly over each run; the numbers"
+            " above them are of all. More: --episodes N."
+        )
+
+
+def _title(runs: Sequence[Run]) -> str:
+    if len(runs) == 1:
+        return runs[0].name
+    teams = dict.fromkeys(str(run.about.get("team") or run.name) for run in runs)
+    return f"{', '.join(teams)}: {counted(len(runs), 'run')}"
+
+
+def _lead(runs: Sequence[Run]) -> str:
+    told = {value_at(run.recipe, "description") or value_at(run.recipe, "team.description")
+            for run in runs}  # fmt: skip
+    return str(told.pop() or "") if len(told) == 1 else ""
+
+
+def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
+    """Panels in which something moves, and the others in words."""
+    moving, constants = [], []
+    for panel in panels:
+        values = {value for series in panel.series for value in series.y}
+        steps = max((len(series.x) for series in panel.series), default=0)
+        if len(values) == 1 and steps > 1 and not panel.stacked:
+            [value] = values
+            shown = f"{100 * value:g} %" if panel.unit == "share" else f"{value:g}"
+            constants.append(f"{panel.title[0].lower()}{panel.title[1:]} {shown}")
+        else:
+            moving.append(panel)
+    return moving, constants
+
+
+def _signs(run: Run) -> Iterator[Sign]:
+    signs = Signs()
+    for row in run.steps:
+        for text in signs.read(row):
+            yield Sign(run.name, int(row["step"]), text)

@@ -1,0 +1,184 @@
+"""Reading what a report tells of: run and training folders, as far as they can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from collab.errors import RecipeError, RecordError
+from collab.recipe.documents import parse_json, parse_yaml
+from collab.records import EPISODES, Episode
+from collab.runs.folder import RECIPE, RUN
+from collab.runs.recorded import open_run, read_whole_lines
+from collab.trainers.training.events import Evaluation, HeldOut
+from collab.trainers.training.names import EVALUATION, METRICS, TRAINING
+
+MOST_COMPLAINTS = 10
+
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, from whatever of its files can be read."""
+
+    name: str
+    path: Path
+    about: dict[str, Any] = field(default_factory=dict)
+    """What `run.json` says."""
+    recipe: dict[str, Any] = field(default_factory=dict)
+    recipe_text: str = ""
+    episodes: list[Episode] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+    """The metrics of every step of training, with `step`, counted from 1."""
+    evaluations: list[Evaluation] = field(default_factory=list)
+    """On held-out tasks, by step."""
+    held_out: list[HeldOut] = field(default_factory=list)
+    """The episodes of the evaluations; of an unfinished one too."""
+    complaints: list[str] = field(default_factory=list)
+    is_training: bool = False
+
+    @property
+    def status(self) -> str:
+        return str(self.about.get("status", "unknown"))
+
+    def step_of(self, episode: Episode) -> int | None:
+        """The step of training that the episode was played for, counted from 1."""
+        if not self.is_training:
+            return None
+        per_step = value_at(self.recipe, "trainer.tasks_per_step")
+        return episode.group // (per_step if isinstance(per_step, int) and per_step else 1) + 1
+
+
+def largest_return(run: Run) -> float | None:
+    """The largest return that an episode of the run could have had; None without a score."""
+    episodes = [*run.episodes, *(item.episode for item in run.held_out)]
+    return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
+
+
+def at_most(runs: Sequence[Run]) -> str:
+    """For captions: the largest return in any of the runs; empty where none is known."""
+    known = [most for run in runs if (most := largest_return(run)) is not None]
+    return f" of at most {max(known):.2f}" if known else ""
+
+
+def value_at(data: Any, path: str) -> Any:
+    """The value at a dotted path, None where there is none."""
+    for key in path.split("."):
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+def read_run(path: Path) -> Run:
+    """What can be read of a run.
+
+    Raises:
+        RecordError: there is nothing in it to be shown.
+    """
+    if not path.exists():
+        raise RecordError(f"{path} does not exist; look in runs/, in evals/, or where --out said")
+    if path.is_dir() and not any((path / name).is_file() for name in (EPISODES, METRICS, RUN)):
+        raise RecordError(
+            f"{path} is not a run's folder: it has neither {EPISODES} nor {METRICS} nor {RUN}"
+        )
+    complaints: list[str] = []
+    about, episodes = _read_record(path, complaints)
+    steps, evaluations = _read_metrics(path / METRICS, complaints)
+    if not (episodes or steps or evaluations):
+        told = ["no episode and no step of training can be read", *_first(complaints)]
+        found = "; ".join(told)
+        raise RecordError(f"{path} holds nothing to report: {found}")
+    recipe, text = _read_recipe(path, complaints)
+    held_out = _read_held_out(path / EVALUATION, complaints)
+    resolved = path.resolve()
+    name = resolved.name if path.is_dir() else resolved.parent.name
+    return Run(
+        name=name,
+        path=path,
+        about=about,
+        recipe=recipe,
+        recipe_text=text,
+        episodes=episodes,
+        steps=steps,
+        evaluations=evaluations,
+        held_out=held_out,
+        complaints=_first(complaints),
+        is_training=bool(steps or evaluations) or (path / TRAINING).is_file(),
+    )
+
+
+def _first(complaints: Sequence[str]) -> list[str]:
+    """As many as a reader reads, and how many more there are."""
+    more = len(complaints) - MOST_COMPLAINTS
+    told = [f"{more:,} more of this kind are left out"] if more > 0 else []
+    return [*complaints[:MOST_COMPLAINTS], *told]
+
+
+def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], list[Episode]]:
+    try:
+        record = open_run(path)
+    except RecordError as error:
+        complaints.append(str(error))
+        return {}, []
+    complaints += record.complaints
+    return record.about, record.episodes
+
+
+def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Evaluation]]:
+    if not path.is_file():
+        return [], []
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        complaints.append(f"{path}: the last line was cut off and is passed over")
+    steps: dict[int, Row] = {}
+    evaluations: dict[int, Evaluation] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = parse_json(line)
+            if row["type"] == "evaluation.finished":
+                evaluations[row["step"]] = Evaluation.model_validate(row)
+            else:
+                steps[int(row["step"])] = _numbers(row)
+        except (ValueError, KeyError, TypeError, ValidationError) as error:
+            told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            complaints.append(f"{path}, line {number}: neither a step nor an evaluation: {told}")
+    return [steps[n] for n in sorted(steps)], [evaluations[n] for n in sorted(evaluations)]
+
+
+def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
+    if not path.is_file():
+        return []
+    held_out, found = read_whole_lines(path, HeldOut)
+    complaints += found
+    return held_out
+
+
+def _numbers(row: dict[str, Any]) -> Row:
+    return {
+        key: float(value)
+        for key, value in row.items()
+        if isinstance(value, int | float) and isfinite(value)
+    }
+
+
+def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str]:
+    """The recipe as it is written: a report needs no more of it than is there."""
+    if not path.is_dir():
+        return {}, ""
+    file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
+    try:
+        text = file.read_text(encoding="utf-8")
+        data = parse_yaml(text, str(file))
+    except (OSError, UnicodeDecodeError, RecipeError) as error:
+        told = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
+        complaints.append(f"{file}: the recipe cannot be read: {told}")
+        return {}, ""
+    if not isinstance(data, dict):
+        complaints.append(f"{file}: the recipe is not a mapping")
+        return {}, text
+    return data, text

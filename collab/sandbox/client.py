@@ -1,0 +1,92 @@
+"""The caller's side of one supervisor: a child process that is asked one thing at a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from collab.errors import SandboxError
+from collab.sandbox.jail import wire
+
+ANSWER_BYTES = 1 << 26
+END_SECONDS = 2.0
+_ROOM = str(Path(__file__).parent)
+_BOOT = "import sys; sys.path.append(sys.argv[1]); "
+_MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
+
+
+def interpreter(main: str, *arguments: str) -> list[str]:
+    """The command of a bare interpreter that runs `main` with the supervisor's modules at hand.
+
+    Without the caller's settings, site packages and folder; `sys.argv[2:]` are `arguments`.
+    """
+    return [sys.executable, "-I", "-S", "-c", f"{_BOOT}{main}", _ROOM, *arguments]
+
+
+def bare_environment() -> dict[str, str]:
+    """Where the interpreter finds its shared libraries, and nothing else."""
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
+class JailClient:
+    """A running supervisor. Blocking; for one thread at a time, but for `end`."""
+
+    def __init__(self, isolation: str) -> None:
+        try:
+            self._process = subprocess.Popen(
+                interpreter(_MAIN, str(os.getpid()), isolation),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                env=bare_environment(),
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(f"the sandbox's process cannot be started: {error}") from error
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One trial. Raises SandboxError when the supervisor is gone."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            wire.send(self._process.stdin.fileno(), request)
+            answer: dict[str, Any] = wire.receive(self._process.stdout.fileno(), ANSWER_BYTES)
+        except (wire.Closed, wire.Malformed) as error:
+            self.end()
+            raise SandboxError(
+                f"the sandbox's process {self.pid} ended in the middle of a trial "
+                f"(exit status {self._process.returncode}); the next trial starts another"
+            ) from error
+        if answer.get("lost"):
+            self.end()
+        return answer
+
+    def stop(self) -> None:
+        """Ask the supervisor to end itself and all below it; `end` waits for it."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Stop the supervisor and wait until every process below it is gone."""
+        self.stop()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()

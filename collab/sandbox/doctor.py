@@ -1,0 +1,93 @@
+"""Attacking the sandbox's layers on this machine, each alone, to tell which of them hold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from collab.errors import SandboxError
+from collab.recipe.sandbox import SandboxSpec
+from collab.records import Record
+from collab.sandbox.client import bare_environment, interpreter
+from collab.sandbox.jail.layers import LAYERS, Layer
+from collab.sandbox.jail.probes import CANARY
+from collab.sandbox.sandbox import Sandbox
+from collab.sandbox.verdict import Trial
+
+PROBE_SECONDS = 20.0
+_MAIN = "from jail.probes import main; main(sys.argv[2], sys.argv[3] == 'on')"
+_TRIAL = Trial(
+    program="def f(n):\n    return n + 1",
+    entry_point="f",
+    test="def check(candidate):\n    assert candidate(1) == 2",
+)
+
+
+class LayerReport(Record):
+    """Whether one layer held."""
+
+    name: str
+    holds: bool
+    detail: str
+    remedy: str
+    """What to do where it does not hold; empty where it does."""
+
+
+async def examine() -> list[LayerReport]:
+    """Attack every layer with only that layer on, then run one program behind all of them."""
+    layers = await asyncio.gather(*(asyncio.to_thread(_report, layer) for layer in LAYERS))
+    return [*layers, await _together()]
+
+
+def probe(layer: str, *, on: bool) -> dict[str, Any]:
+    """What the probes of `layer` came to: `broke` and `held` by name, or `refused`.
+
+    Raises SandboxError when the probes themselves fail.
+    """
+    bare = layer == "environment" and on
+    environment = bare_environment() if bare else {**os.environ, CANARY: "secret"}
+    done = subprocess.run(
+        interpreter(_MAIN, layer, "on" if on else "off"),
+        env=environment,
+        capture_output=True,
+        timeout=PROBE_SECONDS,
+        check=False,
+    )
+    if not done.stdout:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise SandboxError(f"the probes of {layer} ended with {done.returncode}: {' '.join(last)}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def _report(layer: Layer) -> LayerReport:
+    if sys.platform != "linux":
+        detail = f"not to be had on {sys.platform}"
+        return LayerReport(name=layer.name, holds=False, detail=detail, remedy="use Linux")
+    result = probe(layer.name, on=True)
+    if refused := result.get("refused"):
+        detail = f"not to be had: {refused['reason']}"
+        return LayerReport(name=layer.name, holds=False, detail=detail, remedy=refused["remedy"])
+    if result["broke"]:
+        detail = f"could {', '.join(result['broke'])}"
+        return LayerReport(name=layer.name, holds=False, detail=detail, remedy=layer.remedy)
+    detail = f"could not {', '.join(result['held'])}"
+    return LayerReport(name=layer.name, holds=True, detail=detail, remedy="")
+
+
+async def _together() -> LayerReport:
+    name = "all together"
+    try:
+        async with Sandbox(SandboxSpec(workers=1)) as sandbox:
+            verdict = await sandbox.check(_TRIAL)
+    except SandboxError as error:
+        return LayerReport(name=name, holds=False, detail=str(error), remedy="see the layer named")
+    if not verdict.passed:
+        detail = f"a right program did not pass: {verdict.error} {' '.join(verdict.flags)}".strip()
+        return LayerReport(name=name, holds=False, detail=detail, remedy="report this system")
+    detail = f"a right program passed in {1000 * verdict.seconds:.0f} ms"
+    return LayerReport(name=name, holds=True, detail=detail, remedy="")

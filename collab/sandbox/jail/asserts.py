@@ -1,0 +1,232 @@
+"""Turning a test's asserts into counted checks, on the syntax tree.
+
+Each `assert` becomes a call of the test runner, which evaluates, counts and goes on:
+
+    assert f(x) == y    →    try: __referee__.equal(0, f(x), y)
+                             except Exception as e: __referee__.raised(0, e)
+
+Below a `try` with handlers Python's own meaning is kept: what the expression raises goes to the
+handlers, and a false assert raises AssertionError where a handler names it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from .depends import dependent
+
+REFEREE = "__referee__"
+_ERROR = "__referee_error__"
+_BRANCHES = (ast.If, ast.Try, ast.TryStar, ast.Match)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""Where statements stand within a statement; no expression holds an assert."""
+
+
+class BadTest(Exception):
+    """A test that cannot be run as one: our trouble, never the program's."""
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """One assert statement of a test."""
+
+    line: int
+    source: str
+    message: str | None
+    """The assert's message where it is a plain string."""
+    elsewhere: bool
+    """It stands in another function than check, which need not be called."""
+    branched: bool
+    """It stands below if, try or match, and need not be reached."""
+    looped: bool
+    """It stands below a loop."""
+    telling: bool
+    """It can depend on the candidate; one that cannot gives no marks."""
+
+    @property
+    def required(self) -> bool:
+        """Whether a test that ran to its end has reached it."""
+        return not (self.elsewhere or self.branched)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the syntax tree leaves open how often it is evaluated."""
+        return self.elsewhere or self.looped
+
+
+@dataclass(frozen=True)
+class CountedTest:
+    code: CodeType
+    assertions: tuple[Assertion, ...]
+
+
+def instrument(test: str, entry_point: str, prelude: str = "") -> CountedTest:
+    """`test` with counted asserts. Raises BadTest."""
+    try:
+        tree = ast.parse(test, "test.py")
+        return _instrument(test, tree, entry_point, prelude)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadTest(f"the test does not parse: {type(error).__name__}: {error}") from error
+
+
+def _instrument(test: str, tree: ast.Module, entry_point: str, prelude: str) -> CountedTest:
+    checks = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
+    if not checks:
+        raise BadTest("the test defines no function `check(candidate)`")
+    candidates = {entry_point, *(check.args.args[0].arg for check in checks if check.args.args)}
+    counter = _Counter(test, candidates, _telling(tree, candidates, prelude))
+    tree = ast.fix_missing_locations(counter.visit(tree))
+    code = compile(tree, "test.py", "exec", dont_inherit=True)
+    return CountedTest(code, tuple(counter.assertions))
+
+
+def _telling(tree: ast.Module, candidates: set[str], prelude: str) -> frozenset[ast.Assert]:
+    """The asserts that can depend on a candidate."""
+    statements = list(_statements(tree))
+    asserts = [node for node in statements if isinstance(node, ast.Assert)]
+    calling = frozenset(node for node in asserts if _calls(node.test, candidates))
+    straight = not any(isinstance(node, _BRANCHES) for node in statements)
+    if all(n in calling or (straight and isinstance(n.test, ast.Constant)) for n in asserts):
+        return calling
+    trees: list[ast.AST] = [tree]
+    with suppress(SyntaxError, ValueError):
+        trees.append(ast.parse(prelude, "prelude.py"))
+    return calling | dependent(trees, candidates)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements below `node`, at every depth."""
+    for below in _below(node):
+        yield below
+        yield from _statements(below)
+
+
+def _below(node: ast.AST) -> Iterator[ast.AST]:
+    for block in _BLOCKS:
+        statements = getattr(node, block, None)
+        if isinstance(statements, list):
+            yield from statements
+
+
+def _calls(node: ast.expr, candidates: set[str]) -> bool:
+    """Whether the expression itself calls a candidate."""
+    calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
+    return any(isinstance(function, ast.Name) and function.id in candidates for function in calls)
+
+
+class _Counter(ast.NodeTransformer):
+    def __init__(self, test: str, candidates: set[str], telling: frozenset[ast.Assert]) -> None:
+        self.assertions: list[Assertion] = []
+        self._lines = test.splitlines()
+        self._candidates, self._telling = candidates, telling
+        self._elsewhere = self._branched = self._looped = False
+        self._caught = self._assertion_caught = False
+        self._depth = 0
+
+    @contextmanager
+    def _within(self, **state: bool | int) -> Iterator[None]:
+        before = {name: getattr(self, name) for name in state}
+        self.__dict__.update(state)
+        yield
+        self.__dict__.update(before)
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _SCOPES):
+            own = self._depth == 0 and isinstance(node, ast.FunctionDef) and node.name == "check"
+            with self._within(
+                _depth=self._depth + 1,
+                _elsewhere=not own,
+                _branched=False,
+                _looped=False,
+                _caught=False,
+                _assertion_caught=False,
+            ):
+                return super().visit(node)
+        if isinstance(node, _BRANCHES):
+            with self._within(_branched=True):
+                return super().visit(node)
+        if isinstance(node, _LOOPS):
+            with self._within(_looped=True):
+                return super().visit(node)
+        return super().visit(node)
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for block in _BLOCKS:
+            statements = getattr(node, block, None)
+            if isinstance(statements, list):
+                setattr(node, block, self._all(statements))
+        return node
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        return self._tried(node)
+
+    def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
+        return self._tried(node)
+
+    def _tried(self, node: ast.Try | ast.TryStar) -> ast.AST:
+        caught = self._caught or bool(node.handlers)
+        named = self._assertion_caught or any(map(_names_assertion, node.handlers))
+        with self._within(_caught=caught, _assertion_caught=named):
+            node.body = self._all(node.body)
+        for handler in node.handlers:
+            handler.body = self._all(handler.body)
+        node.orelse, node.finalbody = self._all(node.orelse), self._all(node.finalbody)
+        return node
+
+    def _all(self, body: list[Any]) -> list[Any]:
+        return [self.visit(statement) for statement in body]
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        number = len(self.assertions)
+        self.assertions.append(self._describe(node))
+        call = ast.Expr(self._call(number, node.test))
+        if self._caught:
+            return ast.copy_location(call, node)
+        raised = ast.Expr(_method("raised", ast.Constant(number), ast.Name(_ERROR, ast.Load())))
+        handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), _ERROR, [raised])
+        return ast.copy_location(ast.Try([call], [handler], [], []), node)
+
+    def _describe(self, node: ast.Assert) -> Assertion:
+        source = " ".join("\n".join(self._lines[node.lineno - 1 : node.end_lineno]).split())
+        message = node.msg.value if isinstance(node.msg, ast.Constant) else None
+        return Assertion(
+            line=node.lineno,
+            source=source if len(source) <= 300 else source[:297] + "...",
+            message=message if isinstance(message, str) else None,
+            elsewhere=self._elsewhere,
+            branched=self._branched,
+            looped=self._looped,
+            telling=node in self._telling,
+        )
+
+    def _call(self, number: int, test: ast.expr) -> ast.expr:
+        strict = ast.Constant(self._assertion_caught)
+        match test:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                swapped = self._asks(right) and not self._asks(left)
+                return _method(
+                    "equal", ast.Constant(number), left, right, ast.Constant(swapped), strict
+                )
+        return _method("true", ast.Constant(number), test, strict)
+
+    def _asks(self, node: ast.expr) -> bool:
+        """Whether the expression names the candidate."""
+        names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+        return not self._candidates.isdisjoint(names)
+
+
+def _method(name: str, *arguments: ast.expr) -> ast.Call:
+    test_runner = ast.Name(REFEREE, ast.Load())
+    return ast.Call(ast.Attribute(test_runner, name, ast.Load()), list(arguments), [])
+
+
+def _names_assertion(handler: ast.ExceptHandler) -> bool:
+    names = (n.id for n in ast.walk(handler.type or handler) if isinstance(n, ast.Name))
+    return handler.type is not None and "AssertionError" in names

@@ -1,0 +1,181 @@
+"""Values that may cross between test_runner and worker, as trees that JSON can carry.
+
+Exact built-in types only: a subclass could answer every comparison with True. The decoder builds
+nothing but built-ins, checks depth, and refuses what it does not know. It takes time in proportion
+to what it reads: a set or dict whose items share one hash would take the square of it, and a test
+that goes on with a huge integer for ever.
+
+    None, bool, str, small int, float   themselves
+    list                                [item, ...]
+    every other type                    {"type": payload}, one key
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+SMALL = 1 << 63
+LONGEST_RANGE = 1_000_000
+"""A range says in few bytes what a test may then spread out in memory."""
+LONGEST_INT = 1 << 17
+"""Bits, some 39,000 digits. A test may raise what it gets to a power, or write it out."""
+MOST_COLLIDING = 64
+"""Items of one set or dict that share a hash; of honest values (-1 and -2, powers of 2) few do."""
+DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
+
+
+class Foreign(Exception):
+    """A value of a type that does not cross; its argument is the type's name."""
+
+
+class TooDeep(Exception):
+    """A value that is nested deeper than the limit, or within itself."""
+
+
+class Undecodable(Exception):
+    """A tree that no encoder of ours wrote."""
+
+
+class OverLimit(Undecodable):
+    """A value that a test could not go on with in bounded time."""
+
+
+def encode(value: object, depth: int) -> Any:
+    """The tree of `value`, at most `depth` containers deep. Raises Foreign or TooDeep."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str or kind is float:
+        return value
+    if kind is int:
+        return value if -SMALL < value < SMALL else {"int": hex(value)}  # type: ignore[operator, arg-type]
+    if depth <= 0:
+        raise TooDeep
+    encoder = _ENCODERS.get(kind)
+    if encoder is None:
+        raise Foreign(getattr(kind, "__name__", "?"))
+    return encoder(value, depth - 1)
+
+
+def decode(tree: Any, depth: int, *, bounded: bool = True) -> Any:
+    """The value of `tree`, of exact built-in types. Raises Undecodable; if bounded, OverLimit."""
+    return _Decoder(bounded).value(tree, depth)
+
+
+def _items(value: Any, depth: int) -> list[Any]:
+    return [encode(item, depth) for item in value]
+
+
+def _pairs(value: Any, depth: int) -> list[list[Any]]:
+    return [[encode(key, depth), encode(item, depth)] for key, item in value.items()]
+
+
+def _encode_pairs(value: Any, depth: int) -> Any:
+    return {"dict": _pairs(value, depth)}
+
+
+def _tagged(tag: str) -> Callable[[Any, int], Any]:
+    return lambda value, depth: {tag: _items(value, depth)}
+
+
+_ENCODERS: dict[type, Callable[[Any, int], Any]] = {
+    list: _items,
+    tuple: _tagged("tuple"),
+    set: _tagged("set"),
+    frozenset: _tagged("frozenset"),
+    bytes: lambda value, _: {"bytes": value.hex()},
+    bytearray: lambda value, _: {"bytearray": value.hex()},
+    complex: lambda value, _: {"complex": [value.real, value.imag]},
+    range: lambda value, depth: {"range": _items((value.start, value.stop, value.step), depth)},
+    **dict.fromkeys(DICTS, _encode_pairs),
+}
+
+
+class _Decoder:
+    """One value on its way in, within the limits of the whole of it."""
+
+    def __init__(self, bounded: bool) -> None:
+        self._bounded = bounded
+        self._ranges = 0
+
+    def value(self, tree: Any, depth: int) -> Any:
+        if tree is None or isinstance(tree, (bool, str, float)):
+            return tree
+        if isinstance(tree, int):
+            if not -SMALL < tree < SMALL:
+                raise Undecodable("a large integer without its tag")
+            return tree
+        if depth <= 0:
+            raise Undecodable("nested too deep")
+        if isinstance(tree, list):
+            return [self.value(item, depth - 1) for item in tree]
+        if not isinstance(tree, dict) or len(tree) != 1:
+            raise Undecodable("not a tagged value")
+        [(tag, payload)] = tree.items()
+        decoder = _DECODERS.get(tag)
+        if decoder is None:
+            raise Undecodable("an unknown tag")
+        try:
+            return decoder(self, payload, depth - 1)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Undecodable(f"a broken {tag}") from error
+
+    def items(self, payload: Any, depth: int) -> list[Any]:
+        if not isinstance(payload, list):
+            raise Undecodable("not a list")
+        return [self.value(item, depth) for item in payload]
+
+    def keys(self, payload: Any, depth: int) -> list[Any]:
+        """Items that are to be hashed."""
+        keys = self.items(payload, depth)
+        hashes = sorted(map(hash, keys))
+        collide = any(map(int.__eq__, hashes, hashes[MOST_COLLIDING:]))
+        if self._bounded and collide:
+            raise OverLimit(f"a collection of more than {MOST_COLLIDING} items of one hash")
+        return keys
+
+    def integer(self, payload: Any, _: int) -> int:
+        if self._bounded and len(payload) > LONGEST_INT // 4 + 3:  # sign and 0x
+            raise OverLimit(f"an integer of more than {LONGEST_INT} bits")
+        return int(payload, 16)
+
+    def dict(self, payload: Any, depth: int) -> dict[Any, Any]:
+        if not isinstance(payload, list):
+            raise Undecodable("not a list of pairs")
+        keys = self.keys([key for key, _ in payload], depth)
+        return dict(zip(keys, self.items([item for _, item in payload], depth), strict=True))
+
+    def range(self, payload: Any, depth: int) -> range:
+        value = range(*self.items(payload, depth))
+        self._ranges += len(value)
+        if self._bounded and self._ranges > LONGEST_RANGE:
+            raise OverLimit(f"ranges of more than {LONGEST_RANGE} items")
+        return value
+
+
+def _complex(_: _Decoder, payload: Any, __: int) -> complex:
+    real, imaginary = payload
+    return complex(float(real), float(imaginary))
+
+
+_DECODERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
+    "int": _Decoder.integer,
+    "tuple": lambda decoder, payload, depth: tuple(decoder.items(payload, depth)),
+    "set": lambda decoder, payload, depth: set(decoder.keys(payload, depth)),
+    "frozenset": lambda decoder, payload, depth: frozenset(decoder.keys(payload, depth)),
+    "bytes": lambda _, payload, __: bytes.fromhex(payload),
+    "bytearray": lambda _, payload, __: bytearray.fromhex(payload),
+    "complex": _complex,
+    "range": _Decoder.range,
+    "dict": _Decoder.dict,
+}
+
+CROSSING: dict[str, type[Exception]] = {
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    and not issubclass(kind, (StopIteration, StopAsyncIteration, ExceptionGroup))
+}
+"""Exceptions that cross by name, so that a test which expects one sees it."""

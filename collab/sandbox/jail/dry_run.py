@@ -1,0 +1,90 @@
+"""How often a test evaluates each of its asserts, whatever the candidate does.
+
+The test runs twice without any program: a stand-in takes the candidate's place that goes along with
+whatever is asked of it, once as nothing (false, zero, empty) and once as something (true, two, of
+two items). Where both runs end and agree, the number is the test's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Runs = Callable[["Counting", "StandIn"], bool]
+"""Run the test with a test runner and a candidate; whether it ran to its end."""
+
+
+class Counting:
+    """A test runner that finds nothing wrong, and only counts."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+
+    def equal(self, number: int, *_: object) -> None:
+        self.counts[number] += 1
+
+    true = raised = equal
+
+
+class StandIn:
+    """A function and its own answer, as nothing or as something."""
+
+    def __init__(self, something: bool) -> None:
+        self._size = 2 if something else 0
+
+    def _itself(self, *_: object, **__: object) -> Any:
+        return self
+
+    def _truth(self, *_: object) -> bool:
+        return bool(self._size)
+
+    def _number(self, *_: object) -> int:
+        return self._size
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self] * self._size)
+
+    def __float__(self) -> float:
+        return float(self._size)
+
+    def __complex__(self) -> complex:
+        return complex(self._size)
+
+    def __str__(self) -> str:
+        return "x" * self._size
+
+    def __hash__(self) -> int:
+        return self._size
+
+    __repr__ = __str__
+    __call__ = __getitem__ = __enter__ = __round__ = __reversed__ = _itself
+    __bool__ = __contains__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _truth
+    __len__ = __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _number
+    __setitem__ = __delitem__ = __exit__ = lambda *_: None
+    __pos__ = __neg__ = __abs__ = __invert__ = _itself
+
+
+_OPERATORS = """
+add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or
+"""
+for _name in _OPERATORS.split():
+    for _kind in ("", "r", "i"):
+        setattr(StandIn, f"__{_kind}{_name}__", StandIn._itself)
+
+
+def counted(run: Runs, asserts: int) -> list[int | None]:
+    """Evaluations of each of the test's `asserts`, with None where they are not the test's own."""
+    found = []
+    for something in (False, True):
+        counting = Counting()
+        if not run(counting, StandIn(something)):
+            return [None] * asserts
+        found.append(counting.counts)
+    pairs = ((found[0][number], found[1][number]) for number in range(asserts))
+    return [a if a == b else None for a, b in pairs]

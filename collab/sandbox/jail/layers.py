@@ -1,0 +1,223 @@
+"""The layers around a worker, in the order in which they are put on.
+
+Each is small, has a name, says what it stops, and can be put on alone: `probes` attacks them one
+by one. Two layers are put on before a worker is forked: `environment`, by whoever starts the
+interpreter, and `uid`, by the zygote, which needs its privileges no longer than that.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import landlock, linux, seccomp
+from .limits import Limits
+
+JAIL_UID = 65533
+"""The host's user that workers belong to when the caller is root."""
+INSIDE_UID = 1000
+HOST_NAME = "jail"
+INODES = 256
+OPEN_FILES = 64
+QUEUED_SIGNALS = 64
+STACK_BYTES = 64 << 20
+MIB = 1 << 20
+_MOUNT_POINTS = ("/tmp", "/var", "/usr")
+_USER_NAMESPACES = (
+    "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, "
+    "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, `sysctl user.max_user_namespaces`; "
+    "in a container: a seccomp profile that allows unshare (Docker: --security-opt "
+    "seccomp=unconfined --security-opt apparmor=unconfined)"
+)
+
+
+class LayerUnavailable(Exception):
+    """A layer that this system does not grant."""
+
+    def __init__(self, layer: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{layer}: {reason}")
+        self.layer, self.reason, self.remedy = layer, reason, remedy
+
+    def frame(self) -> dict[str, dict[str, str]]:
+        """What is told of it to whoever asked for a process."""
+        return {"refused": {"layer": self.layer, "reason": self.reason, "remedy": self.remedy}}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a layer needs to know about the others."""
+
+    limits: Limits
+    names: frozenset[str]
+    mapped: int
+    """Bytes of address space that the interpreter itself has mapped."""
+    writable: bool = True
+    """There is a private folder to write to; else no file at all."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    name: str
+    stops: str
+    remedy: str
+    apply: Callable[[Setting], None]
+    needs: frozenset[str] = frozenset()
+    """Layers that this one cannot be put on without."""
+
+
+def _nothing(_: Setting) -> None:
+    """For the layers that the zygote, or whoever started it, has put on already."""
+
+
+def drop_uid() -> None:
+    """Become an unprivileged user for good, when root; an ordinary user is one already."""
+    if os.getuid() != 0 or _root_in_name_only():
+        return
+    os.setgroups([])
+    os.setresgid(JAIL_UID, JAIL_UID, JAIL_UID)
+    os.setresuid(JAIL_UID, JAIL_UID, JAIL_UID)
+    # A change of user makes /proc/self root's; the maps of a user namespace are written there.
+    linux.prctl(linux.PR_SET_DUMPABLE, 1)
+
+
+def _root_in_name_only() -> bool:
+    """Whether this root is an ordinary user who renamed himself (`unshare --map-root-user`)."""
+    lines = Path("/proc/self/uid_map").read_bytes().splitlines()
+    _inside, outside, count = map(int, lines[0].split())
+    return len(lines) == 1 and outside != 0 and count == 1
+
+
+def _namespaces(_: Setting) -> None:
+    flags = linux.NEWNS | linux.NEWNET | linux.NEWIPC | linux.NEWUTS | linux.NEWCGROUP
+    linux.own_user_namespace(flags, INSIDE_UID)
+    socket.sethostname(HOST_NAME)
+
+
+def _root(setting: Setting) -> None:
+    point = next(p for p in _MOUNT_POINTS if Path(p).is_dir())
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    size = f"size={setting.limits.disk_mb}m,nr_inodes={INODES},mode=700"
+    linux.mount("tmpfs", point, "tmpfs", flags, size)
+    os.chdir(point)
+    linux.pivot_here()
+    Path("/tmp").mkdir(0o700)
+    Path("/dev/shm").mkdir(0o700, parents=True)  # where the C library keeps named semaphores
+    if not setting.writable:
+        linux.mount("none", "/", None, flags | linux.MS_REMOUNT | linux.MS_RDONLY)
+    os.chdir("/tmp")
+
+
+def _landlock(setting: Setting) -> None:
+    landlock.restrict("/" if setting.writable and "root" in setting.names else None)
+
+
+def _limits(setting: Setting) -> None:
+    limits = setting.limits
+    cpu = math.ceil(limits.cpu_seconds)
+    for kind, value in (
+        (resource.RLIMIT_AS, setting.mapped + limits.memory_mb * MIB),
+        (resource.RLIMIT_CPU, cpu),
+        (resource.RLIMIT_FSIZE, limits.disk_mb * MIB),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_NPROC, limits.threads),
+        (resource.RLIMIT_STACK, STACK_BYTES),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
+    ):
+        _, hard = resource.getrlimit(kind)
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (most, most))
+    # RLIMIT_CORE does not bind a system whose core dumps go to a program.
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
+
+
+def _capabilities(_: Setting) -> None:
+    linux.drop_capabilities()
+
+
+def _seccomp(_: Setting) -> None:
+    seccomp.install()
+
+
+LAYERS = (
+    Layer(
+        "environment",
+        "secrets in the environment; modules and settings of the caller's interpreter",
+        "this layer needs nothing of the system",
+        _nothing,
+    ),
+    Layer(
+        "uid",
+        "what root may do: other users' files and processes, limits that root escapes",
+        "run as an ordinary user, or as root of a container whose user map holds "
+        f"the id {JAIL_UID}",
+        _nothing,
+    ),
+    Layer(
+        "namespaces",
+        "other processes, the network, abstract sockets, shared memory",
+        _USER_NAMESPACES,
+        _namespaces,
+    ),
+    Layer(
+        "root",
+        "files, /proc, filling the disk",
+        "allow mounting a tmpfs in a user namespace (in a container: as for namespaces)",
+        _root,
+        frozenset({"namespaces"}),
+    ),
+    Layer(
+        "landlock",
+        "files, a second time; TCP, signals and abstract sockets where the kernel knows them",
+        "use a kernel of 5.13 or later with `landlock` in its boot option lsm=",
+        _landlock,
+    ),
+    Layer(
+        "limits",
+        "memory, processor time, threads, open files, large files, core dumps, queued signals",
+        "raise the hard limits of the calling process (`ulimit -H -a`)",
+        _limits,
+    ),
+    Layer(
+        "capabilities",
+        "mounts, namespaces and set-user-id programs from within",
+        "use a kernel of 4.3 or later",
+        _capabilities,
+        frozenset({"namespaces"}),
+    ),
+    Layer(
+        "seccomp",
+        "new processes, other programs, sockets, tracing, anonymous files, kernel interfaces",
+        "use a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
+        _seccomp,
+    ),
+)
+ALL = frozenset(layer.name for layer in LAYERS)
+BY_NAME = {layer.name: layer for layer in LAYERS}
+
+
+def seal(setting: Setting) -> None:
+    """Put the chosen layers on this process. Raises LayerUnavailable."""
+    for layer in LAYERS:
+        if layer.name in setting.names:
+            with granted(layer.name):
+                layer.apply(setting)
+
+
+@contextmanager
+def granted(name: str) -> Iterator[None]:
+    """Turn the system's refusal of what stands below into LayerUnavailable."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        layer = BY_NAME[name]
+        raise LayerUnavailable(name, str(error), layer.remedy) from error

@@ -1,0 +1,208 @@
+"""Attacks on single layers. Each works where its layer is missing, and must fail where it is on."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import linux
+from .layers import BY_NAME, MIB, LayerUnavailable
+from .limits import Limits
+from .processes import Jail
+
+LIMITS = Limits(
+    seconds=5, cpu_seconds=5, memory_mb=64, answer_bytes=1000, depth=4, threads=4, disk_mb=1
+)
+CANARY = "JUDGE_CANARY"
+_HOST_FILE = "/etc/passwd"
+_PTRACE_TRACEME = 0
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands outside the jail, for probes to reach for."""
+
+    pid: int
+    port: int
+    abstract: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    layer: str
+    name: str
+    attack: Callable[[Surroundings], object]
+    """Raises an exception, or is killed, where the layer holds."""
+
+
+def _checked(result: int) -> None:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def _secret(_: Surroundings) -> None:
+    if CANARY not in os.environ:
+        raise LookupError("no such secret")
+
+
+def _other_user(_: Surroundings) -> None:
+    os.setresuid(1, 1, 1)
+
+
+def _signal(outside: Surroundings) -> None:
+    os.kill(outside.pid, 0)
+
+
+def _loopback(outside: Surroundings) -> None:
+    socket.create_connection(("127.0.0.1", outside.port), timeout=1).close()
+
+
+def _abstract(outside: Surroundings) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(outside.abstract)
+
+
+def _read(_: Surroundings) -> None:
+    Path(_HOST_FILE).read_bytes()
+
+
+def _processes(_: Surroundings) -> None:
+    Path("/proc/self/status").read_bytes()
+
+
+def _write(_: Surroundings, size: int = 1) -> None:
+    fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)
+    while size > 0:
+        size -= os.write(fd, bytes(min(size, MIB)))
+
+
+def _fill(outside: Surroundings) -> None:
+    _write(outside, 4 * LIMITS.disk_mb * MIB)
+
+
+def _memory(_: Surroundings) -> None:
+    bytearray(4 * LIMITS.memory_mb * MIB)
+
+
+def _descriptors(_: Surroundings) -> None:
+    for _i in range(128):
+        os.dup(0)
+
+
+def _dump_core(_: Surroundings) -> None:
+    if not linux.prctl(linux.PR_GET_DUMPABLE):
+        raise PermissionError("no core dump of this process is made")
+
+
+def _hostname(_: Surroundings) -> None:
+    _checked(_libc.sethostname(b"probe", 5))
+
+
+def _mount(_: Surroundings) -> None:
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+
+
+def _fork(_: Surroundings) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _socket(_: Surroundings) -> None:
+    socket.socket(socket.AF_UNIX).close()
+
+
+def _memfd(_: Surroundings) -> None:
+    os.memfd_create("probe")
+
+
+def _trace(_: Surroundings) -> None:
+    _checked(_libc.ptrace(_PTRACE_TRACEME, 0, 0, 0))
+
+
+def _unshare(_: Surroundings) -> None:
+    linux.unshare(linux.NEWUSER)
+
+
+PROBES = (
+    Probe("environment", "read a secret in the environment", _secret),
+    Probe("uid", "become another user", _other_user),
+    Probe("namespaces", "signal a process outside", _signal),
+    Probe("namespaces", "connect to a server of this machine", _loopback),
+    Probe("namespaces", "connect to an abstract socket", _abstract),
+    Probe("root", "read a file of this machine", _read),
+    Probe("root", "read /proc", _processes),
+    Probe("root", "fill the disk", _fill),
+    Probe("landlock", "read a file of this machine", _read),
+    Probe("landlock", "write a file", _write),
+    Probe("limits", "take more memory than the limit", _memory),
+    Probe("limits", "open more files than the limit", _descriptors),
+    Probe("limits", "leave a core dump", _dump_core),
+    Probe("capabilities", "change the host's name", _hostname),
+    Probe("capabilities", "change a mount", _mount),
+    Probe("seccomp", "fork", _fork),
+    Probe("seccomp", "open a socket", _socket),
+    Probe("seccomp", "make an anonymous file", _memfd),
+    Probe("seccomp", "trace", _trace),
+    Probe("seccomp", "make a namespace", _unshare),
+)
+
+
+def main(layer: str, on: bool) -> None:
+    """Print, as JSON, what each probe of `layer` came to with the layer on, or off.
+
+    `{"broke": [name, ...], "held": [name, ...]}`, or `{"refused": {...}}` of LayerUnavailable.
+    """
+    report_fd = os.dup(1)
+    names = BY_NAME[layer].needs | ({layer} if on else frozenset[str]())
+    jail = Jail(names)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as other:
+        outside = Surroundings(os.getpid(), server.getsockname()[1], f"\0judge-probe-{os.getpid()}")
+        other.bind(outside.abstract)
+        other.listen()
+        result: dict[str, Any] = {"broke": [], "held": []}
+        try:
+            jail.enter()
+            for probe in PROBES:
+                if probe.layer == layer:
+                    result["broke" if _breaks(probe, jail, outside) else "held"].append(probe.name)
+        except LayerUnavailable as error:
+            result = {
+                "refused": {"layer": error.layer, "reason": error.reason, "remedy": error.remedy}
+            }
+        os.write(report_fd, json.dumps(result).encode())
+
+
+def _breaks(probe: Probe, jail: Jail, outside: Surroundings) -> bool:
+    """Whether the probe's attack works from within a jail of its own."""
+    hear, say = os.pipe()
+
+    def body(seal: Callable[[], None]) -> None:
+        try:
+            seal()
+        except LayerUnavailable as error:
+            os.write(say, f"!{error.layer}\n{error.reason}\n{error.remedy}".encode())
+            return
+        os.write(say, b"s")
+        probe.attack(outside)
+        os.write(say, b"b")
+
+    pid = jail.spawn(LIMITS, body)
+    os.close(say)
+    said = b""
+    while part := os.read(hear, 4096):
+        said += part
+    os.close(hear)
+    jail.end(pid)
+    if said.startswith(b"!"):
+        raise LayerUnavailable(*said[1:].decode().split("\n", 2))
+    return said == b"sb"

@@ -1,0 +1,122 @@
+"""Forking sealed processes.
+
+The pid namespaces nest: the zygote is the first process of one, each worker is the first of one
+below it. Ending a worker ends every process that it may have made, and the end of the zygote,
+however it comes, is the end of every worker.
+
+Layers may be shared: the zygote puts those on itself, so that forking is cheap, and its processes
+live in one place, where nothing can be left for the next one to find.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from . import linux, seccomp
+from .layers import INSIDE_UID, Setting, drop_uid, granted, seal
+from .limits import NO_LIMITS, Limits
+
+LINUX = sys.platform == "linux"
+
+
+class Jail:
+    """Processes behind the layers of `names`; none of them is the unsafe jail.
+
+    Those in `shared`, which go together, are put on by `enter`, for all processes at once.
+    """
+
+    def __init__(self, names: frozenset[str], shared: frozenset[str] = frozenset()) -> None:
+        self._names, self._shared = names, names & shared
+        self._namespaces = "namespaces" in names
+        self._own_namespaces = self._namespaces and "namespaces" not in shared
+        self._own_pids = -1
+        self._mapped = 0
+
+    def enter(self) -> None:
+        """Put on what this process needs to spawn. It may go on as its own child.
+
+        Raises LayerUnavailable.
+        """
+        if "uid" in self._names:
+            with granted("uid"):
+                drop_uid()
+        if LINUX:
+            linux.die_with_parent()
+            linux.one_malloc_arena()
+            self._mapped = _mapped_bytes()
+        if self._namespaces:
+            with granted("namespaces"):
+                linux.own_user_namespace(linux.NEWPID, INSIDE_UID)
+                _go_on_as_child()
+                linux.die_with_parent()
+                self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        if "seccomp" in self._names:
+            with granted("seccomp"):
+                seccomp.prepare()
+        if self._shared:
+            oom_first()
+            seal(Setting(NO_LIMITS, self._shared, self._mapped, writable=False))
+            linux.die_with_parent()
+
+    def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
+        """Fork a process that runs `body`, which calls its argument to seal itself.
+
+        Returns the process id. Raises LayerUnavailable.
+        """
+        if self._own_namespaces:
+            with granted("namespaces"):
+                linux.unshare(linux.NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            self._run(limits, body)
+        if self._own_namespaces:
+            linux.setns(self._own_pids, linux.NEWPID)
+        return pid
+
+    def _run(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> NoReturn:
+        try:
+            if not self._namespaces:
+                os.setpgid(0, 0)
+                if LINUX:
+                    linux.die_with_parent()
+            if LINUX and not self._shared:
+                oom_first()
+            body(lambda: seal(Setting(limits, self._names - self._shared, self._mapped)))
+        finally:
+            os._exit(0)
+
+    def end(self, pid: int) -> int:
+        """Kill the process with all that it made; the status that it ended with."""
+        if not self._namespaces:
+            _kill_group(pid)
+        os.kill(pid, signal.SIGKILL)
+        return os.waitpid(pid, 0)[1]
+
+
+def oom_first() -> None:
+    """Should memory run out, this process and its children are the ones to go."""
+    Path("/proc/self/oom_score_adj").write_bytes(b"1000")
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it had not made its group yet, and so has no children
+
+
+def _go_on_as_child() -> None:
+    """Fork, and leave the parent behind to wait, as the only way into a new pid namespace."""
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def _mapped_bytes() -> int:
+    return int(Path("/proc/self/statm").read_bytes().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,151 @@
+"""The candidate as a test sees it: a function whose every call is asked of the worker."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from . import codec, wire
+from .answers import Answers
+from .limits import Limits
+
+ENVELOPE_BYTES = 4096
+
+
+class CandidateError(Exception):
+    """What the program raised, where that cannot be raised as itself; or why it gave no answer."""
+
+
+class Trouble(BaseException):
+    """Our own trouble; passes through `except Exception` in a test."""
+
+
+class Line:
+    """The two pipes to the worker. After its end every question is answered at once."""
+
+    def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
+        self._in, self._out = incoming, outgoing
+        self._limits = limits
+        self._tell = tell
+        self.ended: str | None = None
+
+    def send(self, message: object) -> None:
+        if self.ended is None:
+            try:
+                wire.send(self._out, message)
+            except wire.Closed:
+                self.end("the worker ended", "worker_died")
+
+    def receive(self) -> dict[str, Any]:
+        """The next frame; an empty one after the end."""
+        if self.ended is not None:
+            return {}
+        try:
+            frame = wire.receive(self._in, self._limits.answer_bytes + ENVELOPE_BYTES)
+        except wire.Closed:
+            return self.end("the worker ended", "worker_died")
+        except wire.Malformed as error:
+            over = "over the limit" in str(error)
+            return self.end(str(error), "answer_limit" if over else "protocol_violation")
+        if not isinstance(frame, dict):
+            return self.end("a frame that is no message", "protocol_violation")
+        return frame
+
+    def quiet(self) -> bool:
+        """Whether the worker has sent nothing that was not asked for."""
+        return not select.select([self._in], [], [], 0)[0]
+
+    def end(self, reason: str, flag: str) -> dict[str, Any]:
+        self.ended = reason
+        self._tell({"flag": flag, "reason": reason})
+        return {}
+
+
+class RemoteFunction:
+    """The proxy that a test calls in place of the program's function."""
+
+    def __init__(self, line: Line, limits: Limits, tell: Callable[..., None]) -> None:
+        self._line, self._limits, self._tell = line, limits, tell
+        self.asked = False
+        self.answers = Answers()
+
+    def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
+        """One call. Raises what the program raised, or CandidateError."""
+        if not self.asked:
+            self.asked = True
+            self._tell({"asked": True})
+        call = {
+            "id": os.urandom(8).hex(),
+            "arguments": self._argument(list(arguments)),
+            "keywords": self._argument(keywords),
+        }
+        if self._line.ended is None and not self._line.quiet():
+            # Either the worker is gone, or it speaks out of turn: read on to know which.
+            early = self._line.receive()
+            if early:
+                self._line.end("a frame that was not asked for", "protocol_violation")
+        self._line.send(call)
+        answer = self._line.receive()
+        if answer and answer.get("id") != call["id"]:
+            answer = self._line.end("an answer to no question", "protocol_violation")
+        return self._take(answer)
+
+    def _argument(self, value: object) -> Any:
+        try:
+            return codec.encode(value, self._limits.argument_depth)
+        except codec.Foreign as error:
+            raise self._trouble(
+                f"the test passes a value of type {error} to the candidate; "
+                "only plain data can cross into the jail"
+            ) from error
+        except codec.TooDeep as error:
+            raise self._trouble(
+                f"the test passes a value nested deeper than {2 * self._limits.depth} to the "
+                "candidate; raise sandbox.depth"
+            ) from error
+
+    def _trouble(self, message: str) -> Trouble:
+        # Told at once: a test's bare `except` would swallow the exception.
+        self._tell({"trouble": message})
+        return Trouble(message)
+
+    def _take(self, answer: dict[str, Any]) -> Any:
+        self.answers.note(answer)
+        if "value" in answer:
+            try:
+                return codec.decode(answer["value"], self._limits.depth)
+            except codec.OverLimit as error:
+                self._over(str(error))
+            except (codec.Undecodable, RecursionError) as error:
+                self._line.end(f"an answer that is no value: {error}", "protocol_violation")
+        elif "raised" in answer:
+            raise self._error(answer)
+        elif "foreign" in answer:
+            self._tell({"flag": "non_builtin_value"})
+            raise CandidateError(f"a value of type {answer['foreign']!s:.100} is not plain data")
+        elif "over" in answer:
+            self._over(f"{answer['over']!s:.100}")
+        elif self._line.ended is None:
+            self._line.end("an answer without a value", "protocol_violation")
+        raise CandidateError(self._line.ended)
+
+    def _over(self, reason: str) -> NoReturn:
+        self._tell({"flag": "answer_limit"})
+        raise CandidateError(reason)
+
+    def _error(self, answer: dict[str, Any]) -> Exception:
+        name, message = str(answer["raised"])[:100], str(answer.get("message", ""))[:400]
+        if answer.get("memory") is True:
+            self._tell({"flag": "memory_limit"})
+        if answer.get("builtin") is True and name in codec.CROSSING:
+            return _reborn(codec.CROSSING[name], message)
+        return CandidateError(f"{name}: {message}" if message else name)
+
+
+def _reborn(kind: type[Exception], message: str) -> Exception:
+    try:
+        return kind(message)
+    except TypeError:  # such as UnicodeDecodeError, which needs more than a message
+        return CandidateError(f"{kind.__name__}: {message}")

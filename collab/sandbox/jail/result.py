@@ -1,0 +1,209 @@
+"""What the supervisor writes down of a trial while the test runner reports.
+
+The total of a test is its own, never the program's: it is known from the syntax tree, or was
+counted with a stand-in for the program (`dry_run`). What a trial did not reach has failed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .asserts import Assertion
+
+KEPT_CHECKS = 1000
+"""A verdict lists so many checks; all are counted."""
+
+
+class TrialResult:
+    """The checks of one trial, and how it ended.
+
+    `counts` are the evaluations of each assert, with None where they are not known beforehand.
+    """
+
+    def __init__(self, counts: Sequence[int | None] = ()) -> None:
+        self.counts = list(counts)
+        self._assertions: list[Assertion] = []
+        self._evaluated: Counter[int] = Counter()
+        self._failed: Counter[int] = Counter()
+        self._escaped = False
+        self._checks: list[dict[str, Any]] = []
+        self._flags: list[str] = []
+        self.ready = False
+        """The worker is sealed and waits for the program."""
+        self.loaded = False
+        self.asked = False
+        """The test has called the program."""
+        self.done = False
+        self.error: str | None = None
+        self.trouble: str | None = None
+        self.refused: dict[str, str] | None = None
+
+    def note(self, frame: dict[str, Any]) -> None:
+        """Take one frame of the test runner's."""
+        frame = {k: _printable(v) if isinstance(v, str) else v for k, v in frame.items()}
+        if "check" in frame:
+            self._check(frame)
+        elif "asserts" in frame:
+            self._assertions = [Assertion(**fields) for fields in frame["asserts"]]
+        elif "counts" in frame:
+            self.counts, self.done = frame["counts"], True
+        elif "flag" in frame:
+            self._signs(frame["flag"], frame.get("reason"))
+        elif "ready" in frame:
+            self.ready = True
+        elif "loaded" in frame:
+            self.loaded = True
+        elif "asked" in frame:
+            self.asked = True
+        elif "failed" in frame:
+            self.error = self.error or frame["failed"]
+        elif "done" in frame:
+            self._finish(frame["error"])
+        else:
+            self.trouble = frame.get("trouble")
+            self.refused = frame.get("refused")
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be reported."""
+        return self.done or self.trouble is not None or self.refused is not None
+
+    def test_runner_ended(self) -> None:
+        """The test runner broke off: at what the program returned, as far as one can tell."""
+        if not self.over:
+            self.flag("test_runner_died")
+            self._finish("the test runner ended before the test did")
+
+    def test_runner_status(self, status: int) -> None:
+        """Take the status that the test runner ended with."""
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSYS:
+            self.error = "the test was killed at a denied system call"
+            if not self.asked:
+                self.trouble = f"{self.error}; tests run sealed, as programs do"
+
+    def _check(self, frame: dict[str, Any]) -> None:
+        number = frame["check"]
+        telling = self._assertions[number].telling
+        held = bool(frame["held"]) and (self.loaded or not telling)
+        self._evaluated[number] += 1
+        self._failed[number] += not held
+        if telling or not held:
+            self._list(number, held, frame)
+
+    def _list(self, number: int, held: bool, frame: dict[str, Any]) -> None:
+        if len(self._checks) < KEPT_CHECKS:
+            assertion = self._assertions[number]
+            sides = {name: frame.get(name) for name in ("expected", "got", "error", "answer")}
+            self._checks.append(
+                {"line": assertion.line, "source": assertion.source, "held": held, **sides}
+            )
+
+    def _finish(self, error: str | None) -> None:
+        self.done = True
+        if error is not None:
+            self._escaped = True
+            self.error = self.error or error
+
+    def _signs(self, flag: str, reason: str | None) -> None:
+        if flag == "worker_died" and "time_limit" in self._flags:
+            return  # it was we who ended it
+        self.flag(flag)
+        self.error = self.error or reason
+
+    def flag(self, name: str) -> None:
+        if name not in self._flags:
+            self._flags.append(name)
+
+    def out_of_time(self, seconds: float) -> None:
+        self.flag("time_limit")
+        self.error = f"time limit of {seconds:g} s reached"
+
+    def worker_status(self, status: int) -> None:
+        """Take the status that the worker ended with."""
+        if not os.WIFSIGNALED(status):
+            return
+        number = os.WTERMSIG(status)
+        if number == signal.SIGSYS:
+            self.flag("denied_system_call")
+            self.error = "the worker was killed at a denied system call"
+        elif "worker_died" in self._flags:
+            name = signal.Signals(number).name
+            why = " (limit of processor time or memory)" if number == signal.SIGKILL else ""
+            self.error = f"the worker died of {name}{why}"
+
+    def verdict(self) -> dict[str, Any]:
+        """The verdict's fields, all but isolation and seconds."""
+        numbers = range(len(self._assertions))
+        shares = [self._share(number) for number in numbers]
+        held, total = sum(share[0] for share in shares), sum(share[1] for share in shares)
+        missed = [number for number in numbers if self._missed(number)]
+        for number in missed:
+            self._list(number, False, {"error": "not reached"})
+        clean = self.loaded and self.done and self.error is None
+        passed = clean and not missed and not self._failed.total() and self._telling_held() > 0
+        if passed:
+            held = total
+        elif held == total > 0 or (self._escaped and not any(map(self._cut_short, numbers))):
+            total += 1  # something other than an assert failed
+        return {
+            "passed": passed,
+            "tests": {"passed": held, "total": total},
+            "checks": self._checks,
+            "loaded": self.loaded,
+            "error": self.error,
+            "flags": self._flags,
+        }
+
+    def _cut_short(self, number: int) -> bool:
+        """Whether what ended the test may have stood in the place of this assert."""
+        assertion = self._assertions[number]
+        straight = assertion.required and not assertion.repeats
+        due = 1 if (known := self._known(number)) is None else known
+        return assertion.telling and not straight and self._evaluated[number] < due
+
+    def _telling_held(self) -> int:
+        return sum(n for i, n in self._evaluated.items() if self._assertions[i].telling)
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the test ran to its end, so that every loop of it did."""
+        return self.done and not self._escaped
+
+    def _missed(self, number: int) -> bool:
+        """Whether an assert was never evaluated that should have been."""
+        assertion = self._assertions[number]
+        if self._evaluated[number] or not assertion.telling:
+            return False
+        return assertion.required or (not self._ended and self._known(number) != 0)
+
+    def _share(self, number: int) -> tuple[int, int]:
+        """How many tests of an assert have held, and for how many it stands."""
+        assertion = self._assertions[number]
+        evaluated, failed = self._evaluated[number], self._failed[number]
+        if not assertion.telling:
+            return 0, failed
+        known = self._known(number)
+        if not evaluated:
+            return 0, (known or 1) if self._missed(number) else 0
+        if not known:
+            # As one test, all of whose evaluations must hold.
+            return int(not failed and (self._ended or not assertion.repeats)), 1
+        return min(evaluated - failed, max(0, known - failed)), max(known, failed)
+
+    def _known(self, number: int) -> int | None:
+        """How often an assert is evaluated whatever the program does, where that is known."""
+        assertion = self._assertions[number]
+        if not assertion.repeats:
+            return 1
+        if assertion.branched or number >= len(self.counts):
+            return None
+        return self.counts[number]
+
+
+def _printable(text: str) -> str:
+    """A program may put lone surrogates in its messages; JSON and files refuse them."""
+    return text.encode("utf-8", "backslashreplace").decode()

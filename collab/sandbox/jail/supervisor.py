@@ -1,0 +1,228 @@
+"""The supervisor's main loop: one trial in, one verdict out, until the caller goes away."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, Literal, NoReturn
+
+from . import linux, wire
+from .caller import Caller, Outputs
+from .layers import ALL
+from .limits import Limits
+from .preload import preload
+from .processes import Jail
+from .result import TrialResult
+from .test_runner import Case, run_test
+from .worker import work
+from .zygote import Zygote, ZygoteLost
+
+TRIAL_BYTES = 1 << 30
+REPORT_BYTES = 1 << 24
+READY_SECONDS = 10.0
+"""For forking and sealing a worker, which is none of the program's time."""
+GRACE_SECONDS = 0.3
+"""After the deadline: for the test runner to see that the worker is gone, and count the rest."""
+REFEREE_MB = 1024
+REFEREE_THREADS = 16
+SHARED = frozenset({"namespaces", "root", "landlock", "capabilities"})
+"""Layers that all test runners of a supervisor have in common."""
+KEPT_COUNTS = 1024
+_REPEATING = re.compile(r"^\s*(?:async|for|while|def|class)\b", re.MULTILINE)
+"""What an assert must stand below to be evaluated more often than once; `check` itself is one."""
+
+
+def main(caller: int, isolation: str) -> None:
+    """Serve trials on the standard streams for the process `caller`."""
+    os.environ.clear()
+    requests, replies = _take_streams()
+    if isolation == "sealed":
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGTERM, _leave)
+    # From here on no file of Python's may be needed: a jail has none, and when root is given up
+    # the interpreter's own folder may not be readable any more.
+    preload()
+    supervisor = Supervisor(Caller(caller, requests), isolation)
+    try:
+        while supervisor.caller.wait_for_request():
+            wire.send(replies, supervisor.answer(wire.receive(requests, TRIAL_BYTES)))
+    except wire.Closed:
+        return
+    finally:
+        supervisor.close()
+
+
+def _leave(*_: object) -> NoReturn:
+    sys.exit(0)
+
+
+def _take_streams() -> tuple[int, int]:
+    """Keep what came in as the standard streams to ourselves."""
+    requests, replies = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
+    return requests, replies
+
+
+class Supervisor:
+    """Two zygotes, and one trial at a time."""
+
+    def __init__(self, caller: Caller, isolation: str) -> None:
+        self.caller = caller
+        layers = ALL if isolation == "sealed" else frozenset[str]()
+        self._workers = Zygote(Jail(layers), work)
+        self._runners = Zygote(Jail(layers, SHARED), run_test, self._workers)
+        self._counts: OrderedDict[tuple[str, str, str], list[int | None]] = OrderedDict()
+
+    def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
+        """The verdict, or what of ours was wrong: `refused` or `trouble`."""
+        try:
+            if refused := self._workers.unavailable or self._runners.unavailable:
+                return {"refused": refused}
+            case = Case(**{**trial, "limits": Limits(**trial["limits"])})
+            return self._try(case, self._counted(case))
+        except ZygoteLost as error:
+            return {"trouble": f"the sandbox's zygote is lost: {error}", "lost": True}
+
+    def _counted(self, case: Case) -> list[int | None]:
+        """How often the test evaluates each assert, where the syntax tree does not tell."""
+        if len(_REPEATING.findall(case.test)) <= 1:
+            return []
+        key = (case.test, case.prelude, case.entry_point)
+        if key not in self._counts:
+            self._counts[key] = self._dry_run(case)
+            if len(self._counts) > KEPT_COUNTS:
+                self._counts.popitem(last=False)
+        self._counts.move_to_end(key)
+        return self._counts[key]
+
+    def _dry_run(self, case: Case) -> list[int | None]:
+        result = TrialResult()
+        with _Trial(self._runners, replace(case, dry=True, program="")) as trial:
+            self._hear(trial, result, case.limits.seconds)
+        return result.counts
+
+    def _try(self, case: Case, counts: list[int | None]) -> dict[str, Any]:
+        result = TrialResult(counts)
+        with _Trial(self._runners, case, self._workers) as trial:
+            self._hear(trial, result, READY_SECONDS, until="ready")
+            started = time.monotonic()
+            if not result.ready:
+                result.trouble = result.trouble or f"no worker was ready within {READY_SECONDS:g} s"
+            in_time = self._hear(trial, result, case.limits.seconds)
+            if in_time:
+                trial.end_test_runner()
+            else:
+                result.out_of_time(case.limits.seconds)
+            result.worker_status(trial.end_worker().status())
+            if not in_time:
+                self._hear(trial, result, GRACE_SECONDS)
+                trial.end_test_runner()
+            result.test_runner_status(self._runners.status())
+        if result.refused:
+            return {"refused": result.refused}
+        if result.trouble:
+            return {"trouble": result.trouble}
+        return {**result.verdict(), "seconds": time.monotonic() - started}
+
+    def _hear(
+        self,
+        trial: _Trial,
+        result: TrialResult,
+        seconds: float,
+        until: Literal["ready", "over"] = "over",
+    ) -> bool:
+        """Write down what the test runner reports until so far; False when time is up before."""
+        deadline = time.monotonic() + seconds
+        while not (result.over or getattr(result, until)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if not self.caller.watch(trial.report, trial.outputs, left):
+                continue
+            try:
+                result.note(wire.receive(trial.report, REPORT_BYTES))
+            except wire.Closed:
+                result.test_runner_ended()
+        return True
+
+    def close(self) -> None:
+        """End every process below this one, and wait for each."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for zygote in (self._workers, self._runners):
+            with suppress(ProcessLookupError):
+                os.kill(zygote.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
+
+
+class _Trial:
+    """The processes of one trial and their pipes; without `workers` a test runner alone."""
+
+    def __init__(self, runners: Zygote, case: Case, workers: Zygote | None = None) -> None:
+        self._runners, self._case, self._workers = runners, case, workers
+        self._running: list[Zygote] = []
+
+    def __enter__(self) -> _Trial:
+        case, to_worker, from_worker, report, said, printed = (os.pipe() for _ in range(6))
+        self.report, self.outputs = report[0], Outputs(said[0], printed[0])
+        theirs = [case[0], *to_worker, *from_worker, report[1], said[1], printed[1]]
+        try:
+            if self._workers:
+                limits = self._case.limits
+                self._admit(self._workers, limits, printed[1], to_worker[0], from_worker[1])
+            limits = _limits_of_test_runner(self._case.limits)
+            fds = (said[1], case[0], from_worker[0], to_worker[1], report[1])
+            self._admit(self._runners, limits, *fds)
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        try:
+            with suppress(wire.Closed):  # it ended at once; its report says so
+                wire.send(case[1], asdict(self._case))
+        finally:
+            os.close(case[1])
+        return self
+
+    def _admit(self, zygote: Zygote, limits: Limits, *fds: int) -> None:
+        zygote.admit(fds, limits)
+        self._running.append(zygote)
+
+    def end_worker(self) -> Zygote:
+        """Have the worker killed; what is returned knows its status."""
+        assert self._workers is not None
+        return self._end(self._workers)
+
+    def end_test_runner(self) -> Zygote:
+        return self._end(self._runners)
+
+    def _end(self, zygote: Zygote) -> Zygote:
+        self._running.remove(zygote)
+        zygote.dismiss()
+        return zygote
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.report)
+        self.outputs.close()
+        for zygote in list(self._running):
+            self._end(zygote).status()
+
+
+def _limits_of_test_runner(limits: Limits) -> Limits:
+    """What a test may use. Its time is the trial's."""
+    return replace(
+        limits,
+        cpu_seconds=limits.seconds + READY_SECONDS,
+        memory_mb=REFEREE_MB,
+        threads=REFEREE_THREADS,
+        disk_mb=0,
+    )

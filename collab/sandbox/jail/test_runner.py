@@ -1,0 +1,205 @@
+"""The test runner: runs the trusted test, and asks the worker for every answer.
+
+Trusted means that its verdict is believed, and no more: it may come from anywhere, so it runs
+sealed, as a program does. It is a process of its own, for what a candidate returned may make one
+comparison run for ever; the supervisor then ends it. It reports every check at once, so that what
+was seen counts.
+
+Frames to the supervisor: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `asked`, `check`,
+`flag`, `done`; and `refused` or `trouble`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import wire
+from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
+from .descriptors import FIRST, keep_only
+from .dry_run import Counting, StandIn, counted
+from .layers import LayerUnavailable
+from .limits import Limits
+from .remote_function import CandidateError, Line, RemoteFunction, Trouble
+
+CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
+CASE_BYTES = 1 << 30
+SHOWN_CHARACTERS = 200
+IMPORTABLE = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trial, as the test runner needs it."""
+
+    program: str
+    entry_point: str
+    prelude: str
+    test: str
+    limits: Limits
+    dry: bool = False
+    """Only count how often the test evaluates each assert."""
+    treatment: dict[str, Any] | None = None
+
+
+class TestRunner:
+    """What an instrumented test calls at each assert."""
+
+    def __init__(self, assertions: Sequence[Assertion], tell: Callable[..., None]) -> None:
+        self._assertions, self._tell = assertions, tell
+
+    def equal(self, number: int, left: Any, right: Any, swapped: bool, strict: bool) -> None:
+        held = bool(left == right)
+        got, expected = (right, left) if swapped else (left, right)
+        self._count(number, held, strict, got=shown(got), expected=shown(expected))
+
+    def true(self, number: int, value: Any, strict: bool) -> None:
+        self._count(number, bool(value), strict)
+
+    def raised(self, number: int, error: Exception) -> None:
+        self._tell({"check": number, "held": False, "error": described(error)})
+
+    def _count(self, number: int, held: bool, strict: bool, **sides: str) -> None:
+        if strict and not held:
+            raise AssertionError(self._assertions[number].message or "")
+        error = None if held else self._assertions[number].message
+        self._tell({"check": number, "held": held, "error": error, **sides})
+
+
+def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
+    """Seal this process, take a case in, and report on it to the supervisor.
+
+    `fds` are where to print, where the case comes in, the two pipes of the worker, and where to
+    report.
+    """
+    keep_only(*fds)
+    try:
+        seal()
+    except LayerUnavailable as error:
+        tell(error.frame())
+        return
+    fields = wire.receive(CASE, CASE_BYTES)
+    case = Case(**{**fields, "limits": Limits(**fields["limits"])})
+    try:
+        test = instrument(case.test, case.entry_point, case.prelude)
+        if case.dry:
+            tell({"counts": _counts(case, test)})
+            return
+        tell({"asserts": list(map(vars, test.assertions))})
+        line = Line(INCOMING, OUTGOING, case.limits, tell)
+        _open(line, case)
+        tell({"done": True, "error": _run(line, case, test)})
+    except (BadTest, Trouble) as trouble:
+        tell({"trouble": str(trouble)})
+
+
+def tell(message: object) -> None:
+    """Report to the supervisor."""
+    wire.send(REPORT, message)
+
+
+def _counts(case: Case, test: CountedTest) -> list[int | None]:
+    def run(counting: Counting, stand_in: StandIn) -> bool:
+        try:
+            _loaded(case, test, counting, stand_in)(stand_in)
+        except Exception:
+            return False
+        return True
+
+    return counted(run, len(test.assertions))
+
+
+def _loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
+    """The test's `check`, in a place of its own. Raises what the test raises."""
+    space: dict[str, Any] = {"__name__": "test"}
+    exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
+    space[case.entry_point] = function
+    space[REFEREE] = asked
+    exec(test.code, space)
+    check: Callable[..., Any] = space["check"]
+    return check
+
+
+def _open(line: Line, case: Case) -> None:
+    first = line.receive()
+    if "refused" in first:
+        tell(first)
+        os._exit(0)
+    if "sealed" not in first:
+        raise Trouble(f"the worker was not ready for the program: {line.ended}")
+    tell({"ready": True})
+    names = ("program", "entry_point", "treatment")
+    line.send({name: getattr(case, name) for name in names})
+    answer = line.receive()
+    if answer == {"loaded": True}:
+        tell(answer)
+        return
+    if answer.get("memory") is True:
+        tell({"flag": "memory_limit"})
+    reason = line.ended or str(answer.get("failed", "the program did not load"))[:600]
+    tell({"failed": reason})
+    line.ended = reason
+
+
+def _run(line: Line, case: Case, test: CountedTest) -> str | None:
+    """Run the test; why it did not run to its end, if it did not."""
+    candidate = RemoteFunction(line, case.limits, tell)
+
+    def function(*arguments: object, **keywords: object) -> Any:
+        return candidate.ask(arguments, keywords)
+
+    def tell_of(check: dict[str, Any]) -> None:
+        tell({**check, "answer": candidate.answers.taken()})
+
+    function.__name__ = function.__qualname__ = case.entry_point
+    try:
+        check = _loaded(case, test, TestRunner(test.assertions, tell_of), function)
+    except Exception as error:
+        if candidate.asked:
+            return described(error)
+        remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
+        raise Trouble(f"the test could not be loaded: {described(error)}{remedy}") from error
+    try:
+        result = check(function)
+    except Trouble:
+        raise
+    except BaseException as error:
+        if isinstance(error, ImportError) and not candidate.asked:
+            raise Trouble(f"the test cannot run: {described(error)} ({IMPORTABLE})") from error
+        return described(error)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise Trouble("the test's check must be a plain function, not a coroutine")
+    return None
+
+
+def described(error: BaseException) -> str:
+    message = str(error)[:SHOWN_CHARACTERS]
+    if type(error) is CandidateError:
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 20
+        self.maxstring = self.maxlong = self.maxother = 100
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > 1000:
+            return f"<int of {x.bit_length()} bits>"
+        return super().repr_int(x, level)
+
+
+_SHORT = _Short()
+
+
+def shown(value: object) -> str:
+    """A short text of a value, for people."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

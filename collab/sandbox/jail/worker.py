@@ -1,0 +1,136 @@
+"""The untrusted end: a sealed process that loads one program and answers calls.
+
+Nothing here is trusted once the program runs, since the program can change it all; what it sends
+is judged by the test runner alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import codec, wire
+from .descriptors import FIRST, keep_only
+from .layers import LayerUnavailable
+from .limits import Limits
+from .treatment import treated
+
+IN, OUT = FIRST, FIRST + 1
+MODULE = "program"
+FILE = "program.py"
+MESSAGE_CHARACTERS = 400
+TRIAL_BYTES = 1 << 30
+
+
+def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
+    """Seal this process, load the program that comes in, and answer calls until the end.
+
+    `fds` are where to print, where calls come in, and where answers go out.
+    """
+    keep_only(*fds)
+    try:
+        seal()
+    except LayerUnavailable as error:
+        wire.send(OUT, error.frame())
+        return
+    wire.send(OUT, {"sealed": True})
+    brief = wire.receive(IN, TRIAL_BYTES)
+    try:
+        function, begin = _load(**brief)
+    except BaseException as error:
+        wire.send(OUT, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
+        return
+    wire.send(OUT, {"loaded": True})
+    while True:
+        call = wire.receive(IN, TRIAL_BYTES)
+        begin()
+        wire.send(OUT, {"id": call["id"], **_answer(function, call, limits)})
+
+
+class _NoFunction(Exception):
+    pass
+
+
+def _load(
+    program: str, entry_point: str, treatment: dict[str, Any] | None
+) -> tuple[Callable[..., Any], Callable[[], None]]:
+    """The program's function, and what to call before each question to it."""
+    sys.path[:] = []
+    sys.argv[:] = [FILE]
+    module = types.ModuleType(MODULE)
+    module.__file__ = FILE
+    sys.modules[MODULE] = module
+    if treatment is None:
+        code, begin = compile(program, FILE, "exec", dont_inherit=True), _nothing
+    else:
+        code, begin = treated(program, FILE, **treatment)
+    del program, treatment
+    exec(code, module.__dict__)
+    function: object = module.__dict__.get(entry_point)
+    if not callable(function):
+        raise _NoFunction(f"no function `{entry_point}` is defined")
+    return function, begin
+
+
+def _nothing() -> None:
+    pass
+
+
+def _load_error(error: BaseException) -> str:
+    if isinstance(error, _NoFunction):
+        return str(error)
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}{_place(error.lineno, error.offset)}"
+    lines = [
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == FILE
+    ]
+    return f"{type(error).__name__}: {_message(error)}{_place(lines[-1] if lines else None)}"
+
+
+def _place(line: int | None, column: int | None = None) -> str:
+    if line is None:
+        return ""
+    return f" (line {line}, column {column})" if column is not None else f" (line {line})"
+
+
+def _message(error: BaseException) -> str:
+    return str(error)[:MESSAGE_CHARACTERS]
+
+
+def _answer(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
+    try:
+        arguments = codec.decode(call["arguments"], limits.argument_depth, bounded=False)
+        keywords = codec.decode(call["keywords"], limits.argument_depth, bounded=False)
+        return _value(function(*arguments, **keywords), limits)
+    except BaseException as error:
+        return _raised(error)
+
+
+def _value(value: object, limits: Limits) -> dict[str, Any]:
+    if type(value) in (str, bytes, bytearray, list) and len(value) > limits.answer_bytes:  # type: ignore[arg-type]
+        return {"over": f"a value of more than {limits.answer_bytes} bytes"}
+    try:
+        return {"value": codec.encode(value, limits.depth)}
+    except codec.Foreign as error:
+        return {"foreign": str(error)[:MESSAGE_CHARACTERS]}
+    except (codec.TooDeep, RecursionError):
+        return {"over": f"a value nested deeper than {limits.depth}"}
+
+
+def _raised(error: BaseException) -> dict[str, Any]:
+    kind = type(error)
+    try:
+        message = _message(error)
+    except BaseException:
+        message = ""
+    return {
+        "raised": kind.__name__,
+        "message": message,
+        "builtin": codec.CROSSING.get(kind.__name__) is kind,
+        "memory": isinstance(error, MemoryError),
+    }

@@ -1,0 +1,128 @@
+"""The zygote: forks sealed processes on the supervisor's word, and ends them.
+
+It is forked from the supervisor before the first trial, so no test and no program was ever in its
+memory. The supervisor has two: one for workers, one for test runners. It speaks to each over a
+socket pair: `admit` (with descriptors) forks a process, `dismiss` kills it and is answered with its
+exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, NoReturn
+
+from . import wire
+from .layers import LayerUnavailable
+from .limits import Limits
+from .processes import LINUX, Jail
+
+ANSWER_SECONDS = 10.0
+_MESSAGE_BYTES = 1 << 16
+_MOST_FDS = 8
+
+Body = Callable[[Sequence[int], Limits, Callable[[], None]], None]
+"""What a process does with its descriptors and limits; it calls the last argument to seal itself.
+
+The last descriptor is where the supervisor is told that it cannot be.
+"""
+
+
+class ZygoteLost(Exception):
+    """The zygote does not answer any more."""
+
+
+class Zygote:
+    """The supervisor's side."""
+
+    def __init__(self, jail: Jail, body: Body, *before: Zygote) -> None:
+        """`before` are zygotes that were there already, whose sockets this one lets go of."""
+        kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._socket.close()
+            for other in before:
+                other._socket.close()
+            _guard(theirs, jail, body)
+        theirs.close()
+
+    @cached_property
+    def unavailable(self) -> dict[str, str] | None:
+        """Which layer could not be put on, if any. Waits until that is known."""
+        return self._answer().get("refused")
+
+    def admit(self, fds: Sequence[int], limits: Limits) -> None:
+        """Have a process forked that has these descriptors."""
+        message = json.dumps(asdict(limits)).encode()
+        try:
+            socket.send_fds(self._socket, [message], list(fds))
+        except OSError as error:
+            raise ZygoteLost(str(error)) from error
+
+    def dismiss(self) -> None:
+        """Kill the process and all that it made; `status` waits for it."""
+        try:
+            self._socket.send(b"null")
+        except OSError as error:
+            raise ZygoteLost(str(error)) from error
+
+    def status(self) -> int:
+        """The wait status that the process ended with, which was dismissed."""
+        return int(self._answer()["status"])
+
+    def _answer(self) -> dict[str, Any]:
+        readable, _, _ = select.select([self._socket], [], [], ANSWER_SECONDS)
+        data = self._socket.recv(_MESSAGE_BYTES) if readable else b""
+        if not data:
+            raise ZygoteLost(f"no answer within {ANSWER_SECONDS:g} s")
+        answer: dict[str, Any] = json.loads(data)
+        return answer
+
+
+def _guard(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        try:
+            jail.enter()
+        except LayerUnavailable as error:
+            _tell(channel, error.frame())
+        else:
+            _tell(channel, {"ready": True})
+            _serve(channel, jail, body)
+    finally:
+        os._exit(0)
+
+
+def _serve(channel: socket.socket, jail: Jail, body: Body) -> None:
+    pid: int | None = None
+    while True:
+        message, fds, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, _MOST_FDS)
+        if not message:
+            return
+        request = json.loads(message)
+        if request is None:
+            _tell(channel, {"status": jail.end(pid) if pid is not None else 0})
+            pid = None
+            continue
+        pid = _admit(jail, body, Limits(**request), fds)
+        for fd in fds:
+            os.close(fd)
+
+
+def _admit(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | None:
+    try:
+        return jail.spawn(limits, lambda seal: body(fds, limits, seal))
+    except LayerUnavailable as error:
+        wire.send(fds[-1], error.frame())
+        return None
+
+
+def _tell(channel: socket.socket, message: dict[str, Any]) -> None:
+    channel.send(json.dumps(message).encode())

@@ -1,0 +1,107 @@
+"""What the sandbox is asked, and what it answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator
+
+from collab.records import Record, Tests
+
+
+def _any_string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"source code is a string, not {type(value).__name__}")
+    return value
+
+
+Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
+"""Source code as a model wrote it: lone surrogates and NUL included."""
+
+
+Values = Literal["true", "none", "opaque", "once", "other", "longer", "first", "previous"]
+
+
+class Treatment(Record):
+    """Other values for one function of a program, to learn what depends on them.
+
+    true        its own, by the same way as the others: the control
+    none        None
+    opaque      objects that no operation knows
+    once        the first one of every answer is another of its type, wherever it comes again
+    other       every one is another of its type
+    longer      so too, and lists and texts grow
+    first       its own first value, for ever
+    previous    its own value before
+
+    A program that looks into the interpreter (frames, code, tracing) is given the true ones.
+    """
+
+    function: str
+    values: Values
+    seed: int = 0
+
+
+class Trial(Record):
+    """A candidate program and the trusted test that it is to pass."""
+
+    program: Source
+    """Untrusted, and complete: the prompt's imports and helpers stand in it."""
+    entry_point: str
+    """The function that the test is about."""
+    test: str
+    """Trusted source that defines `check(candidate)`, as HumanEval's does.
+
+    Arguments and answers are plain data and cross as copies: a test does not see that a program
+    changed its argument in place, and a program cannot change what a test compares with.
+    """
+    prelude: str = ""
+    """Trusted source that the test's own side needs: the prompt's imports and helpers."""
+    treatment: Treatment | None = None
+
+
+class Check(Record):
+    """One assert, evaluated once."""
+
+    line: int
+    """1-based, in the test."""
+    source: str
+    held: bool
+    expected: str | None = None
+    """For `==`: a short text of the side that does not call the candidate."""
+    got: str | None = None
+    error: str | None = None
+    answer: str | None = None
+    """A digest of what the program answered for this check; None without an answer."""
+
+
+class Verdict(Record):
+    """What became of a trial.
+
+    `flags` are signs of a program that attacks its sandbox, or of a limit that it reached:
+
+    worker_died         the program's process ended by itself
+    denied_system_call  it was killed at a system call that only an attack asks for
+    non_builtin_value   it returned a value that is not of an exact built-in type
+    protocol_violation  it wrote to the sandbox's channel by itself
+    answer_limit        it returned a value over the limit of size or depth
+    memory_limit        it asked for more memory than its limit
+    time_limit          it was stopped at the end of its time
+    test_runner_died        the trusted side could not finish comparing what it returned
+    """
+
+    passed: bool
+    """It loaded, the test ran to its end, and all checks held, at least one that depends on it."""
+    tests: Tests
+    checks: tuple[Check, ...]
+    """The first 1,000 evaluations of asserts that say something about the program.
+
+    `tests` counts what the test holds: an assert in a loop whose length the program decides is one.
+    """
+    loaded: bool
+    error: str | None = None
+    """Why the program did not load, or why the trial ended early."""
+    flags: tuple[str, ...] = ()
+    isolation: str
+    """`sealed` or `unsafe`."""
+    seconds: float

@@ -1,0 +1,41 @@
+"""Credit: from the groups of a step to one weight for each episode, turn and agent.
+
+Each algorithm is a file here. One's own is a function or a class (see `base`); a third party
+registers it in the entry point group `collab.algorithms`, a project names `file.py:function`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collab.recipe.component import Component
+from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
+from collab.trainers.credit.group import Group, Place, Rewards, Weights, compare
+from collab.trainers.credit.magrpo import magrpo
+from collab.trainers.credit.mareinforce import mareinforce
+from collab.trainers.credit.maremax import maremax
+from collab.trainers.credit.marloo import marloo
+
+__all__ = [
+    "Algorithm",
+    "Group",
+    "PerGroup",
+    "Place",
+    "Rewards",
+    "Weights",
+    "algorithm_for",
+    "compare",
+    "comparing",
+]
+
+BUILT_IN: dict[str, Any] = {
+    "magrpo": magrpo,
+    "marloo": marloo,
+    "maremax": maremax,
+    "mareinforce": mareinforce,
+}
+
+
+def algorithm_for(component: Component) -> Algorithm:
+    """The algorithm that a recipe names; raises RecipeError as `make_algorithm` does."""
+    return make_algorithm(component, BUILT_IN)

@@ -1,0 +1,143 @@
+"""From played groups to weights: each agent's rewards, then the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import fsum, isfinite
+
+from collab.errors import TrainingError, attribute
+from collab.recipe import TrainerSpec
+from collab.records import Episode, Failure, Problem, Score
+from collab.trainers.credit import Algorithm, Group, Place, Weights
+from collab.trainers.credit.group import Rewards, Shape, Tree, make_group, tree_of
+from collab.trainers.credit.joint_actions import JointActions, Sandbox, reward_of
+from collab.trainers.credit.normalise import normalise
+
+MAX_COMBINATIONS = 4096
+"""Joint actions that `cross` scores at one turn of one group."""
+
+
+@dataclass(frozen=True)
+class Credited:
+    """A group and what its responses are multiplied by."""
+
+    group: Group
+    weights: Weights
+
+
+async def give_credit(
+    played: Sequence[tuple[Problem, Sequence[Episode]]],
+    sandbox: Sandbox,
+    *,
+    agents: Sequence[str],
+    spec: TrainerSpec,
+    shape: Shape,
+    algorithm: Algorithm,
+) -> tuple[list[Credited], list[Failure]]:
+    """The groups that can be compared, with their weights.
+
+    `played` are each task's episodes without failures; `sandbox` scores further joint actions.
+    Also returns the failures of those.
+    """
+    groups, asked = [], []
+    for problem, episodes in played:
+        if len(episodes) < min(2, spec.group_size):
+            continue
+        joint = JointActions(problem, episodes, spec, sandbox)
+        asked.append(joint)
+        groups.append(await _group(episodes, joint, agents=agents, spec=spec, shape=shape))
+    weights = await _ask(algorithm, groups, spec.algorithm.use)
+    _check(weights, groups, spec.algorithm.use)
+    weights = normalise(groups, weights, spec.normalise)
+    failures = [failure for joint in asked for failure in joint.failures]
+    return [Credited(g, w) for g, w in zip(groups, weights, strict=True)], failures
+
+
+async def _ask(algorithm: Algorithm, groups: Sequence[Group], name: str) -> list[Weights]:
+    try:
+        return list(await algorithm.credit(groups))
+    except Exception as error:
+        raise attribute(error, TrainingError, f"algorithm '{name}'") from error
+
+
+async def _group(
+    episodes: Sequence[Episode],
+    joint: JointActions,
+    *,
+    agents: Sequence[str],
+    spec: TrainerSpec,
+    shape: Shape,
+) -> Group:
+    tree = tree_of(episodes, shape)
+    aligned = {
+        place: {agent: reward_of(_score_at(episodes, place), agent, spec) for agent in agents}
+        for place in tree.places
+    }
+    rewards: Rewards = aligned
+    if spec.joint_mode == "cross":
+        rewards = await _crossed(joint, tree, aligned, agents)
+    return make_group(
+        episodes, agents, rewards, tree, spec.discount, aligned=aligned, ask=joint.score
+    )
+
+
+def _score_at(episodes: Sequence[Episode], place: Place) -> Score:
+    score = episodes[place[0]].turns[place[1]].score
+    assert score is not None, "episodes without a score are not whole"
+    return score
+
+
+async def _crossed(
+    joint: JointActions, tree: Tree, aligned: Rewards, agents: Sequence[str]
+) -> Rewards:
+    """Score every combination of the peers' responses; a response gets the mean of its own.
+
+    An agent whose answer is not in the joint artefact gets its own joint action's reward.
+    """
+    rewards: dict[Place, Mapping[str, float]] = {}
+    for places in tree.peers:
+        team = joint.team(places)
+        choices = list(product(range(len(places)), repeat=len(team)))
+        missing = [choice for choice in choices if len(set(choice)) > 1]
+        found = await joint.score(places, [dict(zip(team, c, strict=True)) for c in missing])
+        results = {(n,) * len(team): aligned[place] for n, place in enumerate(places)}
+        results |= {c: r for c, r in zip(missing, found, strict=True) if r is not None}
+        for position, place in enumerate(places):
+            rewards[place] = {
+                agent: _mean_reward(results, team.index(agent), position, agent)
+                if agent in team
+                else aligned[place][agent]
+                for agent in agents
+            }
+    return rewards
+
+
+def _mean_reward(
+    results: Mapping[tuple[int, ...], Mapping[str, float]], slot: int, position: int, agent: str
+) -> float:
+    own = [result[agent] for choice, result in results.items() if choice[slot] == position]
+    return fsum(own) / len(own)
+
+
+def _check(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
+    """Refuse what a third party's algorithm must not give."""
+    if len(weights) != len(groups):
+        raise TrainingError(
+            f"algorithm '{algorithm}' gave the weights of {len(weights)} groups, not {len(groups)}"
+        )
+    for group, given in zip(groups, weights, strict=True):
+        for (episode, turn, agent), weight in given.items():
+            whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
+            if not whole or agent not in group.agents:
+                raise TrainingError(
+                    f"algorithm '{algorithm}' gave a weight to episode {episode}, turn {turn},"
+                    f" agent '{agent}', which the group does not have"
+                )
+            numbers = weight if isinstance(weight, Sequence) else [weight]
+            if not all(map(isfinite, numbers)):
+                raise TrainingError(
+                    f"algorithm '{algorithm}' gave the weight {weight} to agent '{agent}' on"
+                    f" {group.episodes[episode].task}"
+                )

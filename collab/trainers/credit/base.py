@@ -1,0 +1,100 @@
+"""What an algorithm of credit is: from groups of episodes to a weight for each response.
+
+A function is enough where a group's weights depend on nothing but the group. A class is for what
+keeps state from step to step, or looks at all groups of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import isclass
+from typing import Any, Protocol, runtime_checkable
+
+from collab.errors import RecipeError, TrainingError
+from collab.plugins import call, check_call, check_options, check_plain, find
+from collab.recipe.component import Component
+from collab.trainers.credit.group import Group, Weights
+
+Rule = Callable[..., Weights]
+"""A group in, its weights out; further parameters are options."""
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """Gives credit to the groups of a step. Options are given to its constructor."""
+
+    async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
+        """The weights of each group: a number for a response, or one for each of its tokens.
+
+        `await group.score(...)` has further joint actions scored.
+        """
+
+    def state(self) -> Mapping[str, Any]:
+        """What the next step depends on: numbers, strings, lists, mappings and tensors."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+
+
+class PerGroup:
+    """An algorithm without state: one function, asked of every group alone."""
+
+    def __init__(self, rule: Rule, **options: Any) -> None:
+        self.rule, self.options = rule, options
+        self.compares = False
+        """Whether a group of one episode has nothing to be compared with."""
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        return [self.rule(group, **self.options) for group in groups]
+
+    def state(self) -> Mapping[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing was kept."""
+
+
+def comparing(rule: Rule) -> Rule:
+    """Mark a function whose baseline comes from the other episodes of a group."""
+    rule.compares = True  # type: ignore[attr-defined]
+    return rule
+
+
+def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorithm:
+    """The algorithm that a recipe names, a function or a class, with its options.
+
+    Raises:
+        RecipeError: there is no such algorithm, or it does not take these options.
+    """
+    found: Callable[..., Any] = find("algorithm", component.use, dict(built_in))
+    what = f"algorithm '{component.use}'"
+    if isclass(found):
+        options = check_options(what, found.__init__, component.options)
+        algorithm = call(what, RecipeError, partial(found, **options))
+        if not isinstance(algorithm, Algorithm):
+            raise RecipeError(
+                f"{what} is a class without the methods of an algorithm: credit, state, restore"
+            )
+        return algorithm
+    if component.use not in built_in:
+        check_call(what, found, ("group",), component.options)
+        check_plain(what, found)
+    options = check_options(what, found, component.options)
+    rule = found if component.use in built_in else partial(_own, what, found)
+    algorithm = PerGroup(rule, **options)
+    algorithm.compares = getattr(found, "compares", False)
+    return algorithm
+
+
+def _own(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
+    """The weights that a user's function gives; raises TrainingError when it raises."""
+    weights = call(what, TrainingError, partial(rule, **options), group)
+    if not isinstance(weights, Mapping):
+        raise TrainingError(
+            f"{what} gave a {type(weights).__name__}; an algorithm gives a mapping from"
+            " (episode, turn, agent) to a number, or to a number for each token"
+        )
+    return weights

@@ -1,0 +1,90 @@
+"""Scoring joint actions that were not played: responses of several episodes, joined anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import fsum
+
+from collab.errors import CollabError, TrainingError
+from collab.recipe import TrainerSpec
+from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
+from collab.trainers.credit.group import Choice, Place
+
+Sandbox = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
+"""The joint reward of a joint action, given by each agent's artefact."""
+
+AT_ONCE = 64
+"""Joint actions that are scored at the same time."""
+
+
+class JointActions:
+    """The joint actions of one group's responses, and what they earn. Each is scored once."""
+
+    def __init__(
+        self, problem: Problem, episodes: Sequence[Episode], spec: TrainerSpec, sandbox: Sandbox
+    ) -> None:
+        self.failures: list[Failure] = []
+        """Of joint actions that could not be scored."""
+        self._problem, self._episodes, self._spec, self._sandbox = problem, episodes, spec, sandbox
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._scores: dict[tuple[tuple[str, str], ...], asyncio.Future[Score | None]] = {}
+
+    def team(self, places: Sequence[Place]) -> list[str]:
+        """The agents whose responses make the joint artefact.
+
+        Raises:
+            TrainingError: they are not the same at all of `places`.
+        """
+        teams = [list(joined(self._turn(place))) for place in places]
+        if any(team != teams[0] for team in teams):
+            raise TrainingError(
+                "responses can be joined anew only where the same agents' answers make every joint"
+                f" artefact, and the team's protocol chose others in {self._problem.address}; set"
+                " joint_mode to 'aligned'"
+            )
+        return teams[0]
+
+    async def score(
+        self, places: Sequence[Place], choices: Sequence[Choice]
+    ) -> list[Mapping[str, float] | None]:
+        """As `Group.score`."""
+        team = self.team(places)
+        made = [joined(self._turn(place)) for place in places]
+        scores = await asyncio.gather(
+            *(self._score({a: made[choice.get(a, 0)][a] for a in team}) for choice in choices)
+        )
+        trained = dict.fromkeys([*team, *self._spec.local_parts])
+        return [
+            None if s is None else {a: reward_of(s, a, self._spec) for a in trained} for s in scores
+        ]
+
+    async def _score(self, artefacts: Mapping[str, str]) -> Score | None:
+        """None where it failed; the same artefacts are judged once."""
+        key = tuple(artefacts.items())
+        if key not in self._scores:
+            self._scores[key] = asyncio.ensure_future(self._ask(artefacts))
+        return await self._scores[key]
+
+    async def _ask(self, artefacts: Mapping[str, str]) -> Score | None:
+        async with self._slots:
+            try:
+                return await self._sandbox(self._problem, artefacts)
+            except CollabError as error:
+                self.failures.append(failure_of(error))
+                return None
+
+    def _turn(self, place: Place) -> Turn:
+        return self._episodes[place[0]].turns[place[1]]
+
+
+def joined(turn: Turn) -> dict[str, str]:
+    """The artefacts that make the joint one."""
+    names = turn.artefacts if turn.joined is None else turn.joined
+    return {name: turn.artefacts[name] for name in names}
+
+
+def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
+    """r_i = team_weight x r + the points of the agent's own parts."""
+    own = spec.local_parts.get(agent, ())
+    return spec.team_weight * score.reward + fsum(p.points for p in score.parts if p.name in own)

@@ -1,0 +1,1 @@
+"""Policies and how they learn from samples; knows torch, and no run."""

@@ -1,0 +1,323 @@
+"""One step of learning: losses and gradients by micro-batches, then the optimisers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from collab.errors import TrainingError
+from collab.models.local.batching import pack
+from collab.models.local.fast.memory import trimmed
+from collab.models.local.layers import decoder_layers
+from collab.models.local.multi_lora import unwrapped
+from collab.models.local.out_of_memory import is_out_of_memory
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.loss import TokenLoss, token_loss
+from collab.trainers.learner.optimiser import Optimiser, rate_at
+from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.prefix_tree.attention import branching
+from collab.trainers.learner.prefix_tree.packing import Row, rows_of, width
+from collab.trainers.learner.prefix_tree.supported import can_share
+from collab.trainers.learner.samples import Sample
+
+KL_PROBES = 1
+"""Responses of a step whose divergence from the reference is told if the loss has no use for it."""
+
+
+class OutOfMemory(TrainingError):
+    """A forward and backward pass that did not fit."""
+
+
+class Cancelled(Exception):
+    """Nobody waits for the step any more; parameters may have moved by a part of it."""
+
+
+class NotFinite(Exception):
+    """A loss or gradient norm that no step can be taken by."""
+
+    def __init__(self, policy: Policy, what: str, value: float) -> None:
+        super().__init__(f"the {what} of policy '{policy.name}' is {value}")
+
+
+@dataclass
+class Tally:
+    """What the first pass over one agent's responses found, as sums over tokens."""
+
+    tokens: int = 0
+    logprob: float = 0.0
+    mismatch: float = 0.0
+    clipped: float = 0.0
+    strays: int = 0
+    kl: float = 0.0
+    kl_tokens: int = 0
+
+
+@dataclass
+class Update:
+    """What a step of learning found."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    """By agent."""
+    losses: dict[str, float] = field(default_factory=dict)
+    """By policy; absent where no response had a weight."""
+    gradient_norms: dict[str, float] = field(default_factory=dict)
+    """By policy; absent where it was not finite."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By policy: why it was left as it was, although there was something to learn from."""
+    rate: float = 0.0
+    computed_tokens: int = 0
+    """Of all forward passes with gradient, with padding to the longest row of each."""
+
+
+class TorchLearner:
+    """Learns in this process: holds the optimisers of the policies and takes their steps."""
+
+    def __init__(self, policies: Policies, spec: TrainerSpec, total_steps: int) -> None:
+        self.policies, self.spec, self.total_steps = policies, spec, total_steps
+        self.optimisers = {
+            policy.name: Optimiser(policy.parameters.values(), spec.weight_decay)
+            for policy in policies
+        }
+        self._seen_to_change: set[str] = set()
+        self._shares: dict[str, bool] = {}
+
+    def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
+        """Learn from the responses of one step, counted from 0.
+
+        Responses without weight are not computed, unless their divergence counts.
+
+        Raises:
+            TrainingError: parameters that are not finite, log-probabilities that are not the
+                sampler's, parameters that do not change.
+            OutOfMemory: a micro-batch does not fit.
+            Cancelled: `cancelled` was set.
+        """
+        update = Update(rate=rate_at(step, self.total_steps, self.spec))
+        for policy in self.policies:
+            own = [s for s in samples if s.agent in policy.agents]
+            own = [s for s in own if s.alive or self.spec.kl_coef]
+            if own:
+                with _memory(self.spec, policy):
+                    self._learn_or_skip(policy, own, update, cancelled)
+        return update
+
+    async def publish(self) -> bool:
+        """As `Learner.publish`."""
+        return await self.policies.publish()
+
+    async def sleep(self) -> None:
+        """As `Learner.sleep`."""
+        await self.policies.rest()
+
+    def state(self) -> dict[str, Any]:
+        """As `Learner.state`: the optimisers' moments, by policy."""
+        return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As `Learner.restore`."""
+        for name, optimiser in self.optimisers.items():
+            optimiser.restore(state[name])
+
+    def save(self, folder: Path) -> None:
+        """As `Learner.save`."""
+        for policy in self.policies:
+            policy.save_parameters(folder / policy.name)
+
+    def load(self, folder: Path) -> None:
+        """As `Learner.load`."""
+        for policy in self.policies:
+            policy.load_parameters(folder / policy.name)
+
+    def _learn_or_skip(
+        self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
+    ) -> None:
+        """Learn; where a loss or gradient is not finite, leave the policy as it was before it."""
+        try:
+            self._learn(policy, samples, update, cancelled)
+        except NotFinite as error:
+            self.optimisers[policy.name].forget()
+            if not all(p.isfinite().all() for p in policy.acting_parameters()):
+                raise TrainingError(
+                    f"{error}, and so are parameters of it: nothing can be learned any more. Go on"
+                    " from an earlier checkpoint, with a lower trainer.learning_rate, or"
+                    " trainer.max_grad_norm, or dtype float32"
+                ) from error
+            update.skipped[policy.name] = (
+                f"{error}, so no step was taken by it; where that lasts, lower"
+                " trainer.learning_rate, set trainer.max_grad_norm, or take dtype float32"
+            )
+
+    def _learn(
+        self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
+    ) -> None:
+        before = None if policy.name in self._seen_to_change else fingerprint(policy)
+        batches = self._batches(policy, samples)
+        starts: list[Tensor] = []
+        references = [self._reference(policy, batch) for batch in batches]
+        for epoch in range(self.spec.inner_epochs):
+            loss = 0.0
+            with (
+                policy.training() as model,
+                self._attention(policy, model),
+                trimmed(decoder_layers(unwrapped(model))),
+            ):
+                for number, batch in enumerate(batches):
+                    if cancelled.is_set():
+                        raise Cancelled
+                    logprobs, strays = response_logprobs(model, batch, policy.device)
+                    learned = [sample for row in batch for sample in row]
+                    found = token_loss(
+                        logprobs,
+                        learned,
+                        self.spec,
+                        start=starts[number] if epoch else None,
+                        reference=references[number],
+                    )
+                    loss += self._backward(policy, found)
+                    update.computed_tokens += len(batch) * max(map(width, batch))
+                    if epoch == 0:
+                        starts.append(logprobs.detach())
+                        _count(update, learned, logprobs.detach(), strays, found)
+            if epoch == 0:
+                self._check_mismatch(policy, update)
+                self._probe_kl(policy, batches[0], starts[0], update)
+            norm = self.optimisers[policy.name].step(update.rate, self.spec.max_grad_norm)
+            if not math.isfinite(norm):
+                raise NotFinite(policy, "gradient norm", norm)
+            if epoch == 0:
+                update.losses[policy.name] = loss
+                update.gradient_norms[policy.name] = norm
+        if before is not None:
+            self._check_change(policy, before, update)
+
+    def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[Row]]:
+        """The rows of each micro-batch."""
+        budget = self.spec.micro_batch_tokens
+        rows = rows_of(samples, budget, shared=self._can_share(policy))
+        return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
+
+    def _can_share(self, policy: Policy) -> bool:
+        """The policies of one base share the answer, which is its attention's."""
+        base = policy.engine.spec.model_dump_json()
+        if base not in self._shares:
+            with policy.training() as model:
+                self._shares[base] = can_share(model, policy.device)
+        return self._shares[base]
+
+    def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
+        """That of the forward passes, for what backward passes compute again."""
+        return branching(model) if self._can_share(policy) else nullcontext()
+
+    def _backward(self, policy: Policy, found: TokenLoss) -> float:
+        if not found.total.requires_grad:
+            raise TrainingError(
+                f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
+                " frozen in the model"
+            )
+        loss = float(found.total.detach())
+        if not math.isfinite(loss):
+            raise NotFinite(policy, "loss", loss)
+        found.total.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def _reference(self, policy: Policy, batch: Sequence[Row]) -> Tensor | None:
+        if not self.spec.kl_coef:
+            return None
+        with policy.reference() as model:
+            return response_logprobs(model, batch, policy.device).logprobs
+
+    def _probe_kl(
+        self, policy: Policy, batch: Sequence[Row], logprobs: Tensor, update: Update
+    ) -> None:
+        """Measure the divergence on a few responses, where the loss does not."""
+        probes = batch[0][:KL_PROBES]
+        # Truncated distributions may leave out each other's tokens: their divergence is infinite.
+        if self.spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
+            return
+        with policy.reference() as model:
+            reference = response_logprobs(model, [probes], policy.device).logprobs
+        found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
+        _count_kl(update, probes, found)
+
+    def _check_mismatch(self, policy: Policy, update: Update) -> None:
+        for agent in policy.agents:
+            tally = update.tallies.get(agent)
+            mismatch = tally.mismatch / tally.tokens if tally else 0.0
+            if not mismatch <= self.spec.mismatch_tolerance:
+                raise TrainingError(
+                    f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
+                    f" {mismatch:.3g} nats a token, more than"
+                    f" trainer.mismatch_tolerance {self.spec.mismatch_tolerance:g}: the model that"
+                    " sampled is not the one that is trained. Check that both hold the same"
+                    " adapter, in the same dtype; float32 agrees to 1e-4, bfloat16 to about 0.03"
+                )
+
+    def _check_change(self, policy: Policy, before: Any, update: Update) -> None:
+        if update.rate > 0 and fingerprint(policy) == before:
+            norm = update.gradient_norms[policy.name]
+            raise TrainingError(
+                f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
+                f" learning rate {update.rate:g}): the optimiser does not hold the parameters that"
+                " act, or the rate is below their rounding; raise trainer.learning_rate"
+            )
+        self._seen_to_change.add(policy.name)
+
+
+def fingerprint(policy: Policy) -> list[tuple[float, float]]:
+    """Changes when a parameter in the acting model does."""
+    return [
+        (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
+        for p in policy.acting_parameters()
+    ]
+
+
+def _count(
+    update: Update, batch: Sequence[Sample], logprobs: Tensor, strays: Tensor, found: TokenLoss
+) -> None:
+    lengths = [len(s.token_ids) for s in batch]
+    flags = [flag.to(logprobs.dtype) for flag in (found.clipped, strays)]
+    columns = (logprobs, found.mismatch, *flags)
+    sums = [[float(piece.sum()) for piece in torch.split(column, lengths)] for column in columns]
+    for sample, logprob, mismatch, clipped, stray in zip(batch, *sums, strict=True):
+        tally = update.tallies.setdefault(sample.agent, Tally())
+        tally.tokens += len(sample.token_ids)
+        tally.logprob += logprob
+        tally.mismatch += mismatch
+        tally.clipped += clipped
+        tally.strays += int(stray)
+    _count_kl(update, batch, found)
+
+
+def _count_kl(update: Update, batch: Sequence[Sample], found: TokenLoss) -> None:
+    if found.kl is None:
+        return
+    pieces = torch.split(found.kl, [len(s.token_ids) for s in batch])
+    for sample, piece in zip(batch, pieces, strict=True):
+        tally = update.tallies.setdefault(sample.agent, Tally())
+        tally.kl += float(piece.sum())
+        tally.kl_tokens += len(sample.token_ids)
+
+
+@contextmanager
+def _memory(spec: TrainerSpec, policy: Policy) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        other = (
+            "" if spec.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"
+        )
+        raise OutOfMemory(
+            f"no memory is left for learning with policy '{policy.name}'; lower"
+            f" trainer.micro_batch_tokens, now {spec.micro_batch_tokens}{other}"
+        ) from error

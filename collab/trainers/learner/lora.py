@@ -1,0 +1,185 @@
+"""LoRA adapters that are trained: made, read and written in PEFT's format."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from collab.errors import ModelError, RecipeError, RecordError
+from collab.models.local.adapters import check_harmless
+from collab.models.local.engine import TransformersEngine
+from collab.models.store.models import public_name
+from collab.recipe import LoraSpec
+from collab.runs.folder import open_as_usual
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+
+
+def add_adapter(
+    engine: TransformersEngine, name: str, spec: LoraSpec, *, seed: int, start: str | None
+) -> dict[str, nn.Parameter]:
+    """Put a new adapter into the engine's module; its parameters by their names in a file.
+
+    A fresh adapter changes nothing yet, as B is 0; A is drawn with `seed`. With `start`, a folder
+    in PEFT's format, it begins from there, in that adapter's shape.
+
+    Raises:
+        RecipeError: no layer is called as `spec.targets` says, or `start` is no adapter.
+        RecordError: `start` does not fit.
+    """
+    from peft import get_peft_model
+
+    from collab.models.weights import quiet_transformers
+
+    with quiet_transformers(), torch.random.fork_rng():
+        torch.manual_seed(_seed_of(seed, name))
+        config, tensors = _read_adapter(Path(start)) if start else (lora_config(spec), None)
+        config.inference_mode = False
+        module: Any = engine.module
+        try:
+            if hasattr(module, "peft_config"):
+                module.add_adapter(name, config)
+            else:
+                engine.module = module = get_peft_model(module, config, adapter_name=name)
+        except ValueError as error:
+            raise RecipeError(
+                f"no adapter can be put into {engine.name!r} with lora.targets"
+                f" {list(spec.targets)}: {error}"
+            ) from error
+    parameters = parameters_of(module, name)
+    if start and tensors is not None:
+        load_tensors(parameters, tensors, Path(start))
+    return parameters
+
+
+def merge_adapter(engine: TransformersEngine, folder: str) -> None:
+    """Add an adapter, a folder in PEFT's format, to the weights of the engine's module.
+
+    Raises:
+        RecipeError: the folder holds no adapter, or one of another model.
+    """
+    try:
+        name = engine.load_adapter(folder)
+    except ModelError as error:
+        raise RecipeError(str(error)) from error
+    engine.module = engine.module.merge_and_unload(safe_merge=True, adapter_names=[name])
+    engine.module.requires_grad_(True)
+
+
+def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
+    """Its configuration and its tensors; raises RecipeError for a folder that holds none."""
+    from peft import PeftConfig
+
+    try:
+        check_harmless(folder)
+        tensors = read_tensors(folder / WEIGHTS)
+        return PeftConfig.from_pretrained(str(folder)), tensors
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RecipeError(
+            f"adapter {folder} cannot be read: {error}; give a folder with an adapter in PEFT's"
+            f" format, {CONFIG} and {WEIGHTS}"
+        ) from error
+
+
+def lora_config(spec: LoraSpec) -> Any:
+    """The adapter in PEFT's terms; raises nothing before it meets a model."""
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=spec.rank,
+        lora_alpha=spec.alpha,
+        target_modules=list(spec.targets) or "all-linear",
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+
+
+def _seed_of(seed: int, name: str) -> int:
+    return int.from_bytes(blake2b(f"{seed}|adapter|{name}".encode(), digest_size=7).digest(), "big")
+
+
+def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
+    """An adapter's parameters, by their names in PEFT's files, which leave the adapter's out."""
+    own = re.compile(rf"(\.lora_[AB])\.{re.escape(name)}(\.weight)$")
+    return {own.sub(r"\1\2", key): p for key, p in module.named_parameters() if own.search(key)}
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """A new folder to write to; its files then take the place of those of `folder`, each whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".partial-{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        for path in partial.iterdir():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+            open_as_usual(path)  # safetensors leaves its files to their owner alone
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
+    """Write an adapter in PEFT's format, with its base model's name; each file replaced whole."""
+    module: Any = engine.module
+    config = copy.copy(module.peft_config[name])
+    config.inference_mode = True
+    config.base_model_name_or_path = public_name(engine.spec.name)
+    config.revision = engine.spec.revision
+    tensors = {key: p.detach().contiguous() for key, p in parameters_of(module, name).items()}
+    with replacing(folder) as partial:
+        config.save_pretrained(partial)
+        save_tensors(tensors, partial / WEIGHTS)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors of any device as safetensors; raises OSError where that fails."""
+    try:
+        save_file({key: tensor.cpu() for key, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read safetensors; raises OSError for a file that is not there or not whole."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise OSError(f"{path.name}: {error}") from error
+
+
+@torch.no_grad()
+def load_tensors(
+    parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], place: Path
+) -> None:
+    """Copy tensors into parameters of the same names and shapes.
+
+    Raises:
+        RecordError: a name or a shape differs.
+    """
+    if set(parameters) != set(tensors):
+        astray = sorted(set(parameters) ^ set(tensors))
+        raise RecordError(f"{place}: {len(astray)} tensors have no counterpart, e.g. {astray[0]}")
+    for key, parameter in parameters.items():
+        if parameter.shape != tensors[key].shape:
+            raise RecordError(
+                f"{place}: {key} has shape {list(tensors[key].shape)}, the model wants"
+                f" {list(parameter.shape)}"
+            )
+        parameter.copy_(tensors[key])

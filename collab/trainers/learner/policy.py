@@ -1,0 +1,305 @@
+"""What is trained: an adapter for each agent on one base, one for all, or whole models."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from collab.errors import RecipeError
+from collab.models import Model, Samples
+from collab.models.local.engine import TransformersEngine
+from collab.models.local.multi_lora import bare, can_mix, single, unwrapped
+from collab.models.open import ModelPool, open_model
+from collab.models.store import StoreProgress
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import local_weights
+from collab.trainers.learner.lora import (
+    WEIGHTS,
+    add_adapter,
+    load_tensors,
+    merge_adapter,
+    parameters_of,
+    read_tensors,
+    replacing,
+    save_adapter,
+    save_tensors,
+)
+
+SHARED = "shared"
+
+
+@dataclass(eq=False)
+class Policy:
+    """Parameters that are trained together, and the agents that act by them."""
+
+    name: str
+    agents: tuple[str, ...]
+    engine: TransformersEngine
+    parameters: dict[str, nn.Parameter]
+    """By their names in a file; cached when the policy is made."""
+    is_adapter: bool
+    checkpointing: bool = False
+    frozen: nn.Module | None = None
+    """The reference of a whole model: a copy of it before training."""
+    start: str | None = None
+    """The reference of an adapter that began from another: a frozen copy of that, by its name."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.engine.load().device
+
+    def acting_parameters(self) -> list[nn.Parameter]:
+        """The parameters that are in the model now, looked up anew."""
+        module = self.engine.module
+        held = parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
+        return list(dict(held).values())
+
+    @contextmanager
+    def training(self) -> Iterator[Any]:
+        """The causal language model, this policy active and its parameters open to gradients."""
+        module = self.engine.module
+        base = unwrapped(module)
+        plain = self.is_adapter and can_mix(base)
+        if self.is_adapter and not plain:
+            module.set_adapter(self.name)
+        if self.checkpointing:  # transformers does it in training mode only
+            base.train()
+        try:
+            with single(base, self.name) if plain else nullcontext():
+                yield base
+        finally:
+            if self.checkpointing:
+                base.eval()
+
+    @contextmanager
+    def reference(self) -> Iterator[Any]:
+        """The causal language model as it was before training.
+
+        For an adapter that is the adapter that it began from, or the base without any.
+        """
+        with torch.no_grad():
+            if self.frozen is not None:
+                yield self.frozen
+                return
+            module = self.engine.module
+            base = unwrapped(module)
+            plain = can_mix(base)
+            if self.start is None:
+                away = bare(base) if plain else module.disable_adapter()
+            else:
+                away = single(base, self.start) if plain else nullcontext()
+                if not plain:
+                    module.set_adapter(self.start)
+            with away:
+                yield base
+
+    @property
+    def has_reference(self) -> bool:
+        return self.is_adapter or self.frozen is not None
+
+    def save(self, folder: Path) -> None:
+        """Write what acts: an adapter in PEFT's format, or a whole model with its tokenizer."""
+        if self.is_adapter:
+            save_adapter(self.engine, self.name, folder)
+        else:
+            with replacing(folder) as partial:
+                self.engine.module.save_pretrained(partial)
+                self.engine.tokenizer.save_pretrained(partial)
+
+    def save_parameters(self, folder: Path) -> None:
+        """Write the parameters alone, for a checkpoint."""
+        if self.is_adapter:
+            save_adapter(self.engine, self.name, folder)
+        else:
+            with replacing(folder) as partial:
+                save_tensors({k: p.detach() for k, p in self.parameters.items()}, partial / WEIGHTS)
+
+    def load_parameters(self, folder: Path) -> None:
+        """Take the parameters of a checkpoint; raises RecordError where they do not fit."""
+        load_tensors(self.parameters, read_tensors(folder / WEIGHTS), folder)
+
+
+@dataclass
+class Policies:
+    """Every policy of a team, and the models that answer for its agents."""
+
+    by_name: dict[str, Policy]
+    models: dict[str, Model]
+    """By agent, frozen ones included."""
+    _pool: ModelPool
+    _engines: list[Model] = field(default_factory=list)
+    """Those of whole models, which are no others' too."""
+    moved: bool = True
+    """Parameters are not those that samplers beside the trainer act by."""
+
+    def __iter__(self) -> Iterator[Policy]:
+        return iter(self.by_name.values())
+
+    def of(self, agent: str) -> Policy:
+        return next(policy for policy in self if agent in policy.agents)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents that are trained."""
+        return tuple(agent for policy in self for agent in policy.agents)
+
+    def acting(self, recipe: Recipe) -> Recipe:
+        """The recipe whose agents act by these policies."""
+        named = {a: p.name if p.is_adapter else None for p in self for a in p.agents}
+        return with_adapters(recipe, named)
+
+    @property
+    def samplers(self) -> dict[Samples, tuple[Policy, ...]]:
+        """Engines beside the trainer, and the policies that they sample from."""
+        engines = {model for a in self.agents if isinstance(model := self.models[a], Samples)}
+        return {
+            engine: tuple(p for p in self if any(self.models[a] is engine for a in p.agents))
+            for engine in engines
+        }
+
+    async def publish(self) -> bool:
+        """Let samplers beside the trainer act by the parameters as they are now, if they do not."""
+        samplers = self.samplers if self.moved else {}
+        if samplers and torch.cuda.is_available():
+            torch.cuda.empty_cache()  # they may need what learning has left unused
+        for sampler, policies in samplers.items():
+            await sampler.publish({policy.name: policy.save for policy in policies})
+        self.moved = False
+        return bool(samplers)
+
+    async def rest(self) -> None:
+        """Let samplers beside the trainer give memory back until `publish`."""
+        for sampler in self.samplers:
+            await sampler.rest()
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+        for engine in self._engines:
+            await engine.aclose()
+
+
+def with_adapters(recipe: Recipe, adapters: Mapping[str, str | None]) -> Recipe:
+    """The recipe with other adapters for some of its agents."""
+    agents = {
+        name: spec.model_copy(update={"adapter": adapters[name]}) if name in adapters else spec
+        for name, spec in recipe.team.agents.items()
+    }
+    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
+
+
+def open_policies(
+    recipe: Recipe, spec: TrainerSpec, *, loading: StoreProgress | None = None
+) -> Policies:
+    """Open every model of the team, load those that are trained, and make the policies.
+
+    Raises:
+        RecipeError: an agent that cannot be trained. ModelUnavailable, ModelError: its model.
+    """
+    pool = ModelPool(progress=loading)
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    models: dict[str, Model] = {}
+    own: list[Model] = []
+    for name in recipe.team.agents:
+        if spec.policies == "full" and name in trained:
+            models[name] = open_model(recipe.model_of(name), progress=loading)
+            own.append(models[name])
+        else:
+            models[name] = pool.open(recipe.model_of(name))
+    engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
+    policies = _make_policies(recipe, spec, engines)
+    for policy in policies:
+        _quieten(policy.engine.module)
+        if spec.gradient_checkpointing:
+            policy.checkpointing = True
+            _enable_checkpointing(unwrapped(policy.engine.module))
+    return Policies({policy.name: policy for policy in policies}, models, pool, own)
+
+
+def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
+    """The model of a trained agent itself, or its weights beside the engine that samples."""
+    if isinstance(model, Samples) and (weights := local_weights(recipe.model_of(name))):
+        model = pool.open(weights)
+    if not isinstance(model, TransformersEngine):
+        raise RecipeError(
+            f"agent '{name}' cannot be trained: its model {model.name!r} is not run by"
+            f" transformers or vllm; set agents.{name}.trainable=false, or give it a local model"
+        )
+    return model
+
+
+def _make_policies(
+    recipe: Recipe, spec: TrainerSpec, engines: Mapping[str, TransformersEngine]
+) -> list[Policy]:
+    if spec.policies == "full":
+        return [_whole_model(name, engine, recipe, spec) for name, engine in engines.items()]
+    if spec.policies == "adapters":
+        return [_adapter(name, (name,), e, recipe, spec) for name, e in engines.items()]
+    groups: dict[int, list[str]] = {}
+    for name, engine in engines.items():
+        groups.setdefault(id(engine), []).append(name)
+    names = [SHARED] if len(groups) == 1 else [f"{SHARED}_{n}" for n in range(len(groups))]
+    return [
+        _adapter(name, tuple(agents), engines[agents[0]], recipe, spec)
+        for name, agents in zip(names, groups.values(), strict=True)
+    ]
+
+
+def _adapter(
+    name: str,
+    agents: tuple[str, ...],
+    engine: TransformersEngine,
+    recipe: Recipe,
+    spec: TrainerSpec,
+) -> Policy:
+    starts = {recipe.team.agents[agent].adapter for agent in agents}
+    if len(starts) > 1:
+        raise RecipeError(
+            f"agents {', '.join(agents)} begin from different adapters, so they cannot share one;"
+            " set trainer.policies to 'adapters'"
+        )
+    start, frozen = starts.pop(), None
+    if start is not None:
+        frozen = f"{name}-start"  # no agent's name: those are plain words
+        add_adapter(engine, frozen, spec.lora, seed=recipe.seed, start=start)
+    parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=start)
+    return Policy(name, agents, engine, parameters, is_adapter=True, start=frozen)
+
+
+def _whole_model(
+    name: str, engine: TransformersEngine, recipe: Recipe, spec: TrainerSpec
+) -> Policy:
+    start = recipe.team.agents[name].adapter
+    if start is not None:
+        merge_adapter(engine, start)
+    module = engine.module
+    frozen = copy.deepcopy(module).eval().requires_grad_(False) if spec.kl_coef else None
+    parameters = dict(module.named_parameters())
+    return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
+
+
+def _enable_checkpointing(base: Any) -> None:
+    options = {"use_reentrant": False}
+    if hasattr(base, "activation_checkpointing_enable"):
+        base.activation_checkpointing_enable(options)
+    else:  # transformers before 5.20
+        base.gradient_checkpointing_enable(options)
+
+
+def _quieten(module: nn.Module) -> None:
+    """Noise of training mode would make the trainer's log-probabilities others than the sampler's.
+
+    Dropout by layer, for gradient checkpointing goes back to that mode.
+    """
+    module.eval()
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+        if hasattr(part, "attention_dropout"):
+            setattr(part, "attention_dropout", 0.0)  # noqa: B010

@@ -1,0 +1,1 @@
+"""Responses that begin alike, laid out and read as one tree."""

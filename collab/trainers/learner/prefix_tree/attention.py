@@ -1,0 +1,188 @@
+"""Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
+
+A branch is what one sequence adds to its tree. Its tokens attend to all of its path, so that
+pairs are computed only where one may see the other; under a mask over the whole row most would be
+computed for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from collab.trainers.learner.prefix_tree.packing import Tree
+
+NAME = "collab_branches"
+
+SHORT = 512
+"""Keys up to which a CPU is twice as fast by the formula, gradients included, as by torch's kernel,
+in types that are narrower than float32; more of them would take much memory."""
+
+
+class _Part(NamedTuple):
+    """Branches of like sizes, attended to in one call; indices are of the tokens of all rows."""
+
+    queries: Tensor  # [branches, query]
+    keys: Tensor  # [branches, key]
+    hidden: Tensor  # [branches, 1, query, key]: what is not seen
+
+
+class Branches:
+    """The branches of a batch of rows."""
+
+    def __init__(self, trees: Sequence[Tree], width: int, device: torch.device) -> None:
+        """`width` is that of the rows, padding included."""
+        offsets = range(0, len(trees) * width, width)
+        found = [
+            (start, [offset + place for place in path])
+            for tree, offset in zip(trees, offsets, strict=True)
+            for start, path in tree.branches
+        ]
+        alike: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
+        for start, path in found:
+            sizes = (len(path) - start).bit_length(), len(path).bit_length()
+            alike.setdefault(sizes, []).append((start, path))
+        self._parts = [_part(part, device) for part in alike.values()]
+        self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
+        flat = [index for part in self._parts for index in part.queries.flatten().tolist()]
+        back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
+        places = [back.get(index, 0) for index in range(len(trees) * width)]
+        self._back = torch.tensor(places, device=device)  # [tokens]
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
+    ) -> Tensor:
+        """From [batch, heads, time, size] each, to [batch, time, heads, size]."""
+        batch, heads, time, size = query.shape
+        # [tokens, heads, size]
+        queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
+        read = [
+            _split(
+                _read(
+                    _grouped(_taken(queries, part.queries), key.shape[1]),
+                    _taken(keys, part.keys).transpose(1, 2),
+                    _taken(values, part.keys).transpose(1, 2),
+                    self._mask(part, heads // key.shape[1], query.dtype),
+                    scaling=scaling,
+                    dropout=dropout,
+                ),
+                part.queries.shape[1],
+            )
+            for part in self._parts
+        ]
+        return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
+
+    def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
+        """What is added to scores, [branches, 1, group * query, key]; the same in every layer."""
+        key = id(part), group, dtype
+        if key not in self._masks:
+            mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
+            mask.masked_fill_(part.hidden, -torch.inf)
+            self._masks[key] = mask.repeat(1, 1, group, 1)
+        return self._masks[key]
+
+
+def _read(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    *,
+    scaling: float | None,
+    dropout: float,
+) -> Tensor:
+    """What queries read: [branches, heads, query, size], as `query` is."""
+    short = key.shape[2] <= SHORT and by_formula(query.device, query.dtype)
+    if dropout or not short:
+        return functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, scale=scaling, dropout_p=dropout
+        )
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = (query * scaling) @ key.transpose(2, 3)
+    return scores.add_(mask).softmax(dim=-1) @ value
+
+
+def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
+    """Padded with each branch's last token, whose answer is then found several times."""
+    starts = torch.tensor([start for start, _ in branches], device=device)[:, None, None]
+    queries = _padded([path[start:] for start, path in branches]).to(device)
+    keys = _padded([path for _, path in branches]).to(device)
+    asked = starts + torch.arange(queries.shape[1], device=device)[:, None]
+    hidden = torch.arange(keys.shape[1], device=device) > asked  # [branches, query, key]
+    return _Part(queries, keys, hidden[:, None])
+
+
+def _padded(rows: Sequence[list[int]]) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + row[-1:] * (width - len(row)) for row in rows])
+
+
+def _taken(tokens: Tensor, index: Tensor) -> Tensor:
+    """[branches, n, heads, size] of [tokens, heads, size] by [branches, n]."""
+    # Unlike indexing, index_select adds gradients up in the same order every time.
+    return tokens.index_select(0, index.flatten()).view(*index.shape, *tokens.shape[1:])
+
+
+def by_formula(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether short branches attend by the formula, which keeps the weights of all keys."""
+    return device.type == "cpu" and dtype.itemsize < 4
+
+
+def _grouped(queries: Tensor, heads: int) -> Tensor:
+    """Queries that read the same keys one after the other, so that keys are not repeated.
+
+    From [branches, query, heads * group, size] to [branches, heads, group * query, size].
+    """
+    branches, n, _, size = queries.shape
+    apart = queries.view(branches, n, heads, -1, size).permute(0, 2, 3, 1, 4)
+    return apart.reshape(branches, heads, -1, size)
+
+
+def _split(read: Tensor, n: int) -> Tensor:
+    """The way back, to [branches * query, heads * group, size]."""
+    branches, heads, _, size = read.shape
+    apart = read.view(branches, heads, -1, n, size).permute(0, 3, 1, 2, 4)
+    return apart.reshape(branches * n, -1, size)
+
+
+@contextmanager
+def branching(model: Any) -> Iterator[None]:
+    """While entered, forward passes of `model` may name `branches`; backward passes belong here."""
+    config = model.config.get_text_config()
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def _attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    branches: Branches | None = None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """As transformers calls it; without `branches` rows are causal."""
+    if branches is not None:
+        return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
+    read, _ = sdpa_attention_forward(
+        module, query, key, value, attention_mask, dropout, scaling, **kwargs
+    )
+    return read, None
+
+
+AttentionInterface.register(NAME, _attention)

@@ -1,0 +1,114 @@
+"""From credited groups to the responses that a policy learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import fsum
+
+from collab.errors import TrainingError
+from collab.recipe import TrainerSpec
+from collab.records import Action, Sampling
+from collab.trainers.credit.assign import Credited
+
+NEGLIGIBLE = 1e-9
+"""Weights up to this are rounding: their responses are not computed."""
+
+
+def is_alive(weight: float | Sequence[float]) -> bool:
+    """Whether anything is learned from a response of this weight."""
+    numbers = weight if isinstance(weight, Sequence) else (weight,)
+    return any(abs(number) > NEGLIGIBLE for number in numbers)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One response, with all that its loss needs."""
+
+    agent: str
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """The sampler's, one for each of `token_ids`."""
+    temperature: float
+    weight: float
+    """The advantage of its joint action; where each token has its own, their mean."""
+    scale: float
+    """Its part of the objective's mean, by token: 1/G over the groups of the step."""
+    top_p: float = 1.0
+    top_k: int = 0
+    token_weights: tuple[float, ...] = ()
+    """The advantage of each of `token_ids`, where the algorithm gives it by token."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it was drawn from the likeliest tokens only."""
+        return self.top_p < 1 or self.top_k > 0
+
+    @property
+    def alive(self) -> bool:
+        return is_alive(self.token_weights or self.weight)
+
+    def __len__(self) -> int:
+        return len(self.prompt_ids) + len(self.token_ids)
+
+
+def make_samples(
+    credited: Sequence[Credited], samplings: Mapping[str, Sampling], spec: TrainerSpec
+) -> list[Sample]:
+    """The responses of a step, in order, with those that have no weight.
+
+    A discussion's turn holds several responses of one agent; each gets the turn's weight.
+    """
+    samples = []
+    for item in credited:
+        for (episode, turn, agent), weight in item.weights.items():
+            share = item.group.shares[episode, turn] / len(credited)
+            decisions = item.group.episodes[episode].turns[turn].decisions
+            actions = [d.action for d in decisions if d.agent == agent and d.action.token_ids]
+            sampling = samplings[agent]
+            for action, own in zip(actions, _by_action(weight, actions, agent), strict=True):
+                sample = Sample(
+                    agent=agent,
+                    prompt_ids=action.prompt_ids,
+                    token_ids=action.token_ids,
+                    logprobs=action.logprobs,
+                    temperature=sampling.temperature,
+                    weight=fsum(own) / len(own),
+                    scale=share,
+                    top_p=sampling.top_p,
+                    top_k=sampling.top_k,
+                    token_weights=own if isinstance(weight, Sequence) else (),
+                )
+                samples.append(sample)
+    return _weigh_tokens(samples, spec)
+
+
+def _by_action(
+    weight: float | Sequence[float], actions: Sequence[Action], agent: str
+) -> list[tuple[float, ...]]:
+    """The weight of each action, or the weights of its tokens."""
+    if not isinstance(weight, Sequence):
+        return [(weight,)] * len(actions)
+    lengths = [len(action.token_ids) for action in actions]
+    if len(weight) != sum(lengths):
+        raise TrainingError(
+            f"the algorithm gave agent '{agent}' {len(weight)} weights for {sum(lengths)} tokens;"
+            " give one for each token that it drew in the turn, or one number"
+        )
+    ends = list(accumulate(lengths))
+    return [tuple(weight[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
+
+
+def _weigh_tokens(samples: list[Sample], spec: TrainerSpec) -> list[Sample]:
+    """Spread each response's part of the mean over its tokens."""
+    if spec.token_weighting == "response_mean":
+        return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
+    if spec.token_weighting == "batch_mean":
+        tokens = {
+            agent: fsum(s.scale * len(s.token_ids) for s in samples if s.agent == agent)
+            for agent in {s.agent for s in samples}
+        }
+        return [replace(s, scale=s.scale / tokens[s.agent]) for s in samples]
+    return samples

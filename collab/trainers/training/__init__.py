@@ -1,0 +1,1 @@
+"""The training run: steps, validation, checkpoints, metrics, the folder."""

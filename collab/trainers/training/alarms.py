@@ -1,0 +1,162 @@
+"""Signs of trouble in a run's metrics, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+
+Row = Mapping[str, float]
+Sign = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
+
+WINDOW = 10
+"""Steps over which a sign must last before it is told."""
+
+
+class Signs:
+    """Reads step after step; tells a sign when it begins, and again only after it had gone."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._standing: set[str] = set()
+
+    def read(self, row: Row) -> tuple[str, ...]:
+        """The warnings that a step's metrics give rise to."""
+        self._rows.append(row)
+        found = dict(chain_signs(self._rows))
+        new = [text for key, text in found.items() if key not in self._standing]
+        self._standing = set(found)
+        return tuple(new)
+
+
+def chain_signs(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    if len(rows) >= WINDOW:
+        for sign in SIGNS:
+            yield from sign(rows)
+
+
+def _recent(rows: Sequence[Row], key: str) -> float | None:
+    """The mean over the last steps, where every one of them tells it."""
+    values = [row[key] for row in rows[-WINDOW:] if key in row]
+    return fmean(values) if len(values) == WINDOW else None
+
+
+def _first(rows: Sequence[Row], key: str) -> float | None:
+    values = [row[key] for row in rows[:WINDOW] if key in row]
+    return fmean(values) if len(values) == WINDOW else None
+
+
+def _agents(rows: Sequence[Row]) -> list[str]:
+    keys = (key.split("/") for key in rows[-1] if key.startswith("agent/"))
+    return list(dict.fromkeys(key[1] for key in keys))
+
+
+def dead_groups(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    dead = _recent(rows, "groups/dead")
+    if dead is not None and dead > 0.8:
+        yield (
+            "dead_groups",
+            f"in {dead:.0%} of the groups every return is equal, so nothing is learned from them:"
+            " raise group_size or the temperature, or take tasks of another difficulty",
+        )
+
+
+def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    empty = {a: _recent(rows, f"agent/{a}/empty") or 0.0 for a in _agents(rows)}
+    idle = [agent for agent, share in empty.items() if share > 0.5]
+    if idle and len(idle) < len(empty):
+        names = ", ".join(idle)
+        yield (
+            "one_does_everything",
+            f"most answers of {names} hold nothing that its parser can use, and the others do the"
+            " work: look at its prompt and parser, or reward its part",
+        )
+
+
+def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    for agent in _agents(rows):
+        key = f"agent/{agent}/entropy"
+        first, now = _first(rows, key), _recent(rows, key)
+        if first and now is not None and now < 0.1 * first:
+            yield (
+                key,
+                f"the entropy of {agent} fell from {first:.2f} to {now:.2f} nats a token: it says"
+                " the same whatever is asked; lower learning_rate, or set kl_coef",
+            )
+
+
+def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    for agent in _agents(rows):
+        share = _recent(rows, f"agent/{agent}/truncated")
+        length = _recent(rows, f"agent/{agent}/length")
+        if share is not None and length is not None and share > 0.5 and length > 1:
+            yield (
+                f"truncated/{agent}",
+                f"{share:.0%} of the responses of {agent} are cut off at their limit: raise its"
+                " max_new_tokens, or ask for shorter answers",
+            )
+
+
+def reward_without_tests(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    reward = _first(rows, "return/mean"), _recent(rows, "return/mean")
+    tests = _first(rows, "tests"), _recent(rows, "tests")
+    if None in reward or None in tests or len(rows) < 2 * WINDOW:
+        return
+    gain, spread = reward[1] - reward[0], fmean([row["return/std"] for row in rows[-WINDOW:]])  # type: ignore[operator]
+    if gain > 0.5 * spread > 0 and tests[1] <= tests[0]:  # type: ignore[operator]
+        yield (
+            "reward_without_tests",
+            f"the return rose by {gain:.2f} while the share of hidden tests passed did not"
+            f" ({tests[0]:.0%} to {tests[1]:.0%}): the reward may be met without solving the task",
+        )
+
+
+def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    first, second = _recent(rows, "reward/turn_1"), _recent(rows, "reward/turn_2")
+    if first is not None and second is not None and second < first:
+        yield (
+            "feedback_hurts",
+            f"the second turn earns less than the first ({second:.2f} against {first:.2f}):"
+            " answers are made worse by their revision; begin with one turn (curriculum)",
+        )
+
+
+def syntax_takes_all_down(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    syntax, best = _recent(rows, "part/syntax"), max(row.get("part/syntax", 0.0) for row in rows)
+    if syntax is not None and best > 0 and syntax < 0.5 * best and len(rows) >= 2 * WINDOW:
+        yield (
+            "syntax",
+            "most joint programs do not parse, although they did before: one agent's syntax error"
+            " takes everybody's work down",
+        )
+
+
+def cannot_be_split(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    calls, solved = _recent(rows, "part/calls"), _recent(rows, "solved")
+    if calls is not None and solved is not None and solved > 0.5 and calls < 0.1:
+        yield (
+            "cannot_be_split",
+            "the tasks are solved without the helper being called: they may not be worth splitting",
+        )
+
+
+def hacking(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    suspects = _recent(rows, "hack_suspects")
+    if suspects is not None and suspects > 0.05:
+        yield (
+            "hacking",
+            f"{suspects:.0%} of the programs show signs of an attack on their sandbox: read their"
+            " `score.flags` in episodes.jsonl",
+        )
+
+
+SIGNS: tuple[Sign, ...] = (
+    dead_groups,
+    one_does_everything,
+    entropy_collapse,
+    truncated,
+    reward_without_tests,
+    feedback_hurts,
+    syntax_takes_all_down,
+    cannot_be_split,
+    hacking,
+)

@@ -1,0 +1,186 @@
+"""Whether a recipe can be trained, and on which tasks; before any model is loaded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from collab.agents import join_for, parser_for
+from collab.errors import RecipeError, UnknownName
+from collab.feedback.plain import Plugin
+from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.feedback import PluginFeedback
+from collab.recipe.model import VLLMModel, local_weights
+from collab.records import Problem
+from collab.rewards import Scorer
+from collab.tasks import open_suite
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.assign import MAX_COMBINATIONS
+from collab.trainers.training.trackers import check_trackers
+from collab.wording import counted
+
+
+def check_recipe(recipe: Recipe) -> TrainerSpec:
+    """The trainer of a recipe that can be trained.
+
+    Raises:
+        RecipeError: it cannot; with the value and the remedy.
+    """
+    if recipe.trainer is None:
+        raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
+    if recipe.task is None:
+        raise RecipeError("the recipe names no task, so there is no reward; add task")
+    spec = recipe.trainer
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    if not trained:
+        raise RecipeError(
+            "no agent of the team is trainable; set agents.NAME.trainable=true for one"
+        )
+    for name in trained:
+        _check_agent(recipe, name)
+        _check_sampler(recipe, name, spec)
+    _check_algorithm(spec)
+    _check_functions(recipe)
+    check_trackers(spec.report_to)
+    _check_local_parts(recipe, spec)
+    _check_combinations(recipe, spec)
+    return spec
+
+
+def _check_functions(recipe: Recipe) -> None:
+    """Open what a user may have written, so that a mistake in it is told before any work."""
+    join = join_for(recipe.team.join)
+    for agent in recipe.team.agents.values():
+        parser_for(agent.parser)
+    if recipe.task is not None:
+        Scorer(recipe.task.reward, None, join)
+    for feedback in recipe.team.feedback:
+        if isinstance(feedback, PluginFeedback):
+            Plugin(feedback)
+
+
+def _check_algorithm(spec: TrainerSpec) -> None:
+    if getattr(algorithm_for(spec.algorithm), "compares", False) and spec.group_size == 1:
+        raise RecipeError(
+            f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
+            " that every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
+        )
+
+
+def _check_agent(recipe: Recipe, name: str) -> None:
+    model, sampling = recipe.model_of(name), recipe.sampling_of(name)
+    weights = local_weights(model)
+    if weights is None:
+        raise RecipeError(
+            f"agent '{name}' cannot be trained: its engine '{model.engine}' has no weights here;"
+            f" set agents.{name}.trainable=false, or give it a local model"
+        )
+    if weights.dtype == "float16":
+        key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
+        raise RecipeError(
+            f"agent '{name}' cannot be trained in float16: small gradients become 0 in it; set"
+            f" {key}.dtype to bfloat16 or float32, or agents.{name}.trainable=false"
+        )
+    if sampling.temperature == 0:
+        raise RecipeError(
+            f"agent '{name}' samples at temperature 0, so that all episodes of a group are alike;"
+            f" set agents.{name}.sampling.temperature=1.0"
+        )
+    kl_coef = recipe.trainer.kl_coef if recipe.trainer else 0.0
+    if kl_coef and (sampling.top_p < 1 or sampling.top_k > 0):
+        raise RecipeError(
+            f"agent '{name}' samples with top_p {sampling.top_p:g} and top_k {sampling.top_k}, and"
+            f" trainer.kl_coef is {kl_coef:g}: the divergence of truncated distributions is"
+            " infinite; set kl_coef to 0, or top_p=1.0 and top_k=0"
+        )
+
+
+def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
+    """An engine beside the trainer takes adapters only, and not all of them."""
+    if not isinstance(recipe.model_of(name), VLLMModel):
+        return
+    if spec.policies == "full":
+        raise RecipeError(
+            f"agent '{name}' is run by vllm, which takes adapters from a trainer, not the whole"
+            " models of trainer.policies 'full'; set trainer.policies to 'adapters', or"
+            " model.engine to 'transformers'"
+        )
+    served_rank(spec.lora.rank)
+    start = recipe.team.agents[name].adapter
+    if start is not None and is_adapter(Path(start)):
+        check_servable(Path(start))
+
+
+def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
+    parts = recipe.task.reward.parts if recipe.task else {}
+    for agent, names in spec.local_parts.items():
+        if agent not in recipe.team.agents:
+            raise UnknownName("agent in trainer.local_parts", agent, recipe.team.agents)
+        for name in names:
+            if name not in parts:
+                raise UnknownName(f"reward part in trainer.local_parts.{agent}", name, parts)
+
+
+def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
+    if spec.joint_mode != "cross":
+        return
+    n_agents, n_turns = len(recipe.team.agents), recipe.team.turns
+    combinations = spec.group_size**n_agents
+    if combinations > MAX_COMBINATIONS:
+        raise RecipeError(
+            f"joint_mode 'cross' would score {spec.group_size}^{n_agents} = {combinations} joint"
+            f" actions at each of {n_turns} turns, more than {MAX_COMBINATIONS}; lower"
+            " trainer.group_size, or set joint_mode to 'aligned'"
+        )
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What is trained on and what is held out."""
+
+    training: tuple[Problem, ...]
+    held_out: tuple[Problem, ...]
+    per_step: int
+    seed: int
+
+    def batch(self, step: int) -> list[Problem]:
+        """The problems of a step; a function of the seed and the step alone."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        order = list(range(len(self.training)))
+        random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
+        chosen = order[position * self.per_step : (position + 1) * self.per_step]
+        return [self.training[n] for n in chosen]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return ceil(len(self.training) / self.per_step)
+
+    def total_steps(self, spec: TrainerSpec) -> int:
+        return spec.steps or spec.epochs * self.steps_per_epoch
+
+
+def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> Tasks:
+    """Read the suite and select.
+
+    Raises:
+        RecipeError: a problem is trained on and held out. TaskError: a selection leads nowhere.
+    """
+    assert recipe.task is not None, "check_recipe has passed"
+    suite = open_suite(recipe.task)
+    has_split = "train" in recipe.task.splits
+    selection = spec.tasks if spec.tasks is not None else ("train" if has_split else "")
+    training = suite.select(selection)
+    held_out: Sequence[Problem] = ()
+    if spec.evaluation is not None:
+        held_out = suite.select(spec.evaluation.tasks)
+        shared = {p.address for p in training} & {p.address for p in held_out}
+        if shared:
+            raise RecipeError(
+                f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
+                " set trainer.tasks and trainer.evaluation.tasks to different rows"
+            )
+    return Tasks(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed)

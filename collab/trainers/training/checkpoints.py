@@ -1,0 +1,163 @@
+"""Checkpoints: folders that are whole or not there.
+
+checkpoints/step-000012/
+    policies/NAME/    the policy's parameters; an adapter's in PEFT's format
+    state.pt          the states of learner, algorithm and random numbers
+    state.json        the step, the best so far, and how long the run's files were
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+import torch
+
+from collab.errors import RecordError
+from collab.recipe.documents import parse_json
+from collab.trainers.credit import Algorithm
+from collab.trainers.learner.base import Learner
+
+PARTIAL = ".partial-"
+
+
+class Checkpoints:
+    """The checkpoints of a run, in `folder`."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self._keep = folder, keep
+
+    def save(
+        self,
+        step: int,
+        learner: Learner,
+        algorithm: Algorithm,
+        state: Mapping[str, Any],
+    ) -> Path:
+        """Write a checkpoint, then remove those that are neither new nor the best.
+
+        Raises:
+            RecordError: it cannot be written; earlier ones are as they were.
+        """
+        path = self.folder / name_of(step)
+        partial = self.folder / f"{PARTIAL}{path.name}"
+        try:
+            self._clear_partials()
+            learner.save(partial / "policies")
+            parts = {"learner": learner.state(), "algorithm": dict(algorithm.state())}
+            torch.save({**parts, "random": random_states()}, partial / "state.pt")
+            (partial / "state.json").write_text(json.dumps({**state, "step": step}))
+            _sync(partial)
+            self._remove(path)
+            partial.rename(path)
+            _sync_folder(self.folder)
+        except (OSError, RuntimeError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise RecordError(
+                f"checkpoint {path} cannot be written: {error}; earlier ones are whole. Free some"
+                " room, then go on with --resume"
+            ) from error
+        self._prune(state.get("best_step"))
+        return path
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint."""
+        found = sorted(self.folder.glob("step-*"))
+        return found[-1] if found else None
+
+    def _clear_partials(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for stale in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(stale)
+
+    def _prune(self, best: int | None) -> None:
+        newest = sorted(self.folder.glob("step-*"))[-self._keep :]
+        for path in self.folder.glob("step-*"):
+            if path not in newest and path.name != (name_of(best) if best is not None else ""):
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Renamed first: what is called step-* is whole at every moment."""
+        if path.exists():
+            shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
+
+
+def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> dict[str, Any]:
+    """Restore learner, algorithm and random states; returns the checkpoint's `state`.
+
+    Raises:
+        RecordError: it cannot be read, or is of another team or another shape.
+    """
+    state = read_state(path)
+    try:
+        saved = torch.load(path / "state.pt", map_location="cpu", weights_only=True)
+        learner.load(path / "policies")
+        learner.restore(saved["learner"])
+        algorithm.restore(saved["algorithm"])
+        restore_random_states(saved["random"])
+    except (OSError, EOFError, UnpicklingError, RuntimeError, KeyError, ValueError) as error:
+        raise RecordError(f"checkpoint {path} does not fit this recipe: {error}") from error
+    return state
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = parse_json((path / "state.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise RecordError(f"checkpoint {path} cannot be read: {error}") from error
+    return state
+
+
+def name_of(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def seed_random_states(seed: int) -> None:
+    """Begin every global source of random numbers, for the user's own functions."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def random_states() -> dict[str, Any]:
+    """The states of every global source of random numbers."""
+    kind, keys, *rest = np.random.get_state()
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, [int(key) for key in keys], *rest),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def restore_random_states(states: Mapping[str, Any]) -> None:
+    version, numbers, gauss = states["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    kind, keys, *rest = states["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(states["torch"])
+    if states["cuda"] and len(states["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def _sync(folder: Path) -> None:
+    """Bring every file to the disk before the folder gets its name."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

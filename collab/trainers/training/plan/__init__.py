@@ -1,0 +1,1 @@
+"""What a training run would take, told before it begins."""

@@ -1,0 +1,280 @@
+"""The loop: steps, evaluations, checkpoints; and going on after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from collab.errors import CollabError, TrainingError, attribute
+from collab.models.store import StoreProgress
+from collab.recipe import Recipe
+from collab.records import failure_of
+from collab.runtime.events import RunFinished, RunStarted
+from collab.runtime.team import versions
+from collab.trainers.credit import Algorithm
+from collab.trainers.learner.base import Learner
+from collab.trainers.learner.learner import OutOfMemory, TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.training.alarms import Signs
+from collab.trainers.training.check import check_recipe, choose_tasks
+from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
+from collab.trainers.training.evaluations import Evaluations
+from collab.trainers.training.events import (
+    CheckpointSaved,
+    StepFinished,
+    TrainingEvent,
+    TrainingProgress,
+)
+from collab.trainers.training.folder import TrainingFolder, read_about
+from collab.trainers.training.metrics import step_metrics
+from collab.trainers.training.rollouts import Played
+from collab.trainers.training.skipping import Skipping
+from collab.trainers.training.step import Stepper
+from collab.trainers.training.trackers import Tracker, open_trackers
+from collab.trainers.training.validation import mean_return
+
+Emit = Callable[[TrainingEvent], None]
+
+
+def _ignore(event: TrainingEvent) -> None:
+    """The emit of a caller who does not watch."""
+
+
+class Training:
+    """One training run: of `recipe`, recorded in `out`.
+
+    With `resume` it goes on from the newest checkpoint in `out`, or from the start where there is
+    none; what was done after that checkpoint is done again, bit by bit the same on a CPU.
+
+    Raises:
+        RecipeError, TaskError, RecordError: before any work is done.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        out: Path,
+        *,
+        resume: bool = False,
+        emit: Emit | None = None,
+        loading: StoreProgress | None = None,
+    ) -> None:
+        self.recipe, self.out, self._resume = recipe, out, resume
+        self.spec = check_recipe(recipe)
+        self.tasks = choose_tasks(recipe, self.spec)
+        self.total_steps = self.tasks.total_steps(self.spec)
+        self.step = 0
+        """Steps that are done."""
+        self._emit = emit or _ignore
+        self._loading = loading
+        self.evaluations = Evaluations(
+            recipe, self.spec.evaluation, self.tasks.held_out, self.total_steps
+        )
+        self._checkpoints = Checkpoints(out / "checkpoints", self.spec.keep_checkpoints)
+        self._saved_step = -1
+        self._trackers: list[Tracker] = []
+        self._signs = Signs()
+        self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
+
+    async def run(self) -> dict[str, Any]:
+        """Train to the end; returns the summary that `run.json` keeps.
+
+        Nothing is written before all that a run needs was opened, so that a run that cannot be
+        gone on with stays as it is.
+
+        Raises:
+            TrainingError: it cannot go on; the message says why. The folder holds all up to the
+                last checkpoint.
+            RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
+        """
+        self._began = time.perf_counter()
+        about = self._check_folder()
+        self._emit(self._opening())
+        policies = await asyncio.to_thread(
+            open_policies, self.recipe, self.spec, loading=self._loading
+        )
+        learner = TorchLearner(policies, self.spec, self.total_steps)
+        stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
+        try:
+            self._stateful = learner, stepper.algorithm
+            checkpoint = self._restore(*self._stateful)
+            await stepper.check()
+            summary = await self._record(about, policies, stepper, checkpoint)
+        finally:
+            await stepper.aclose()
+            await policies.aclose()
+        self._emit(RunFinished(run=about["run"], status="done", summary=summary))
+        return summary
+
+    async def _record(
+        self,
+        about: dict[str, Any],
+        policies: Policies,
+        stepper: Stepper,
+        checkpoint: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
+        self._folder = self._open_folder(about)
+        status = "interrupted"
+        try:
+            self._open_trackers(about)
+            self._begin(policies, checkpoint)
+            await self._train(policies, stepper)
+            status = "done"
+        except OutOfMemory as error:
+            status = "failed"
+            raise TrainingError(f"{error}\n{self._plan()}") from error
+        except Exception as error:
+            status = "failed"
+            about["failure"] = failure_of(attribute(error, CollabError)).model_dump()
+            raise
+        finally:
+            for tracker in self._trackers:
+                tracker.close()
+            summary = self._summary()
+            self._folder.about({**about, "status": status, "summary": summary})
+            self._folder.close()
+        return summary
+
+    def _check_folder(self) -> dict[str, Any]:
+        """What `run.json` is to say from the start; nothing is written yet."""
+        if self._resume:
+            TrainingFolder.check_holds_run(self.out)
+            about = read_about(self.out)
+            about.pop("summary", None)
+            about.pop("failure", None)
+        else:
+            TrainingFolder.check_is_free(self.out)
+            about = self._opening().model_dump(mode="json", exclude={"type"})
+            about["command"] = sys.argv[:]
+        return {**about, "steps": self.total_steps, "status": "running"}
+
+    def _open_folder(self, about: Mapping[str, Any]) -> TrainingFolder:
+        if self._resume:
+            return TrainingFolder.reopen(self.out, about)
+        return TrainingFolder.create(self.out, self.recipe, about)
+
+    def _open_trackers(self, about: Mapping[str, Any]) -> None:
+        self._trackers = open_trackers(
+            self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
+        )
+
+    async def _train(self, policies: Policies, stepper: Stepper) -> None:
+        if await self._evaluate_when_due(policies) and self.step > 0:
+            self._save_when_due(policies)
+        try:
+            while self.step < self.total_steps:
+                await self._take_step(stepper, policies)
+                self._save_when_due(policies)
+        finally:
+            if not stepper.torn and self._saved_step < self.step:
+                self._save(policies)
+
+    def _restore(self, learner: Learner, algorithm: Algorithm) -> Mapping[str, Any] | None:
+        """Restore the newest checkpoint; returns its state, None where there is none."""
+        newest = self._checkpoints.latest() if self._resume else None
+        if newest is None:
+            seed_random_states(self.recipe.seed)
+            return None
+        return load_checkpoint(newest, learner, algorithm)
+
+    def _begin(self, policies: Policies, state: Mapping[str, Any] | None) -> None:
+        """Bring the folder to where the checkpoint's `state` was, or leave the first checkpoint."""
+        if state is None:
+            self._folder.cut({})
+            self._save(policies)
+            return
+        self._folder.cut(state["sizes"])
+        self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
+        self.step = self._saved_step = int(state["step"])
+        rows = self._folder.rows()
+        self.evaluations.restore(state, rows)
+        steps = [row for row in rows if row["type"] == "step.finished"]
+        self._skipping.restore(steps)
+        for row in steps:
+            self._signs.read({k: v for k, v in row.items() if isinstance(v, int | float)})
+
+    async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
+        began = time.perf_counter()
+        played, times = await stepper.play(self.step, self._report)
+        self._log_episodes(played)
+        data = await stepper.learn(self.step, played, times, self._report)
+        data.times["step"] = time.perf_counter() - began
+        self.step += 1
+        metrics = step_metrics(data, policies)
+        warnings = (*data.warnings, *self._signs.read(metrics))
+        self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
+        self._track(metrics)
+        self._emit(
+            StepFinished(step=self.step, steps=self.total_steps, metrics=metrics, warnings=warnings)
+        )
+        self._skipping.see(data.skipped)
+        await self._evaluate_when_due(policies)
+
+    def _log_episodes(self, played: list[Played]) -> None:
+        for number, group in enumerate(played):
+            for episode in group.episodes:
+                place = self.step * self.spec.tasks_per_step + number
+                self._folder.append_episode(episode.model_copy(update={"group": place}))
+
+    async def _evaluate_when_due(self, policies: Policies) -> bool:
+        if not self.evaluations.due(self.step):
+            return False
+        found = await self.evaluations.play(self.step, policies, self._folder, self._report)
+        self._track({"held_out/return": mean_return(found.sampled)})
+        self._emit(found)
+        return True
+
+    def _track(self, metrics: Mapping[str, float]) -> None:
+        for tracker in self._trackers:
+            tracker.log(metrics, self.step)
+
+    def _save_when_due(self, policies: Policies) -> None:
+        best_now = self.evaluations.best_step == self.step
+        last = self.step == self.total_steps
+        if last or best_now or self.step % self.spec.checkpoint_every == 0:
+            self._save(policies)
+
+    def _save(self, policies: Policies) -> None:
+        state = {**self.evaluations.state(), "sizes": self._folder.sizes()}
+        path = self._checkpoints.save(self.step, *self._stateful, state)
+        self._folder.save_team(self.recipe, policies)
+        self._saved_step = self.step
+        self._emit(CheckpointSaved(step=self.step, path=str(path)))
+
+    def _report(self, phase: Any, done: int, total: int) -> None:
+        step = self.step if phase == "evaluation" else self.step + 1
+        self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
+
+    def _opening(self) -> RunStarted:
+        return RunStarted(
+            run=self.out.name,
+            folder=str(self.out),
+            team=self.recipe.team.name,
+            agents=tuple(self.recipe.team.agents),
+            models={name: self.recipe.model_of(name).name for name in self.recipe.team.agents},
+            tasks=tuple(problem.address for problem in self.tasks.training),
+            samples=self.spec.group_size,
+            turns=self.recipe.team.turns,
+            seed=self.recipe.seed,
+            isolation=self.recipe.sandbox.isolation,
+            versions=versions(),
+        )
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "steps": self.step,
+            "of": self.total_steps,
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "best_step": self.evaluations.best_step,
+            "gains": {name: gain.model_dump() for name, gain in self.evaluations.gains().items()},
+        }
+
+    def _plan(self) -> str:
+        from collab.trainers.training.plan.plan import make_plan
+
+        return make_plan(self.recipe).text()

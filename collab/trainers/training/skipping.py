@@ -1,0 +1,86 @@
+"""What a step could not learn from, and when that has lasted too long to go on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from collab.errors import TrainingError
+from collab.recipe import TrainerSpec
+from collab.records import Episode
+from collab.trainers.training.rollouts import Played
+
+STEP = "step"
+"""Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
+
+KEY = "skipped/"
+"""What the names of their metrics begin with."""
+
+
+def too_many_failed(played: Sequence[Played], spec: TrainerSpec) -> str | None:
+    """Why a step cannot be learned from; None where it can.
+
+    Too many of its episodes failed, by `spec.max_dropped`, or no group has enough left to compare.
+    """
+    episodes = [episode for group in played for episode in group.episodes]
+    failed = [episode for episode in episodes if episode.failure]
+    if len(failed) > spec.max_dropped * len(episodes):
+        told = _failures(failed, len(episodes))
+        return f"{told}; more than trainer.max_dropped {spec.max_dropped:g}"
+    if failed and all(len(group.whole) < min(2, spec.group_size) for group in played):
+        return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
+    return None
+
+
+def lost_groups(played: Sequence[Played], credited: Sequence[str]) -> Iterator[str]:
+    """What to tell of groups with failures that are not among those that were given credit.
+
+    `credited` are the addresses of their tasks.
+    """
+    for group in played:
+        failed = [episode for episode in group.episodes if episode.failure]
+        if failed and group.problem.address not in credited:
+            told = _failures(failed, len(group.episodes))
+            yield f"{group.problem.address} was not learned from: {told}"
+
+
+def _failures(failed: Sequence[Episode], total: int) -> str:
+    failures = [episode.failure for episode in failed if episode.failure]
+    kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(f.type for f in failures).items())
+    first = failures[0]
+    return (
+        f"{len(failed)} of {total} episodes failed ({kinds}), the first, {failed[0].id}:"
+        f" {first.type}: {first.message}"
+    )
+
+
+class Skipping:
+    """Counts the steps in which something was skipped: those in a row, and all of a run's."""
+
+    def __init__(self, most: int, total_steps: int) -> None:
+        self._most, self._total_steps = most, total_steps
+        self._in_a_row: Counter[str] = Counter()
+        self._of_the_run: Counter[str] = Counter()
+
+    def restore(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take up the rows of earlier steps. What was skipped last may now have been mended."""
+        for row in rows:
+            self._of_the_run.update(key.removeprefix(KEY) for key in row if key.startswith(KEY))
+
+    def see(self, skipped: Mapping[str, str]) -> None:
+        """Count the step that was done.
+
+        Raises:
+            TrainingError: something was skipped for more steps in a row than may be, or in all.
+        """
+        self._in_a_row = Counter({key: self._in_a_row[key] + 1 for key in skipped})
+        self._of_the_run.update(skipped.keys())
+        for key, reason in skipped.items():
+            if self._of_the_run[key] >= self._total_steps:
+                raise TrainingError(f"no step could be learned from; the last: {reason}")
+            if self._in_a_row[key] > self._most:
+                raise TrainingError(
+                    f"{self._in_a_row[key]} steps in a row could not be learned from, more than"
+                    f" trainer.max_skipped_steps {self._most}; the last: {reason}"
+                )

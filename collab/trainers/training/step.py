@@ -1,0 +1,157 @@
+"""One step of training: play groups, give credit, learn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from threading import Event as Flag
+
+from collab.recipe import Recipe, TrainerSpec
+from collab.runtime import Event, Session
+from collab.runtime.events import EpisodeFinished
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.assign import give_credit
+from collab.trainers.credit.group import Shape
+from collab.trainers.learner.base import Learner
+from collab.trainers.learner.learner import Update
+from collab.trainers.learner.optimiser import rate_at
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.samples import Sample, make_samples
+from collab.trainers.training.check import Tasks
+from collab.trainers.training.curriculum import stretch_at
+from collab.trainers.training.metrics import StepData
+from collab.trainers.training.rollouts import Played, play_groups
+from collab.trainers.training.skipping import STEP, too_many_failed
+from collab.trainers.training.timing import Clock
+
+Report = Callable[[str, int, int], None]
+"""Told of a phase of the step, and how many of its episodes are done."""
+
+
+def seed_of(seed: int, *place: object) -> int:
+    """A seed of its own for every place; no state is carried from one to the next."""
+    key = "|".join(str(part) for part in (seed, *place))
+    return int.from_bytes(blake2b(key.encode(), digest_size=7).digest(), "big")
+
+
+class Stepper:
+    """Takes steps; keeps the phase's session open from one to the next."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        spec: TrainerSpec,
+        tasks: Tasks,
+        policies: Policies,
+        learner: Learner,
+    ) -> None:
+        self._recipe, self._spec, self._tasks = recipe, spec, tasks
+        self._policies, self._learner = policies, learner
+        self.algorithm = algorithm_for(spec.algorithm)
+        self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        self._session: Session | None = None
+        self._stretch = -1
+        self.torn = False
+        """A step of learning was left half done; parameters are not those of any step."""
+
+    async def check(self) -> None:
+        """Open once what each phase needs, so that what is missing is told before any work.
+
+        Raises:
+            RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: it is missing.
+        """
+        first = 0
+        for steps in (*(phase.steps for phase in self._spec.curriculum), 1):
+            await self._session_at(first)
+            first += steps
+
+    async def play(self, step: int, report: Report) -> tuple[list[Played], dict[str, float]]:
+        """The groups of `step`, counted from 0, and the seconds that their parts took."""
+        session = await self._session_at(step)
+        problems = self._tasks.batch(step)
+        shape = self._shape(session)
+        total = len(problems) * shape.group_size * shape.leaves(0)
+        clock, done = Clock(), 0
+
+        def watch(event: Event) -> None:
+            nonlocal done
+            clock.see(event)
+            if isinstance(event, EpisodeFinished):
+                done += 1
+                report("sampling", done, total)
+
+        report("sampling", 0, total)
+        began = time.perf_counter()
+        if await self._learner.publish():
+            clock.seconds["publishing"] = time.perf_counter() - began
+        seed = seed_of(self._recipe.seed, "step", step)
+        played = await play_groups(session, problems, shape, seed, watch)
+        return played, clock.seconds
+
+    async def learn(
+        self, step: int, played: Sequence[Played], times: dict[str, float], report: Report
+    ) -> StepData:
+        """Give credit to played groups and learn from them, unless too many episodes failed."""
+        if reason := too_many_failed(played, self._spec):
+            update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
+            return StepData(played, [], [], update, times, skipped={STEP: reason})
+        session = await self._session_at(step)
+        report("credit", 0, 0)
+        began = time.perf_counter()
+        credited, failures = await give_credit(
+            [(item.problem, item.whole) for item in played],
+            session.score,
+            agents=self._policies.agents,
+            spec=self._spec,
+            shape=self._shape(session),
+            algorithm=self.algorithm,
+        )
+        times["judging"] += time.perf_counter() - began
+        report("update", 0, 0)
+        began = time.perf_counter()
+        samples = make_samples(credited, self._samplings, self._spec)
+        await self._learner.sleep()
+        update = await self._update(samples, step)
+        times["update"] = time.perf_counter() - began
+        skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
+        return StepData(played, credited, failures, update, times, skipped)
+
+    async def aclose(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.aclose()
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _update(self, samples: Sequence[Sample], step: int) -> Update:
+        cancelled = Flag()
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)
+        self.torn = self._policies.moved = True
+        try:
+            update = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # it is the cancellation, or comes too late for anybody
+            raise
+        self.torn = False
+        return update
+
+    async def _session_at(self, step: int) -> Session:
+        stretch = stretch_at(step, self._recipe, self._spec)
+        if self._session is None or stretch.index != self._stretch:
+            if self._session is not None:
+                await self._session.aclose()
+            acting = self._policies.acting(stretch.recipe)
+            self._session = await Session(acting, models=self._policies.models).__aenter__()
+            self._stretch = stretch.index
+        return self._session
+
+    def _shape(self, session: Session) -> Shape:
+        spec = self._spec
+        return Shape(spec.turn_structure, spec.group_size, session.recipe.team.turns)

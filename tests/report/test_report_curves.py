@@ -1,0 +1,147 @@
+"""Metrics as curves: by recipe and seed, with spread, and nothing drawn that does not move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+from support.report_runs import make_training
+
+from collab.report.cohorts import cohorts_of
+from collab.report.curves import MOST_POINTS, training_panels
+from collab.report.panels import FAMILIES, Panel
+from collab.report.reading import read_all
+from collab.report.report import make_report
+from collab.report.runs import Run, read_run
+
+
+def named(panels: list[Panel], title: str) -> Panel:
+    [panel] = [panel for panel in panels if panel.title == title]
+    return panel
+
+
+def run_of(rows: list[dict[str, float]], path: str = "run") -> Run:
+    numbered = [{"step": float(n), **row} for n, row in enumerate(rows, start=1)]
+    return Run(path, Path(path), steps=numbered, is_training=True)
+
+
+def panels_of(*runs: Run) -> list[Panel]:
+    return training_panels(cohorts_of(runs))
+
+
+def test_one_run_has_its_own_spread(trained: Path) -> None:
+    panel = named(panels_of(read_run(trained)), "Joint return in training")
+    [line] = panel.series
+    assert line.y == [2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0]
+    assert line.low == [value - 0.5 for value in line.y]
+    assert line.high == [value + 0.5 for value in line.y]
+    assert "standard deviation of the step's episodes" in panel.note
+
+
+def test_seeds_of_one_recipe_have_mean_and_band(tmp_path: Path) -> None:
+    runs = [read_run(make_training(tmp_path / str(seed), seed=seed)) for seed in range(3)]
+    panel = named(panels_of(*runs), "Gradient norm")
+    *thin, line = [series for series in panel.series if series.label == "aux"]
+    assert [series.style for series in thin] == ["thin"] * 3
+    for place, values in enumerate(zip(*(series.y for series in thin), strict=True)):
+        assert line.y[place] == pytest.approx(fmean(values))
+        assert line.high[place] - line.y[place] == pytest.approx(stdev(values))
+    assert "across seeds" in panel.note
+
+
+def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
+    paths = [make_training(tmp_path / f"a{seed}", seed=seed) for seed in range(2)]
+    paths.append(make_training(tmp_path / "b", rate=3e-4))
+    cohorts = cohorts_of([read_run(path) for path in paths])
+    assert [cohort.label for cohort in cohorts] == [
+        "learning_rate 0.0001, 2 seeds",
+        "learning_rate 0.0003",
+    ]
+
+
+def test_several_recipes_share_a_panel_for_each_metric(tmp_path: Path) -> None:
+    paths = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
+    report = make_report(read_all(paths))
+    panel = named(report.panels, "Gradient norm: aux")
+    assert [series.label for series in panel.series] == report.cohorts
+    assert [series.color for series in panel.series] == [0, 1]
+
+
+def test_runs_without_a_recipe_stand_alone() -> None:
+    cohorts = cohorts_of([run_of([{"solved": 0.5}], "a"), run_of([{"solved": 0.5}], "b")])
+    assert [cohort.label for cohort in cohorts] == ["a", "b"]
+
+
+def test_shares_that_are_absent_are_nought() -> None:
+    rows = [{"scheme/wrapper": 1.0}, {"scheme/wrapper": 0.25, "scheme/fallback": 0.75}]
+    panel = named(panels_of(run_of(rows)), "Cooperation schemes")
+    assert panel.stacked
+    assert {series.label: series.y for series in panel.series} == {
+        "wrapper": [1.0, 0.25],
+        "fallback": [0.0, 0.75],
+    }
+
+
+def test_shares_end_where_one_seed_does() -> None:
+    runs = [run_of([{"scheme/wrapper": 1.0}] * steps, str(steps)) for steps in (4, 2)]
+    runs = [replace(run, recipe={"name": "pair"}) for run in runs]
+    [series] = named(panels_of(*runs), "Cooperation schemes").series
+    assert (series.x, series.y) == ([1.0, 2.0], [1.0, 1.0])
+
+
+def test_strays_and_mismatch_are_drawn_and_explained() -> None:
+    rows = [{"agent/aux/strays": n / 1000, "mismatch": n / 100} for n in range(3)]
+    panels = panels_of(run_of(rows))
+    strays = named(panels, "Tokens drawn at the edge")
+    assert (strays.unit, strays.series[0].y) == ("share", [0.0, 0.001, 0.002])
+    assert "by rounding" in strays.note
+    assert "sampler and the trainer" in named(panels, "Sampler against trainer, nats a token").note
+
+
+def test_long_curves_are_averaged_and_smoothed() -> None:
+    run = run_of([{"tokens_per_second": float(n % 2)} for n in range(2000)])
+    panel = named(panels_of(run), "Tokens a second")
+    thin, bold = panel.series
+    assert (thin.style, bold.style) == ("thin", "line")
+    assert len(bold.x) == MOST_POINTS
+    assert bold.x[-1] == 2000
+    assert fmean(bold.y) == pytest.approx(0.5, abs=0.02)
+    assert max(bold.y) - min(bold.y) < max(thin.y) - min(thin.y)
+
+
+def test_what_never_moves_is_told_in_words(trained: Path) -> None:
+    report = make_report(read_all([trained]))
+    assert "dead groups 0 %" in report.constants
+    assert "Dead groups" not in {panel.title for panel in report.panels}
+
+
+def test_held_out_points_have_intervals(trained: Path) -> None:
+    panel = named(make_report(read_all([trained])).panels, "Joint return, held out")
+    assert [(series.label, series.x) for series in panel.series] == [
+        ("sampled", [0.0, 8.0]),
+        ("greedy", [0.0, 8.0]),
+    ]
+    for series in panel.series:
+        for low, middle, high in zip(series.low, series.y, series.high, strict=True):
+            assert low < middle < high
+
+
+def test_signs_of_trouble_are_told(tmp_path: Path) -> None:
+    path = make_training(tmp_path / "run", steps=12)
+    metrics = path / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
+    signs = make_report(read_all([path])).signs
+    assert [sign.step for sign in signs if "every return is equal" in sign.text] == [10]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["agent/aux/length", "agent/aux/entropy", "agent/aux/kl", "agent/aux/truncated",
+     "gradient_norm/aux", "episodes/dropped", "groups/dead", "hack_suspects", "time/update",
+     "agent/aux/clipped", "agent/aux/strays", "mismatch", "part/tests", "reward/turn_2",
+     "scheme/wrapper", "return/mean"],
+)  # fmt: skip
+def test_every_metric_of_the_trainer_has_its_panel(key: str) -> None:
+    assert [family for family in FAMILIES if family.match(key) is not None]

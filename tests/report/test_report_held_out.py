@@ -1,0 +1,107 @@
+"""Held-out episodes: which are shown, and which are compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.report_runs import add_held_out, make_training
+
+from collab.report.reading import read_all
+from collab.report.report import Report, make_report
+from collab.report.tables import Table
+from collab.trainers.training.events import HeldOut
+
+
+def changes(report: Report) -> Table:
+    [table] = [table for table in report.tables if table.title == "Held-out problem by problem"]
+    return table
+
+
+def test_episodes_before_and_after_are_shown(held_out: Path) -> None:
+    report = make_report(read_all([held_out]))
+    assert Counter((shown.phase, shown.mode) for shown in report.shown) == {
+        ("training", None): 32,
+        ("held out before", "sampled"): 12,
+        ("held out before", "greedy"): 6,
+        ("held out after", "sampled"): 12,
+        ("held out after", "greedy"): 6,
+    }
+
+
+@pytest.mark.parametrize("mode", ["sampled", "greedy"])
+def test_gains_lead_to_the_same_problem_before_and_after(held_out: Path, mode: str) -> None:
+    report = make_report(read_all([held_out]))
+    table = changes(report)
+    assert [row[0].text for row in table.rows] == [f"numbers/{n}" for n in range(8, 14)]
+    for row in table.rows:
+        gain = row[table.columns.index(f"{mode.capitalize()} gain")]
+        before, after = (report.shown[int(place)] for place in gain.pair.split("/"))
+        assert (before.phase, after.phase) == ("held out before", "held out after")
+        assert (before.mode, after.mode) == (mode, mode)
+        assert (before.episode.id, after.episode.id) == (f"{row[0].text}#0", f"{row[0].text}#0")
+
+
+def test_returns_are_those_of_the_evaluations(held_out: Path) -> None:
+    table = changes(make_report(read_all([held_out])))
+    first, last = read_all([held_out]).runs[0].evaluations
+    before, after = first.greedy["numbers/8"].joint_return, last.greedy["numbers/8"].joint_return
+    assert [cell.text for cell in table.rows[0][4:]] == [
+        f"{before:.2f}",
+        f"{after:.2f}",
+        f"{after - before:+.2f}".replace("-", "−"),
+    ]
+
+
+def test_without_recorded_episodes_the_returns_are_there(trained: Path) -> None:
+    table = changes(make_report(read_all([trained])))
+    assert len(table.rows) == 6
+    assert not any(cell.pair for row in table.rows for cell in row)
+
+
+def test_several_runs_have_rows_of_their_own(tmp_path: Path) -> None:
+    runs = [add_held_out(make_training(tmp_path / name, seed=n)) for n, name in enumerate("ab")]
+    report = make_report(read_all(runs))
+    table = changes(report)
+    assert [row[0].text for row in table.rows[:2]] == ["numbers/8, a", "numbers/8, b"]
+    for number, row in enumerate(table.rows):
+        places = [int(place) for place in row[3].pair.split("/")]
+        assert {report.shown[place].run for place in places} == {number % 2}
+
+
+def test_problems_of_training_are_without_held_out_ones(held_out: Path) -> None:
+    report = make_report(read_all([held_out]))
+    [table] = [table for table in report.tables if table.title == "Problem by problem"]
+    assert [row[0].text for row in table.rows] == [f"numbers/{n}" for n in range(4)]
+
+
+def test_an_unfinished_evaluation_is_not_what_came_after(held_out: Path) -> None:
+    """A run that was killed in the middle of an evaluation has told nothing of it yet."""
+    file = held_out / "evaluation.jsonl"
+    line = HeldOut.model_validate_json(file.read_text().splitlines()[0])
+    with file.open("a") as stream:
+        stream.write(line.model_copy(update={"step": 12}).model_dump_json() + "\n")
+    report = make_report(read_all([held_out]))
+    assert {shown.step for shown in report.shown if shown.mode} == {0, 8}
+
+
+def test_thinned_episodes_stay_in_pairs(held_out: Path) -> None:
+    report = make_report(read_all([held_out]), most=34)
+    played = [shown for shown in report.shown if shown.mode]
+    by_task = Counter(shown.episode.task for shown in played)
+    assert by_task == {"numbers/8": 6, "numbers/10": 6, "numbers/13": 6}
+    linked = [row[0].text for row in changes(report).rows if row[3].pair]
+    assert linked == list(by_task)
+    assert "34 of 68 episodes are in this report" in report.notes[0]
+
+
+def test_lines_that_are_no_held_out_episodes(held_out: Path) -> None:
+    with (held_out / "evaluation.jsonl").open("a") as stream:
+        stream.write('nonsense\n{"step": 3, "mode": "gre')
+    [run] = read_all([held_out]).runs
+    assert len(run.held_out) == 36
+    assert [complaint.partition("evaluation.jsonl")[2][:9] for complaint in run.complaints] == [
+        ", line 37",
+        ": the las",
+    ]

@@ -1,0 +1,168 @@
+"""The page: one file, nothing loaded, no text of a run obeyed, small enough."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support.report_runs import data_of, make_episode, make_run, page_of
+
+from collab.records import Action, Decision, Episode, Message, Turn, Usage
+from collab.report.texts import pack
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x1b[2J"
+
+
+class Elements(HTMLParser):
+    """Counts elements, and keeps what could load something."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [v or "" for k, v in attrs if k in ("src", "href", "data", "action", "style")]
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.fixture
+def page(played: Path, tmp_path: Path) -> str:
+    return page_of(played, out=tmp_path / "report.html")
+
+
+def test_nothing_is_loaded(page: str) -> None:
+    elements = Elements(page)
+    assert {"link", "img", "iframe", "base", "object"}.isdisjoint(elements.tags)
+    assert all(link.startswith("#") for link in elements.links)
+    assert not re.search(r"url\(|@import", page)
+
+
+def test_only_its_own_style_and_script_are_obeyed(page: str) -> None:
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    policy = policy.replace("&#39;", "'")
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag, kind in (("style", "style-src"), ("script", "script-src")):
+        [text] = re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+
+
+def test_the_script_writes_no_markup(page: str) -> None:
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", page)
+
+
+def test_the_data_is_complete(page: str) -> None:
+    data = data_of(page)
+    first = data["episodes"][0]
+    decision = first["turns"][0]["decisions"][0]
+    assert (first["task"], first["scheme"] is not None) == ("numbers/0", True)
+    assert data["texts"][decision["observation"][1][1]] == "Write aux, turn 0."
+    assert data["texts"][first["turns"][0]["feedback"]["aux"][0]["text"]].endswith("examples hold.")
+    assert decision["logprobs"].keys() == {"sum", "mean", "least"}
+    assert "token_ids" not in json.dumps(data)
+
+
+def test_money_is_shown_where_it_is_known(tmp_path: Path) -> None:
+    free = make_episode(1)
+    turn = free.turns[0]
+    paid = tuple(
+        d.model_copy(update={"action": d.action.model_copy(update={"usage": Usage(cost=0.25)})})
+        for d in turn.decisions
+    )
+    episode = free.model_copy(update={"turns": (turn.model_copy(update={"decisions": paid}),)})
+    pages = [
+        page_of(make_run(tmp_path / name, [found]), out=tmp_path / f"{name}.html")
+        for name, found in (("free", free), ("paid", episode))
+    ]
+    assert [page.count(">Cost</th>") for page in pages] == [0, 1]
+    assert pages[1].count("$0.2500") == 2
+
+
+def test_texts_are_held_once(page: str) -> None:
+    texts = data_of(page)["texts"]
+    assert len(texts) == len(set(texts))
+    assert texts.count("You write Python.") == 1
+
+
+def hostile_episode() -> Episode:
+    decision = Decision(
+        agent=HOSTILE,
+        observation=(Message(role="user", content=HOSTILE),),
+        action=Action(text=HOSTILE, model=HOSTILE),
+    )
+    turn = Turn(index=0, decisions=(decision,), artefacts={HOSTILE: HOSTILE}, joint=HOSTILE)
+    return Episode(id=HOSTILE, task=HOSTILE, team=HOSTILE, turns=(turn,))
+
+
+def test_texts_of_a_run_are_never_markup(tmp_path: Path) -> None:
+    folder = make_run(
+        tmp_path / "<img src=x>",
+        [hostile_episode(), make_episode(1)],
+        team=HOSTILE,
+        status=HOSTILE,
+        models={HOSTILE: HOSTILE},
+        versions={HOSTILE: HOSTILE},
+        command=["collab", HOSTILE],
+    )
+    (folder / "recipe.yaml").write_text(f"description: |\n  {HOSTILE[:-5]}\n")
+    page = page_of(folder, out=tmp_path / "report.html")
+    elements = Elements(page)
+    assert (elements.tags.count("script"), elements.tags.count("img")) == (2, 0)
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    text = next(text for text in data_of(page)["texts"] if "alert" in text)
+    assert text.endswith(r"onerror=alert(2)>\u2028\u202e\x1b[2J")
+
+
+def test_numbers_that_json_does_not_have() -> None:
+    packed = pack({"seconds": float("inf"), "values": [float("nan"), 1 / 3]})
+    assert json.loads(gzip.decompress(base64.b64decode(packed))) == {
+        "seconds": None,
+        "values": [None, 0.333333],
+    }
+
+
+def test_a_thousand_episodes_are_small(tmp_path: Path) -> None:
+    episodes = [
+        make_episode(n, task=f"numbers/{n // 4}", group=n // 4, sample=n % 4, words=20)
+        for n in range(1000)
+    ]
+    page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
+    assert len(data_of(page)["episodes"]) == 1000
+    assert len(page) < 5_000_000
+
+
+def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
+    episodes = [make_episode(n, group=n, words=3000) for n in range(120)]
+    page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
+    assert len(page) < 5_000_000
+    assert re.search(r"[\d,]+ texts of more than 20,000 characters are cut there", page)
+    assert any("more characters are left out here]" in text for text in data_of(page)["texts"])
+
+
+def test_many_episodes_are_thinned_evenly_and_it_is_said(trained: Path, tmp_path: Path) -> None:
+    page = page_of(trained, out=tmp_path / "report.html", most=16)
+    steps = [episode["step"] for episode in data_of(page)["episodes"]]
+    assert steps == [1] * 4 + [3] * 4 + [6] * 4 + [8] * 4
+    assert "16 of 32 episodes are in this report" in page
+
+
+def test_what_could_not_be_read_is_visible(played: Path, tmp_path: Path) -> None:
+    with (played / "episodes.jsonl").open("a") as stream:
+        stream.write('{"id": "half')
+    page = page_of(played, out=tmp_path / "report.html")
+    assert "the last line was cut off and is passed over</li>" in page
+
+
+def test_the_same_runs_give_the_same_page(played: Path, tmp_path: Path) -> None:
+    assert page_of(played, out=tmp_path / "a.html") == page_of(played, out=tmp_path / "b.html")

@@ -1,0 +1,137 @@
+"""Runs that are whole, cut off, broken, or none at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.report_runs import make_training
+
+from collab.errors import RecordError
+from collab.report.reading import read_all
+from collab.report.report import make_report
+from collab.report.runs import read_run
+
+
+def test_a_whole_run(played: Path) -> None:
+    run = read_run(played)
+    assert (run.name, run.status, len(run.episodes)) == ("played", "done", 8)
+    assert run.recipe["team"]["join"] == "python"
+    assert run.complaints == []
+    assert not run.is_training
+
+
+def test_a_training_run(trained: Path) -> None:
+    run = read_run(trained)
+    assert run.is_training
+    assert [row["step"] for row in run.steps] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [evaluation.step for evaluation in run.evaluations] == [0, 8]
+    assert [run.step_of(episode) for episode in run.episodes[::4]] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_steps_are_told_from_groups(trained: Path) -> None:
+    recipe = trained / "training.yaml"
+    recipe.write_text(recipe.read_text().replace("tasks_per_step: 1", "tasks_per_step: 2"))
+    run = read_run(trained)
+    assert [run.step_of(episode) for episode in run.episodes[::4]] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_run_by_the_file_of_its_episodes(played: Path) -> None:
+    run = read_run(played / "episodes.jsonl")
+    assert (run.name, len(run.episodes)) == ("played", 8)
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
+def test_half_a_line_is_passed_over(trained: Path, name: str) -> None:
+    data = (trained / name).read_bytes()
+    (trained / name).write_bytes(data[:-20])
+    run = read_run(trained)
+    assert len(run.episodes) == 32 - (name == "episodes.jsonl")
+    assert len(run.evaluations) == 2 - (name == "metrics.jsonl")
+    [complaint] = run.complaints
+    assert f"{name}: the last line was cut off" in complaint
+
+
+def test_lines_that_are_no_metrics(trained: Path) -> None:
+    with (trained / "metrics.jsonl").open("a") as stream:
+        stream.write('nonsense\n[1]\n{"type": "step.finished"}\n')
+        stream.write('{"type": "evaluation.finished", "step": 3, "sampled": 1}\n')
+    run = read_run(trained)
+    assert len(run.steps) == 8
+    assert [complaint.partition(": neither")[0][-7:] for complaint in run.complaints] == [
+        "line 11",
+        "line 12",
+        "line 13",
+        "line 14",
+    ]
+
+
+def test_many_broken_lines_are_counted(played: Path) -> None:
+    with (played / "episodes.jsonl").open("a") as stream:
+        stream.write("nonsense\n" * 500)
+    complaints = read_run(played).complaints
+    assert len(complaints) == 11
+    assert complaints[-1] == "490 more of this kind are left out"
+
+
+def test_numbers_that_are_none_are_left_out(trained: Path) -> None:
+    with (trained / "metrics.jsonl").open("a") as stream:
+        stream.write('{"type": "step.finished", "step": 9, "return/mean": NaN, "solved": 1}\n')
+    assert read_run(trained).steps[-1] == {"step": 9, "solved": 1}
+
+
+@pytest.mark.parametrize("text", ["{", "- a list", "\xff"])
+def test_a_broken_recipe(played: Path, text: str) -> None:
+    (played / "recipe.yaml").write_bytes(text.encode("latin-1"))
+    run = read_run(played)
+    assert len(run.episodes) == 8
+    assert "recipe" in run.complaints[0]
+
+
+def test_a_run_that_is_not_done(played: Path) -> None:
+    about = json.loads((played / "run.json").read_text())
+    (played / "run.json").write_text(json.dumps({**about, "status": "running", "samples": 5}))
+    report = make_report(read_all([played]))
+    assert report.runs[0].status == "running or killed"
+    assert "the run is still running, or was killed: 8 of 20 episodes finished" in report.notes
+
+
+def test_without_run_json(played: Path) -> None:
+    (played / "run.json").unlink()
+    report = make_report(read_all([played]))
+    assert report.runs[0].status == "unknown"
+    assert report.runs[0].facts["team"] == "coding"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, "does not exist"),
+        (lambda folder: folder.mkdir(), "is not a run's folder"),
+        (lambda folder: folder.write_text("hello\n"), "holds nothing to report"),
+        (lambda folder: folder.write_text(""), "no episode and no step of training"),
+    ],
+)
+def test_nothing_to_show(tmp_path: Path, make, message: str) -> None:
+    make(tmp_path / "run")
+    with pytest.raises(RecordError, match=message):
+        read_all([tmp_path / "run"])
+
+
+def test_metrics_alone_are_shown(trained: Path) -> None:
+    (trained / "episodes.jsonl").unlink()
+    report = make_report(read_all([trained]))
+    assert report.panels
+    assert any("episodes.jsonl: cannot be read" in note for note in report.notes)
+
+
+def test_one_bad_run_among_good_ones(played: Path, tmp_path: Path) -> None:
+    report = make_report(read_all([played, tmp_path / "none"]))
+    assert [run.name for run in report.runs] == ["played"]
+    assert any("none does not exist" in note for note in report.notes)
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    runs = [make_training(tmp_path / name / "run", seed=n) for n, name in enumerate("ab")]
+    assert [run.name for run in read_all(runs).runs] == ["a/run", "b/run"]

@@ -1,0 +1,157 @@
+"""Comparisons: means, intervals, and which episodes can be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from support.report_runs import make_episode, make_run
+
+from collab.evaluation.intervals import METHOD
+from collab.records import Score
+from collab.report.episodes import episode_data
+from collab.report.reading import read_all
+from collab.report.report import Report, make_report
+from collab.report.runs import read_run
+from collab.report.shown import Shown
+from collab.report.tables import Cell, Table, estimate, make_table, show, words
+from collab.report.texts import Texts
+
+
+def named(report: Report, title: str) -> Table:
+    [table] = [table for table in report.tables if table.title == title]
+    return table
+
+
+def column(table: Table, name: str) -> list[Cell]:
+    place = table.columns.index(name)
+    return [row[place] for row in table.rows]
+
+
+def test_runs_side_by_side(played: Path, tmp_path: Path) -> None:
+    episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
+    other = make_run(tmp_path / "other", episodes)
+    table = named(make_report(read_all([played, other])), "Runs side by side")
+    assert table.columns == ["", "played", "other"]
+    rows = {row[0].text: row[1:] for row in table.rows}
+    assert [cell.text for cell in rows["problems"]] == ["4", "4"]
+    solved = rows["solved"][1]
+    assert solved.text == "100.0 %"
+    assert solved.values is not None
+    low, mean, high = solved.values
+    assert low < 0.9
+    assert (mean, high) == (1.0, pytest.approx(1.0))
+    assert solved.interval == f"{100 * low:.1f} to 100.0"
+
+
+def test_captions_say_what_kind_of_interval_it_is(trained: Path, played: Path) -> None:
+    """They are no plain bootstrap, which would be without width for a single problem."""
+    tables = [*make_report(read_all([played])).tables, *make_report(read_all([trained])).tables]
+    notes = [table.note for table in tables if "95 %" in table.note]
+    assert len(notes) == 2
+    assert all(METHOD in note for note in notes)
+    assert "Bayesian" in METHOD
+
+
+def test_returns_are_shown_with_their_largest(trained: Path, played: Path, tmp_path: Path) -> None:
+    told = {table.title: table.note for table in make_report(read_all([trained])).tables}
+    assert "Returns of at most 4.00" in told["Before and after training"]
+    assert "Mean returns of at most 4.00" in told["Problem by problem"]
+    early = [
+        episode.model_copy(update={"turns": episode.turns[:1], "horizon": 3})
+        for episode in read_run(played).episodes
+    ]
+    report = make_report(read_all([make_run(tmp_path / "early", early)]))
+    rows = {row[0].text: row[1].text for row in named(report, "Result").rows}
+    assert rows["return at most"] == "6.00"
+
+
+def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
+    texts = Texts(1000)
+    [first, *_] = read_run(played).episodes
+    solved = first.turns[0].model_copy(
+        update={"score": Score(reward=2.0, maximum=2.0, passed=True)}
+    )
+    early = first.model_copy(update={"turns": (solved,), "horizon": 3})
+    data = episode_data(Shown(0, early), texts)
+    assert (data["return"], data["largest_return"]) == (6.0, 6.0)
+    assert (data["horizon"], data["absorbed"]) == (3, 2)
+    assert episode_data(Shown(0, first), texts)["horizon"] is None
+
+
+def test_gains_are_paired_by_task(trained: Path) -> None:
+    report = make_report(read_all([trained]))
+    first, last = read_all([trained]).runs[0].evaluations
+    table = named(report, "Before and after training")
+    gain = column(table, "Gain")[0]
+    expected = fmean(last.sampled[t].joint_return - first.sampled[t].joint_return
+                     for t in first.sampled)  # fmt: skip
+    assert gain.values is not None
+    low, mean, high = gain.values
+    assert mean == pytest.approx(expected)
+    assert low < mean < high
+    assert gain.text == f"+{expected:.2f}"
+    assert gain.tone == ("good" if low > 0 else "")
+
+
+def test_problems_lead_to_their_first_and_last_episodes(trained: Path) -> None:
+    report = make_report(read_all([trained]))
+    table = named(report, "Problem by problem")
+    assert [cell.text for cell in column(table, "Problem")] == [f"numbers/{n}" for n in range(4)]
+    for cell in column(table, "Problem"):
+        first, last = (report.shown[int(n)].episode for n in cell.pair.split("/"))
+        assert (first.task, last.task) == (cell.text, cell.text)
+        assert last.group - first.group == 4
+
+
+def test_each_run_has_a_row_for_a_problem(played: Path, tmp_path: Path) -> None:
+    episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
+    other = make_run(tmp_path / "other", episodes)
+    table = named(make_report(read_all([played, other])), "Problem by problem")
+    names = [cell.text for cell in column(table, "Problem")]
+    assert names[:3] == ["numbers/0, played", "numbers/0, other", "numbers/1, played"]
+    assert [cell.text for cell in column(table, "Episodes")] == ["2", "1"] * 4
+    assert [cell.text for cell in column(table, "Solved")][1::2] == ["100.0 %"] * 4
+
+
+def test_solved_shares_are_of_the_problems_that_are_paired(trained: Path) -> None:
+    metrics = trained / "metrics.jsonl"
+    first, *rows = map(json.loads, metrics.read_text().splitlines())
+    first["sampled"]["numbers/99"] = {"joint_return": 1.0, "solved": 1.0}
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in (first, *rows)))
+    table = named(make_report(read_all([trained])), "Before and after training")
+    assert column(table, "Problems")[0].text == "6"
+    assert column(table, "Solved before")[0].text == "25.0 %"
+
+
+def test_problems_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    episodes = [make_episode(n, task=f"numbers/{n}", group=n) for n in (10, 9, 100)]
+    table = named(make_report(read_all([make_run(tmp_path / "run", episodes)])),
+                  "Problem by problem")  # fmt: skip
+    names = [cell.text for cell in column(table, "Problem")]
+    assert names == ["numbers/9", "numbers/10", "numbers/100"]
+
+
+def test_intervals_are_drawn_on_the_scale_of_their_column() -> None:
+    cells = [estimate(0.5, (0.0, 1.0), "share"), estimate(-1.0, (-1.0, 0.0), "share")]
+    table = make_table("t", ["x"], [[cell] for cell in cells])
+    bars = [row[0].bar for row in table.rows]
+    assert bars[0] is not None
+    assert bars[1] is not None
+    assert (bars[0].low, bars[0].at, bars[0].high, bars[0].zero) == (50.0, 75.0, 100.0, 50.0)
+    assert (bars[1].low, bars[1].at, bars[1].high, bars[1].zero) == (0.0, 0.0, 50.0, 50.0)
+
+
+def test_empty_columns_are_left_out() -> None:
+    table = make_table("t", ["a", "b"], [[words("x"), words("–")], [words("y"), words("–")]])
+    assert table.columns == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [(0.5, "share", "+50.0 %"), (-0.0004, "share", "0.0 %"), (-1.234, "points", "−1.23")],
+)
+def test_numbers(value: float, form, text: str) -> None:
+    assert show(value, form, signed=True) == text

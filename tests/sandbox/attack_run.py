@@ -1,0 +1,101 @@
+"""Running the whole corpus in two lanes; also as a program, for other users."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from attack_corpus import MARK, attacks
+
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox, Trial
+
+LIMIT = 1.0
+LANES = 2
+HONEST = "def aux(n):\n    return n\n\ndef f(n):\n    return aux(n) + 1\n"
+TEST = """
+def check(candidate):
+    assert candidate(1) == 2
+    assert candidate(5) == 6
+    for n in range(3):
+        assert candidate(n) == n + 1
+    assert abs(candidate(9) - 10) < 1e-12
+"""
+PLANTED = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", ".", str(Path.home()))
+
+
+def trial(program: str, test: str = TEST) -> Trial:
+    return Trial(program=program, entry_point="f", test=test)
+
+
+def descendants(root: int) -> set[int]:
+    """All processes below `root`."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue  # it ended meanwhile
+        pid, rest = int(text.split(" ", 1)[0]), text.rsplit(")", 1)[1].split()
+        parents.setdefault(int(rest[1]), []).append(pid)
+    found, open_ = set(), [root]
+    while open_:
+        children = parents.get(open_.pop(), [])
+        found.update(children)
+        open_ += children
+    return found
+
+
+def planted() -> list[str]:
+    return [str(p) for place in PLANTED for p in Path(place).glob(f"*{MARK}*")]
+
+
+async def run_all(
+    programs: dict[str, str], test: str = TEST, times: int = 1
+) -> dict[str, dict[str, Any]]:
+    """What became of each program, and of an honest one after it in the same supervisor.
+
+    A program is run so many `times`, one after another; the last one counts.
+    """
+    results: dict[str, dict[str, Any]] = {}
+    queue = list(programs.items())[::-1]
+
+    async def lane() -> None:
+        async with Sandbox(
+            SandboxSpec(seconds=LIMIT, cpu_seconds=2, memory_mb=256, workers=1)
+        ) as sandbox:
+            await sandbox.check(trial(HONEST))
+            [supervisor] = sandbox._idle
+            before = descendants(supervisor.pid)
+            while queue:
+                name, program = queue.pop()
+                for _ in range(times - 1):
+                    await sandbox.check(trial(program, test))
+                started = time.monotonic()
+                verdict = await sandbox.check(trial(program, test))
+                seconds = time.monotonic() - started
+                after = await sandbox.check(trial(HONEST))
+                results[name] = {
+                    "passed": verdict.passed,
+                    "error": verdict.error,
+                    "flags": verdict.flags,
+                    "tests": [verdict.tests.passed, verdict.tests.total],
+                    "seconds": seconds,
+                    "next_passed": after.passed,
+                    "same_supervisor": sandbox._idle == [supervisor],
+                    "left": sorted(descendants(supervisor.pid) - before),
+                    "planted": planted(),
+                }
+
+    await asyncio.gather(*(lane() for _ in range(LANES)))
+    return results
+
+
+if __name__ == "__main__":
+    os.environ["JUDGE_ATTACK_SECRET"] = MARK
+    json.dump(asyncio.run(run_all(attacks())), sys.stdout)

@@ -1,0 +1,123 @@
+"""Every attack of the corpus: scored as failed, in time, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+from attack_corpus import MARK, attacks
+from attack_run import LIMIT, run_all
+
+import collab
+
+Outcomes = dict[str, dict[str, Any]]
+ORDINARY_UID = 12345
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Outcomes:
+    os.environ["JUDGE_ATTACK_SECRET"] = MARK
+    try:
+        return asyncio.run(run_all(attacks()))
+    finally:
+        del os.environ["JUDGE_ATTACK_SECRET"]
+
+
+@pytest.fixture(scope="module")
+def ordinary_outcomes() -> Outcomes:
+    """The corpus once more, run by an ordinary user with a Python that such a user can read."""
+    setpriv = shutil.which("setpriv")
+    if os.getuid() != 0 or setpriv is None:
+        pytest.skip("needs root and setpriv to become another user")
+    if not _same_version(SYSTEM_PYTHON):
+        pytest.skip(f"needs {SYSTEM_PYTHON} of this Python's version")
+    user = [setpriv, f"--reuid={ORDINARY_UID}", f"--regid={ORDINARY_UID}", "--clear-groups"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = _copied(Path(name))
+        paths = (folder, Path(pydantic.__file__).parents[1])
+        done = subprocess.run(
+            [*user, str(SYSTEM_PYTHON), str(folder / "attack_run.py")],
+            env={
+                "HOME": name,
+                "PYTHONPATH": os.pathsep.join(map(str, paths)),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            cwd="/",
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr.decode()
+    results: Outcomes = json.loads(done.stdout)
+    return results
+
+
+def _same_version(python: Path) -> bool:
+    if not python.exists():
+        return False
+    code = "import sys; print(*sys.version_info[:2])"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return version.stdout.split() == [str(part) for part in sys.version_info[:2]]
+
+
+def _copied(folder: Path) -> Path:
+    """Our package and the corpus, where any user can read them."""
+    folder.chmod(0o755)
+    package = Path(collab.__file__).parent
+    shutil.copytree(package, folder / "collab", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in Path(__file__).parent.glob("attack_*.py"):
+        shutil.copy(file, folder)
+    return folder
+
+
+def _sandbox(outcome: dict[str, Any]) -> None:
+    assert not outcome["passed"], "it was scored as right"
+    assert outcome["seconds"] <= LIMIT + 1, "it took longer than its limit"
+    assert outcome["left"] == [], "it left processes behind"
+    assert outcome["planted"] == [], "it left files behind"
+    assert outcome["next_passed"], "the next honest program did not pass"
+    assert outcome["same_supervisor"], "it ended the supervisor"
+
+
+@pytest.mark.parametrize("name", attacks())
+def test_attack(outcomes: Outcomes, name: str) -> None:
+    _sandbox(outcomes[name])
+
+
+def test_attacks_by_an_ordinary_user(ordinary_outcomes: Outcomes) -> None:
+    assert ordinary_outcomes.keys() == attacks().keys()
+    for outcome in ordinary_outcomes.values():
+        _sandbox(outcome)
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("exit/os_exit/main", "worker_died"),
+        ("equal/int_subclass", "non_builtin_value"),
+        ("resource/fork_bomb/module", "denied_system_call"),
+        ("channel/forged_answers/main", "protocol_violation"),
+        ("answer/huge_string", "answer_limit"),
+        ("resource/memory/aux", "memory_limit"),
+        ("time/forever/main", "time_limit"),
+    ],
+)
+def test_attacks_are_flagged(outcomes: Outcomes, name: str, flag: str) -> None:
+    assert flag in outcomes[name]["flags"]
+
+
+def test_what_the_judge_ended_did_not_die_by_itself(outcomes: Outcomes) -> None:
+    for outcome in outcomes.values():
+        if "time_limit" in outcome["flags"]:
+            assert "worker_died" not in outcome["flags"]
+            assert outcome["error"] == f"time limit of {LIMIT:g} s reached"

@@ -1,0 +1,66 @@
+"""Every program of attack_counts: paid no better than an honest failure, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from attack_counts import HONEST_FAILURE, MARKS, TEST, WAYS, attacks
+from attack_run import HONEST, LIMIT, run_all, trial
+
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox
+
+Outcomes = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Outcomes:
+    programs = {"honest failure": HONEST_FAILURE, **attacks()}
+    ways = {name: program for name, program in programs.items() if not name.startswith("mark")}
+    marks = {name: program for name, program in programs.items() if name.startswith("mark")}
+    return asyncio.run(run_all(ways, TEST)) | asyncio.run(run_all(marks, TEST, times=2))
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(WAYS) >= 40
+    assert len(MARKS) >= 20
+
+
+def test_the_right_program_passes_and_an_honest_failure_is_paid_for_what_it_got_right(
+    outcomes: Outcomes,
+) -> None:
+    async def main() -> tuple[bool, int, int]:
+        async with Sandbox(SandboxSpec(workers=1)) as sandbox:
+            verdict = await sandbox.check(trial(HONEST, TEST))
+            return verdict.passed, verdict.tests.passed, verdict.tests.total
+
+    assert asyncio.run(main()) == (True, 16, 16)
+    assert outcomes["honest failure"]["tests"] == [4, 16]
+
+
+@pytest.mark.parametrize("name", attacks())
+def test_attack(outcomes: Outcomes, name: str) -> None:
+    outcome = outcomes[name]
+    held, total = outcome["tests"]
+    assert not outcome["passed"], "it was scored as right"
+    assert held <= 4, "it was paid for tests that it does not pass"
+    assert total >= 16, "tests were left out"
+    assert outcome["seconds"] <= LIMIT + 1, "it took longer than its limit"
+    assert outcome["left"] == [], "it left processes behind"
+    assert outcome["planted"] == [], "it left files behind"
+    assert outcome["next_passed"], "the next honest program did not pass"
+    assert outcome["same_supervisor"], "it ended the supervisor"
+
+
+def test_values_over_a_limit_are_refused_before_the_test_sees_them(outcomes: Outcomes) -> None:
+    for name in (
+        "tuples_of_one_hash",
+        "nested_tuples_of_one_hash",
+        "complex_of_one_hash",
+        "forged_set_of_one_hash",
+        "huge_integer",
+        "many_ranges",
+    ):
+        assert "answer_limit" in outcomes[f"way/{name}"]["flags"], name

