@@ -108,7 +108,7 @@ def check_readable(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "stop_at",
-    [("sampling", 2), ("update", 4), ("evaluation", 4), ("sampling", 5), ("evaluation", 9)],
+    [("sampling", 2), ("update", 4), ("evaluation", 3), ("sampling", 5), ("evaluation", 8)],
 )
 def test_an_interrupted_run_goes_on_bit_by_bit(
     recipe: Recipe, tmp_path: Path, stop_at: tuple[str, int]
