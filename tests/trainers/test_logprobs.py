@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from collab.trainers import logprobs
+from collab.trainers.learner import logprobs
 from collab.trainers.learner.logprobs import logits_of, response_logprobs
 from collab.trainers.learner.samples import Sample
 from tests.support.tiny_models import tiny

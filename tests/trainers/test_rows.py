@@ -14,9 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models import store
 from collab.models.local.fast.shared_prefix import attends_to_all
-from collab.trainers import branches
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
+from collab.trainers.learner.prefix_tree import attention as branches
 from collab.trainers.learner.prefix_tree.attention import branching
 from collab.trainers.learner.prefix_tree.packing import Row, Tree, rows_of, width
 from collab.trainers.learner.prefix_tree.supported import can_share

@@ -167,7 +167,7 @@ def test_a_loss_that_is_no_number_is_forgotten(learner: TorchLearner) -> None:
 def test_gradients_that_stay_no_numbers_end_the_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    from collab.trainers import loop
+    from collab.trainers.training import run as loop
 
     def poisoned(*arguments: Any) -> TorchLearner:
         made = TorchLearner(*arguments)

@@ -134,7 +134,7 @@ def test_whether_rows_can_be_shared_is_asked_once_a_base(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: str
 ) -> None:
     asked: list[object] = []
-    from collab.trainers import update
+    from collab.trainers.learner import learner as update
 
     real = update.can_share
     monkeypatch.setattr(update, "can_share", lambda *a: asked.append(1) or real(*a))
