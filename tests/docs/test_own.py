@@ -1,0 +1,127 @@
+"""What docs/protocols.md and docs/algorithms.md tell to write, written and run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from support.blocks import blocks
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+from typer.testing import CliRunner
+
+import collab
+from collab.cli.app import app
+from collab.recipe.component import Component
+from collab.records import Episode
+from collab.runtime.protocols import protocol_for
+from collab.trainers import Training
+
+TASK = {
+    "kind": "text",
+    "source": {"path": "mine.jsonl"},
+    "reward": {"parts": {"said": {"use": "contains", "options": {"phrases": ["x"]}}}},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    protocol, harness = blocks("protocols.md", "python")
+    (tmp_path / "moderated.py").write_text(protocol)
+    (tmp_path / "harness.py").write_text(harness)
+    (tmp_path / "credit.py").write_text("\n".join(blocks("algorithms.md", "python")))
+    for room in ("agents", "tasks"):
+        (tmp_path / room).mkdir()
+    (tmp_path / "agents/moderated.yaml").write_text(blocks("protocols.md", "yaml")[1])
+    (tmp_path / "tasks/mine.yaml").write_text(json.dumps(TASK))
+    (tmp_path / "tasks/mine.jsonl").write_text('{"prompt": "Say x or y."}\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def play(folder: Path, answers: dict[str, list[str]], *settings: str) -> Episode:
+    (folder / "script.yaml").write_text(json.dumps(answers))
+    team = collab.load(
+        "moderated", task="mine", model="scripted:script.yaml", settings=list(settings)
+    )
+    episode = team.run("mine/0").episode
+    assert episode.failure is None
+    return episode
+
+
+def test_the_moderated_debate_ends_when_they_agree(folder: Path) -> None:
+    assert len(blocks("protocols.md", "python")[0].splitlines()) == 10
+    answers = {"ann": ["x", "y"], "bob": ["y", "y"], "moderator": ["Why x?", "AGREED", "It is y."]}
+    [turn] = play(folder, answers).turns
+    assert [(d.agent, d.saw) for d in turn.decisions] == [
+        ("ann", ()),
+        ("bob", ()),
+        ("moderator", ("ann", "bob")),
+        ("ann", ("bob", "moderator")),
+        ("bob", ("ann", "moderator")),
+        ("moderator", ("ann", "bob")),
+        ("moderator", ("ann", "bob")),
+    ]
+    assert turn.decisions[3].observation[-1].content.startswith("The moderator: Why x?")
+    assert turn.joint.strip() == "It is y."
+
+
+def test_the_commands_and_the_shipped_debate_are_understood(folder: Path) -> None:
+    [script] = blocks("protocols.md", "sh")
+    shown = CliRunner().invoke(app, shlex.split(script)[1:])
+    assert shown.exit_code == 0, shown.output
+    shipped = yaml.safe_load(blocks("protocols.md", "yaml")[0])["protocol"]
+    protocol_for(Component.model_validate(shipped))
+
+
+def test_the_harness_asks_more_than_once(folder: Path) -> None:
+    answers = {"ann": ["hm", "x"], "bob": ["x"], "moderator": ["AGREED", "x"]}
+    harness = "agents.ann.harness={use: 'harness.py:think', options: {times: 1}}"
+    decisions = play(folder, answers, harness).decisions("ann")
+    assert [(d.step, d.action.text) for d in decisions] == [(0, "hm"), (1, "x")]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_algorithms_train_and_their_state_goes_on(
+    folder: Path, tiny: Path, number: int
+) -> None:
+    algorithm = yaml.safe_load(blocks("algorithms.md", "yaml")[number])["trainer"]["algorithm"]
+    recipe = make_game(tiny, folder, algorithm=algorithm, steps=2, checkpoint_every=1)
+    asyncio.run(Training(recipe, folder / "whole").run())
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(Training(recipe, folder / "part", emit=stop_after_the_first).run())
+    asyncio.run(Training(recipe, folder / "part", resume=True).run())
+    assert state_of(folder / "part") == state_of(folder / "whole")
+    assert set(state_of(folder / "whole").get("averages", {})) == ({"a", "b"} if number else set())
+
+
+def stop_after_the_first(event: Any) -> None:
+    if event.type == "checkpoint.saved" and event.step == 1:
+        raise KeyboardInterrupt
+
+
+def state_of(run: Path) -> dict[str, Any]:
+    newest = max(run.glob("checkpoints/step-*"))
+    state: dict[str, Any] = torch.load(newest / "state.pt", weights_only=True)["algorithm"]
+    return state
+
+
+def test_the_shipped_algorithms_are_those_of_the_page() -> None:
+    from collab.runtime.protocols import BUILT_IN as protocols
+    from collab.trainers.credit import BUILT_IN as algorithms
+
+    for page, names in (("algorithms.md", algorithms), ("protocols.md", protocols)):
+        text = (Path(__file__).parents[2] / "docs" / page).read_text()
+        missing = [name for name in names if f"| `{name}` |" not in text]
+        assert missing == [], page
