@@ -51,6 +51,16 @@ def join_for(name: str) -> Join:
     return partial(_own, what, join)
 
 
+def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Joint:
+    """The joint artefact of the agents' artefacts, made once: it is recorded, scored and told of.
+
+    Raises:
+        AgentError: the join raised, or made no joint artefact.
+    """
+    joint: Joint = call("join", AgentError, join, artefacts, problem)
+    return joint
+
+
 def _own(
     what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
 ) -> Joint:

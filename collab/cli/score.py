@@ -15,9 +15,11 @@ from collab.cli.options import Isolation, Settings, Trust, consent, with_isolati
 from collab.errors import CollabError, RecipeError, TaskError
 
 if TYPE_CHECKING:
+    from collab.agents import Join
     from collab.cli.page import Page
     from collab.recipe import Recipe
     from collab.records import Failure, Problem, Score
+    from collab.rewards import Scorer
     from collab.trust import Consent
 
 _MAX_CHARACTERS = 1 << 26
@@ -169,18 +171,20 @@ async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> lis
     assert recipe.task is not None
     async with Sandbox(recipe.sandbox) as sandbox:
         join = join_for("python" if recipe.task.kind == "code" else "text")
-        scorer = Scorer(recipe.task.reward, sandbox, join)
-        return await asyncio.gather(*(_score(scorer, problem, work) for work in works))
+        scorer = Scorer(recipe.task.reward, sandbox)
+        return await asyncio.gather(*(_score(scorer, join, problem, work) for work in works))
 
 
-async def _score(scorer: Any, problem: Problem, work: Work) -> Result:
+async def _score(scorer: Scorer, join: Join, problem: Problem, work: Work) -> Result:
+    from collab.agents import make_joint
     from collab.records import failure_of
 
     started = time.perf_counter()
     score: Score | None = None
     failure: Failure | None = None
     try:
-        score = await scorer.score(problem, work.artefacts, list(work.artefacts))
+        joint = make_joint(join, work.artefacts, problem)
+        score = await scorer.score(problem, joint, work.artefacts, list(work.artefacts))
     except CollabError as error:
         if error.exit_status == 2:
             raise

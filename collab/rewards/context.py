@@ -8,9 +8,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from collab.agents.joins import Join, Joint, preamble
-from collab.errors import AgentError, RewardError
-from collab.plugins import call
+from collab.agents.joins import Joint, preamble
+from collab.errors import RewardError
 from collab.recipe.roles import Roles, roles_of
 from collab.records import Problem
 
@@ -34,18 +33,14 @@ class Part:
 
 
 class RewardContext:
-    """One joint action under a problem's hidden eyes.
-
-    Raises:
-        AgentError: on construction, when the join fails.
-    """
+    """One joint action under a problem's hidden eyes."""
 
     def __init__(
         self,
         problem: Problem,
+        joint: Joint,
         artefacts: Mapping[str, str],
         sandbox: Sandbox | None,
-        join: Join,
         roles: Roles | None = None,
     ) -> None:
         """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
@@ -53,8 +48,8 @@ class RewardContext:
         self.roles = roles or roles_of(tuple(artefacts))
         self.artefacts = dict(artefacts)
         """By agent, in the team's order; also of those that do not write the answer."""
-        self.joint = self._join(join, self.artefacts)
-        self._sandbox, self._join_with = sandbox, join
+        self.joint = joint
+        self._sandbox = sandbox
         self._loop = asyncio.get_running_loop()
         self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._known: dict[Hashable, object] = {}
@@ -92,24 +87,23 @@ class RewardContext:
 
     async def verdict(
         self,
-        artefacts: Mapping[str, str] | None = None,
+        program: str | None = None,
         *,
         treatment: Treatment | None = None,
         run: int = 0,
     ) -> Verdict:
         """The sandbox's verdict on the joint program, run at most once.
 
-        With `artefacts` the verdict is on the program that these would make instead. With a
-        `treatment` one function of it gives other values. Another `run` is a run of its own.
+        With `program` the verdict is on that one instead. With a `treatment` one function of it
+        gives other values. Another `run` is a run of its own.
 
         Raises:
             RewardError: there is no sandbox, or the problem has no tests.
             SandboxError: the sandbox itself failed.
         """
-        joint = self.joint if artefacts is None else self._join(self._join_with, artefacts)
+        work = self._judged(self.joint.text if program is None else program, treatment, run)
         if asyncio.get_running_loop() is self._loop:
-            return await self._judged(joint.text, treatment, run)
-        work = self._judged(joint.text, treatment, run)
+            return await work
         elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
         return await asyncio.wrap_future(elsewhere)
 
@@ -128,11 +122,6 @@ class RewardContext:
         """Stop the runs that nobody waits for any more."""
         for task in self._verdicts.values():
             task.cancel()
-
-    def _join(self, join: Join, artefacts: Mapping[str, str]) -> Joint:
-        handed = {agent: artefacts[agent] for agent in self.agents if agent in artefacts}
-        joint: Joint = call("join", AgentError, join, handed, self.problem)
-        return joint
 
     async def _judged(self, program: str, treatment: Treatment | None, run: int) -> Verdict:
         key = (program, treatment, run)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from collab.agents.joins import Join
+from collab.agents.joins import Joint
 from collab.analysis import SCHEMES
 from collab.plugins import in_thread
 from collab.recipe.reward import PartSpec, RewardSpec
@@ -33,28 +33,28 @@ class Scorer:
     """
 
     def __init__(
-        self, spec: RewardSpec, sandbox: Sandbox | None, join: Join, roles: Roles | None = None
+        self, spec: RewardSpec, sandbox: Sandbox | None, roles: Roles | None = None
     ) -> None:
         """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
-        self.spec, self._sandbox, self._join, self._roles = spec, sandbox, join, roles
+        self.spec, self._sandbox, self._roles = spec, sandbox, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
 
     async def score(
-        self, problem: Problem, artefacts: Mapping[str, str], agents: Sequence[str]
+        self, problem: Problem, joint: Joint, artefacts: Mapping[str, str], agents: Sequence[str]
     ) -> Score:
-        """The joint reward of `artefacts`, by agent.
+        """The joint reward of `joint`, which the artefacts of `agents` were joined to.
 
-        `agents` are those whose answers make the joint artefact, in the team's order; the others'
-        artefacts are there for parts that ask for them.
+        `agents` are in the team's order. `artefacts` holds those of other agents too, for parts
+        that ask for them.
 
         Raises:
             RewardError: a part that raises, takes too long, or gives no number from 0 to 1.
-            SandboxError: the sandbox itself failed. AgentError: the join failed.
+            SandboxError: the sandbox itself failed.
         """
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
         ordered = {**dict.fromkeys(agents, ""), **artefacts}
-        context = RewardContext(problem, ordered, self._sandbox, self._join, roles)
+        context = RewardContext(problem, joint, ordered, self._sandbox, roles)
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from collab.agents.joins import Joint
+from collab.agents import Joint, make_joint
 from collab.errors import AgentError, BudgetExceeded, CollabError, attribute
 from collab.feedback import Outcome, gather
-from collab.plugins import call
 from collab.records import (
     Decision,
     Episode,
@@ -145,12 +144,12 @@ class EpisodeRun:
             state.artefacts = {n: turn.artefacts[n] for n in stage.players if n in turn.artefacts}
         state.joined = turn.joined(stage.recipe.team.roles.contributors)
         joined = {name: state.artefacts[name] for name in state.joined}
-        state.joint = call("join", AgentError, stage.join, joined, self.problem)
+        state.joint = make_joint(stage.join, joined, self.problem)
 
     async def _score(self, turn: _TurnState) -> None:
         if self.stage.scorer is not None:
             turn.score = await self.stage.scorer.score(
-                self.problem, turn.artefacts, list(turn.joined)
+                self.problem, turn.joint, turn.artefacts, list(turn.joined)
             )
         self.stage.emit(
             TurnScored(

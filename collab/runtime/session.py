@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 
-from collab.agents import join_for
+from collab.agents import join_for, make_joint
 from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
 from collab.models import Declares, Model, Progress, Request
@@ -60,7 +60,7 @@ class Session:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
             join, roles = join_for(self.recipe.team.join), self.recipe.team.roles
             if self.recipe.task is not None:
-                self._scorer = Scorer(self.recipe.task.reward, self.sandbox, join, roles)
+                self._scorer = Scorer(self.recipe.task.reward, self.sandbox, roles)
             if self.recipe.team.turns > 1:
                 self._sources = open_sources(
                     self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
@@ -143,11 +143,13 @@ class Session:
         """The joint reward of a joint action, given by each agent's artefact.
 
         Raises:
-            RecipeError: the recipe has no task. RewardError, SandboxError, AgentError: as `Scorer`.
+            RecipeError: the recipe has no task. AgentError: the join failed.
+            RewardError, SandboxError: as `Scorer.score`.
         """
         if self._scorer is None:
             raise RecipeError("the recipe names no task, so there is no reward; set task")
-        return await self._scorer.score(problem, artefacts, list(artefacts))
+        joint = make_joint(self._join, artefacts, problem)
+        return await self._scorer.score(problem, joint, artefacts, list(artefacts))
 
     async def _play_all(
         self, starts: Sequence[Start], seed: int, emit: Emit, progress: bool

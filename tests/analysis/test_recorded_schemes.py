@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.scoring import joined_score
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
 
@@ -37,8 +38,8 @@ def scored(artefacts: dict[str, str]) -> Score:
 
     async def score() -> Score:
         async with Sandbox() as sandbox:
-            scorer = Scorer(spec, sandbox, join_for("python"))
-            return await scorer.score(PROBLEM, artefacts, list(artefacts))
+            scorer = Scorer(spec, sandbox)
+            return await joined_score(scorer, PROBLEM, artefacts, list(artefacts))
 
     return asyncio.run(score())
 
@@ -71,8 +72,10 @@ def test_teams_at_odds(artefacts: dict[str, str], scheme: str | None) -> None:
 def test_a_text_problem_has_none() -> None:
     problem = Problem(address="post/0", public={"prompt": "Summarise."})
     reward = {"parts": {"short": {"use": "length", "options": {"maximum": 10}}}}
-    scorer = Scorer(RewardSpec.model_validate(reward), None, join_for("text"))
-    assert asyncio.run(scorer.score(problem, ARTEFACTS, ["aux", "main"])).schemes == ()
+    scorer = Scorer(RewardSpec.model_validate(reward), None)
+    assert (
+        asyncio.run(joined_score(scorer, problem, ARTEFACTS, ["aux", "main"], "text")).schemes == ()
+    )
 
 
 def test_training_tells_the_share_of_each_scheme(

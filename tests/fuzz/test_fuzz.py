@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import BOMBS, Row, humaneval
 from programs import programs as make_programs
+from support.scoring import joined_score
 
 from collab.agents import join_for, parser_for
 from collab.agents.joins import Joint
@@ -85,7 +86,7 @@ async def told(source: Static | Execution, row: Row, response: str) -> None:
 
 async def scored(scorer: Scorer, row: Row, response: str) -> Score:
     artefacts, _ = analysed(row, response)
-    score = await scorer.score(problem_of(row), artefacts, ["aux", "main"])
+    score = await joined_score(scorer, problem_of(row), artefacts, ["aux", "main"])
     assert math.isfinite(score.reward)
     assert -0.5 <= score.reward <= score.maximum
     assert all(part.reason for part in score.parts)
@@ -103,7 +104,7 @@ def in_batches(pairs: list[tuple[Row, str]]) -> Iterator[list[tuple[Row, str]]]:
 
 async def all_through(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Score]:
     static, execution = Static(StaticFeedback()), Execution(ExecutionFeedback(), sandbox)
-    scorer = Scorer(reward(), sandbox, join)
+    scorer = Scorer(reward(), sandbox)
     scores: list[Score] = []
     for batch in in_batches(pairs):
         await asyncio.gather(*(told(static, row, text) for row, text in batch))

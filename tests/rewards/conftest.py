@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.scoring import joined_score
 
-from collab.agents import join_for
 from collab.recipe import RewardSpec
 from collab.recipe.roles import Roles
 from collab.records import Problem, Score
@@ -57,7 +57,7 @@ def score(sandbox: Sandbox) -> Score_:
         roles: Roles | None = None,
     ) -> Score:
         spec = reward if isinstance(reward, RewardSpec) else RewardSpec.model_validate(reward)
-        scorer = Scorer(spec, sandbox, join_for(join), roles)
-        return asyncio.run(scorer.score(problem, artefacts, list(artefacts)))
+        scorer = Scorer(spec, sandbox, roles)
+        return asyncio.run(joined_score(scorer, problem, artefacts, list(artefacts), join))
 
     return score

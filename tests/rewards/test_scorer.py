@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.scoring import joined_score
 
-from collab.agents import join_for
 from collab.errors import RecipeError, RewardError, SandboxError, UnknownName
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.records import Problem, Score
@@ -54,7 +54,7 @@ async def swallows(context):
         return 1.0
 async def other_program(context):
     other = "def sum_of_squares(x): return 5"
-    verdict = await context.verdict({**context.artefacts, "main": other})
+    verdict = await context.verdict(other)
     return verdict.tests.fraction
 """
 
@@ -140,8 +140,8 @@ def test_any_team(score: Score_, use: Use) -> None:
 
 def test_an_agent_without_artefact_has_an_empty_one(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "parses"}}})
-    scorer = Scorer(spec, sandbox, join_for("python"))
-    assert asyncio.run(scorer.score(problem, {}, ["aux", "main"])).reward == 1.0
+    scorer = Scorer(spec, sandbox)
+    assert asyncio.run(joined_score(scorer, problem, {}, ["aux", "main"])).reward == 1.0
 
 
 def test_the_verdict_is_made_once_and_fills_the_score(score: Score_, use: Use) -> None:
@@ -161,7 +161,7 @@ def test_a_part_may_judge_another_program(score: Score_, use: Use) -> None:
 def test_a_problem_without_tests_is_not_said_to_pass_them(use: Use) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": use("one")}})
     problem = Problem(address="text/0", public={"prompt": "Write."})
-    result = asyncio.run(Scorer(spec, None, join_for("text")).score(problem, {"a": "x"}, ["a"]))
+    result = asyncio.run(joined_score(Scorer(spec, None), problem, {"a": "x"}, ["a"], "text"))
     assert (result.passed, result.tests, result.isolation, result.flags) == (None, None, None, ())
 
 
@@ -208,8 +208,8 @@ def test_waiting_for_the_judge_is_not_the_parts_time(problem: Problem) -> None:
 
     async def score() -> Score:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
-            scorer = Scorer(spec, sandbox, join_for("python"))
-            both = (scorer.score(problem, {"main": slow}, ["main"]) for _ in range(2))
+            scorer = Scorer(spec, sandbox)
+            both = (joined_score(scorer, problem, {"main": slow}, ["main"]) for _ in range(2))
             return (await asyncio.gather(*both))[1]
 
     assert asyncio.run(score()).reward == 1.0
@@ -217,12 +217,12 @@ def test_waiting_for_the_judge_is_not_the_parts_time(problem: Problem) -> None:
 
 def test_scores_run_at_the_same_time(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
-    scorer = Scorer(spec, sandbox, join_for("python"))
+    scorer = Scorer(spec, sandbox)
 
     async def score() -> list[Score]:
         artefacts = [{"main": GOOD}, {"main": "def sum_of_squares(x): return 5"}] * 4
         return await asyncio.gather(
-            *(scorer.score(problem, artefact, ["main"]) for artefact in artefacts)
+            *(joined_score(scorer, problem, artefact, ["main"]) for artefact in artefacts)
         )
 
     assert [result.reward for result in asyncio.run(score())] == [1.0, 0.25] * 4
@@ -242,9 +242,9 @@ def test_a_part_cannot_hide_the_judges_trouble(score: Score_, use: Use, problem:
 
 def test_tests_need_a_judge_and_a_test(problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
-    scorer = Scorer(spec, None, join_for("python"))
+    scorer = Scorer(spec, None)
     with pytest.raises(RewardError, match="no sandbox is open"):
-        asyncio.run(scorer.score(problem, {"main": GOOD}, ["main"]))
+        asyncio.run(joined_score(scorer, problem, {"main": GOOD}, ["main"]))
 
 
 def test_a_missing_field_is_named(score: Score_) -> None:
@@ -269,7 +269,7 @@ def test_a_missing_field_is_named(score: Score_) -> None:
 def test_mistakes_in_a_reward_are_found_before_any_work(part: dict[str, Any], message: str) -> None:
     spec = RewardSpec.model_validate({"parts": {"it": part}})
     with pytest.raises(RecipeError) as caught:
-        Scorer(spec, None, join_for("python"))
+        Scorer(spec, None)
     assert message in str(caught.value)
     assert caught.value.exit_status == 2
 
@@ -277,7 +277,7 @@ def test_mistakes_in_a_reward_are_found_before_any_work(part: dict[str, Any], me
 def test_options_of_a_users_part_are_checked_too(use: Use) -> None:
     spec = RewardSpec.model_validate({"parts": {"it": use("half", options={"scal": 1.0})}})
     with pytest.raises(UnknownName, match="did you mean 'scale'"):
-        Scorer(spec, None, join_for("python"))
+        Scorer(spec, None)
 
 
 def test_options_reach_the_part(score: Score_, use: Use) -> None:
@@ -287,11 +287,11 @@ def test_options_reach_the_part(score: Score_, use: Use) -> None:
 
 def test_cancelling_a_score_stops_its_trial(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
-    scorer = Scorer(spec, sandbox, join_for("python"))
+    scorer = Scorer(spec, sandbox)
 
     async def cancelled() -> None:
         endless = "while True: pass\n" + GOOD
-        task = asyncio.create_task(scorer.score(problem, {"main": endless}, ["main"]))
+        task = asyncio.create_task(joined_score(scorer, problem, {"main": endless}, ["main"]))
         await asyncio.sleep(0.2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -314,9 +314,9 @@ def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
     )
 
     async def slowest_turn_of_the_loop() -> float:
-        scorer = Scorer(spec, None, join_for("python"))
+        scorer = Scorer(spec, None)
         scoring = asyncio.create_task(
-            scorer.score(problem, {"aux": "", "main": ""}, ["aux", "main"])
+            joined_score(scorer, problem, {"aux": "", "main": ""}, ["aux", "main"])
         )
         slowest = 0.0
         while not scoring.done():

@@ -463,12 +463,15 @@ TEXTS = st.one_of(
 def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -> None:
     import asyncio
 
-    from collab.agents import join_for
+    from support.scoring import joined_score
+
     from collab.rewards import Scorer
 
-    scorer = Scorer(shipped_reward(name), None, join_for("text"))
+    scorer = Scorer(shipped_reward(name), None)
     for artefacts in ({"a": first, "b": second}, {"a": f"{first}\n\n{second}"}):
-        result = asyncio.run(scorer.score(problem_for(name), artefacts, list(artefacts)))
+        result = asyncio.run(
+            joined_score(scorer, problem_for(name), artefacts, list(artefacts), "text")
+        )
         assert all(0.0 <= part.value <= 1.0 for part in result.parts)
         assert 0.0 <= result.reward <= 3.0
 

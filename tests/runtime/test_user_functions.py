@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.scoring import joined_score
 
 from collab.agents import join_for, parser_for
 from collab.errors import AgentError, CollabError, RecipeError
@@ -67,8 +68,8 @@ def open_engine(name: str) -> Any:
 
 def open_reward(name: str) -> Any:
     spec = RewardSpec.model_validate({"parts": {"it": {"use": f"mine.py:{name}"}}})
-    scorer = Scorer(spec, None, join_for("text"))
-    return asyncio.run(scorer.score(PROBLEM, {"a": "x"}, ["a"]))
+    scorer = Scorer(spec, None)
+    return asyncio.run(joined_score(scorer, PROBLEM, {"a": "x"}, ["a"], "text"))
 
 
 def open_feedback(name: str) -> Any:

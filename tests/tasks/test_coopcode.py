@@ -6,8 +6,8 @@ import doctest
 from collections.abc import Iterator, Sequence
 
 import pytest
+from support.scoring import joined_score
 
-from collab.agents import join_for
 from collab.analysis import classify
 from collab.recipe import load_recipe, load_task
 from collab.records import Problem, Score
@@ -46,11 +46,13 @@ def pair(problem: Problem) -> Artefacts:
 
 def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artefacts]) -> list[Score]:
     """The joint rewards of all works, as `collab score` gives them."""
-    scorer = Scorer(load_task("coopcode").reward, sandbox, join_for("python"))
+    scorer = Scorer(load_task("coopcode").reward, sandbox)
 
     async def score_all() -> list[Score]:
         pairs = zip(problems, works, strict=True)
-        return await asyncio.gather(*(scorer.score(p, work, ["aux", "main"]) for p, work in pairs))
+        return await asyncio.gather(
+            *(joined_score(scorer, p, work, ["aux", "main"]) for p, work in pairs)
+        )
 
     return asyncio.run(score_all())
 

@@ -53,11 +53,11 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
 
 def _check_functions(recipe: Recipe) -> None:
     """Open what a user may have written, so that a mistake in it is told before any work."""
-    join = join_for(recipe.team.join)
+    join_for(recipe.team.join)
     for agent in recipe.team.agents.values():
         parser_for(agent.parser)
     if recipe.task is not None:
-        Scorer(recipe.task.reward, None, join)
+        Scorer(recipe.task.reward, None)
     for feedback in recipe.team.feedback:
         if isinstance(feedback, PluginFeedback):
             Plugin(feedback)

@@ -1,0 +1,73 @@
+"""What is scored is what is recorded, also where a join gives another text every time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from collab.recipe import Recipe
+from collab.records import Problem
+from collab.runtime.session import Session
+
+MINE = """\
+calls = iter(range(100))
+def counting(artefacts, problem):
+    return f"{next(calls)}: {' '.join(artefacts.values())}"
+def quotes(context):
+    return 1.0, context.joint.text
+def told(outcome):
+    return {agent: outcome.joint.text for agent in outcome.agents}
+"""
+
+
+def open_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    (folder / "mine.py").write_text(MINE)
+    (folder / "rows.jsonl").write_text('{"task_id": "0", "prompt": "Write."}\n')
+    monkeypatch.chdir(folder)
+    team = {
+        "name": "pair",
+        "turns": 2,
+        "join": "mine.py:counting",
+        "feedback": ["mine.py:told"],
+        "agents": {"a": {"prompt": "a"}, "b": {"prompt": "b"}},
+    }
+    task = {
+        "name": "rows",
+        "kind": "text",
+        "source": {"path": "rows.jsonl"},
+        "reward": {"parts": {"quotes": {"use": "mine.py:quotes"}}},
+    }
+    return Session(Recipe.model_validate({"model": "echo", "team": team, "task": task}))
+
+
+PROBLEM = Problem(address="rows/0", public={"prompt": "Write."})
+
+
+def test_an_episode_scores_and_tells_the_text_that_it_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with open_session(tmp_path, monkeypatch) as session:
+            [episode] = await session.rollout([PROBLEM])
+            assert episode.failure is None
+            for number, turn in enumerate(episode.turns):
+                assert turn.joint.startswith(f"{number}: "), "joined once a turn"
+                assert turn.score is not None
+                assert turn.score.parts[0].reason == turn.joint
+            told = episode.turns[0].feedback["a"][0].text
+            assert told == episode.turns[0].joint
+
+    asyncio.run(play())
+
+
+def test_a_joint_action_that_was_not_played_is_joined_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crossed() -> str:
+        async with open_session(tmp_path, monkeypatch) as session:
+            score = await session.score(PROBLEM, {"a": "one", "b": "two"})
+            return score.parts[0].reason
+
+    assert asyncio.run(crossed()) == "0: one two"
