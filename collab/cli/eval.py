@@ -124,12 +124,13 @@ def _evaluate(
     entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, trust: Consent, *, json: bool
 ) -> int:
     from collab.cli.evaluating import exit_status, follow, open_evaluation_view
-    from collab.cli.plan import check_prompts
+    from collab.cli.plan import warn
     from collab.evaluation.evaluation import Evaluation
     from collab.runs.folder import new_run_id
+    from collab.runtime.dry_run import dry_run
 
     for entrant in entrants:
-        check_prompts(entrant.recipe, entrant.problems)
+        warn(dry_run(entrant.recipe, entrant.problems).warnings)
     folder = out or Path("evals") / new_run_id(entrants[0].suite.name)
     evaluation = Evaluation(entrants, ks, out=folder, trust=trust)
     follow(evaluation, open_evaluation_view(json=json))

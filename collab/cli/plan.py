@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from collab.agents import Template
 from collab.cli.page import Block, Column, Page, Piece
-from collab.errors import AgentError, RecipeError
-from collab.recipe import AgentSpec, ModelSpec, Recipe
+from collab.recipe import ModelSpec, Recipe
 from collab.records import Problem
 from collab.rewards.outlook import outlook
 from collab.runs.folder import dump_recipe
 from collab.runtime import Session
+from collab.runtime.dry_run import dry_run, most_new_tokens
 from collab.runtime.problems import find_problems
-from collab.runtime.rehearsal import rehearsed, rounds_of
-from collab.runtime.turn import Round
+from collab.runtime.rehearsal import rehearsed
 from collab.wording import counted
 
 _SHOWN = 4
@@ -39,64 +37,32 @@ class Plan:
     """Who writes the answer, and what it can earn."""
     recipe: str
     """The effective one, as YAML."""
+    warnings: list[str] = field(default_factory=list)
+    """What will not work as it was meant."""
 
 
 def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
-    """The recipe with its suite and the problems, once every prompt has its fields.
+    """The recipe with its suite and the problems, once the team was played without models.
 
     Raises:
-        RecipeError: also for a template that names a field which a problem lacks.
+        RecipeError: also for what `dry_run` finds.
         TaskError: a problem that is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    check_prompts(recipe, problems)
+    warn(dry_run(recipe, problems).warnings)
     return recipe, problems
 
 
-def check_prompts(recipe: Recipe, problems: Sequence[Problem]) -> None:
-    """Render every template for one problem of each set of fields.
-
-    Raises:
-        RecipeError: a template names a field that a problem lacks, or fails otherwise.
-    """
-    rounds = rounds_of(recipe)
-    for problem in {frozenset(problem.public): problem for problem in reversed(problems)}.values():
-        for name, agent in recipe.team.agents.items():
-            for round_ in rounds:
-                if name in round_.agents:
-                    _check_agent(recipe, name, agent, problem, round_)
-
-
-def _check_agent(
-    recipe: Recipe, name: str, agent: AgentSpec, problem: Problem, round_: Round
-) -> None:
-    """Render every template that the agent may be shown in a round."""
-    own = {"prompt": agent.prompt, "revise": agent.revise, "discuss": agent.discuss}
-    texts = {"role": agent.role, round_.template: round_.otherwise, **own, **agent.templates}
-    stages = [("role", 0), (round_.template, 0)]
-    if recipe.team.turns > 1 and round_.template == "prompt":
-        stages.append(("revise", 1))
-    fields: dict[str, Any] = {
-        "agent": name,
-        "agents": list(recipe.team.agents),
-        "task": problem.public,
-        "feedback": "",
-        "others": round_.others[name],
-        **round_.fields.get(name, {}),
-    }
-    for field, turn in stages:
-        if turn and "previous" in fields:
-            fields["previous"] = {other: "" for other in recipe.team.agents if other != name}
-        template = Template(texts.get(field) or "", f"team.agents.{name}.{field}")
-        try:
-            template.render(turn=turn, _hidden=tuple(problem.hidden), **fields)
-        except AgentError as error:
-            raise RecipeError(f"{error}; the problem: {problem.address}") from error
+def warn(warnings: Sequence[str]) -> None:
+    """Tell on stderr what will not work as it was meant."""
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
     """Check all that a run checks before its first request, and count."""
-    recipe, problems = check(recipe, addresses)
+    recipe, problems = find_problems(recipe, addresses)
+    played = dry_run(recipe, problems)
     session = await Session(recipe).__aenter__()
     models = dict(session.model_names())
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
@@ -110,17 +76,12 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
         problems=[problem.address for problem in problems],
         samples=recipe.samples,
         episodes=episodes,
-        new_tokens=episodes * recipe.team.turns * _tokens_of_a_turn(recipe),
+        new_tokens=recipe.samples * len(problems) * most_new_tokens(played.requests),
         isolation=recipe.sandbox.isolation,
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         recipe=dump_recipe(recipe),
+        warnings=list(played.warnings),
     )
-
-
-def _tokens_of_a_turn(recipe: Recipe) -> int:
-    rounds = rounds_of(recipe)
-    agents = [agent for round_ in rounds for agent in round_.agents]
-    return sum(recipe.sampling_of(agent).max_new_tokens for agent in agents)
 
 
 def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
@@ -137,6 +98,8 @@ def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"
         f" {plan.samples}), at most {plan.new_tokens:,} new tokens"
     )
+    for warning in plan.warnings:
+        page.line(("warning: ", "bold yellow"), warning)
     page.line()
     page.blocks([Block("effective recipe", plan.recipe, "yaml")])
 

@@ -39,11 +39,19 @@ class Outcome:
         Raises:
             FeedbackError: the problem asks for no function, so `source` cannot tell anything.
         """
-        name = self.problem.public.get("entry_point")
-        if not isinstance(name, str):
-            raise FeedbackError(
-                f"feedback '{source}' reads programs, and {self.problem.address} asks for none"
-                " (it has no field 'entry_point'); sources that suit it: self, expert, or a"
-                " function of your own"
-            )
-        return name
+        return entry_point(self.problem, source)
+
+
+def entry_point(problem: Problem, source: str) -> str:
+    """The function that a code problem asks for.
+
+    Raises:
+        FeedbackError: it asks for no function, so that `source` cannot tell anything.
+    """
+    name = problem.public.get("entry_point")
+    if not isinstance(name, str):
+        raise FeedbackError(
+            f"feedback '{source}' reads programs, and {problem.address} asks for none (it has no"
+            " field 'entry_point'); sources that suit it: self, expert, or a function of your own"
+        )
+    return name

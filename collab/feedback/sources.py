@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from collab.errors import CollabError, FeedbackError, RecipeError, attribute
-from collab.feedback.outcome import Outcome
+from collab.feedback.outcome import Outcome, entry_point
 from collab.recipe.feedback import (
     ExecutionFeedback,
     ExpertFeedback,
@@ -18,7 +18,7 @@ from collab.recipe.feedback import (
     StaticFeedback,
 )
 from collab.recipe.model import ModelSpec
-from collab.records import Failure, Feedback, failure_of
+from collab.records import Failure, Feedback, Problem, failure_of
 
 if TYPE_CHECKING:
     from collab.models import Model
@@ -74,6 +74,22 @@ def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) ->
         case PluginFeedback():
             return Plugin(spec)
     assert_never(spec)
+
+
+def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
+    """Refuse sources that can tell nothing of a problem, whatever is answered to it.
+
+    Those that are not `required` are let pass: an episode goes on without them.
+
+    Raises:
+        RecipeError: a source that reads programs where none is asked for.
+    """
+    for spec in specs:
+        try:
+            if spec.required and isinstance(spec, StaticFeedback | ExecutionFeedback):
+                entry_point(problem, spec.source)
+        except FeedbackError as error:
+            raise RecipeError(str(error)) from error
 
 
 async def gather(

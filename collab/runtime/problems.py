@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collab.errors import RecipeError
+from collab.feedback import check_sources
 from collab.recipe import Recipe, TaskSpec, documents, load_task
 from collab.records import Problem
 from collab.tasks import open_suite, split_address
@@ -20,7 +21,8 @@ def find_problems(
     No address at all selects all of the recipe's task; `trust` is asked for another suite's.
 
     Raises:
-        RecipeError: addresses of different suites, or no suite at all.
+        RecipeError: addresses of different suites, no suite at all, or a feedback source that can
+            tell nothing of a problem.
         Untrusted: a suite from elsewhere would run code, and there is no yes.
         TaskError: a problem that is not in the suite.
     """
@@ -28,6 +30,8 @@ def find_problems(
     suite = open_suite(spec)
     problems = [problem for selection in selections for problem in suite.select(selection)]
     unique = {problem.address: problem for problem in problems}
+    for problem in unique.values() if recipe.team.turns > 1 else ():
+        check_sources(recipe.team.feedback, problem)
     return recipe.model_copy(update={"task": spec}), list(unique.values())
 
 

@@ -84,7 +84,7 @@ def test_a_row_that_lacks_a_field_is_found_before_any_is_played(collab, project:
         arguments = ("pair", "--task", "words", "--model", "echo", "--out", "out")
         result = collab(command, *arguments)
         assert result.status == 2
-        assert "has no attribute 'word'; the task's fields: wrod" in result.err
+        assert "task has no 'word'; did you mean 'wrod'?; the task's fields: wrod" in result.err
         assert "the problem: words/1" in result.err
         assert not Path("out").exists()
 

@@ -37,6 +37,23 @@ def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Reci
     return recipe
 
 
+OWN = """\
+from pathlib import Path
+def own(context):
+    if not Path({mended!r}).exists():
+        raise ValueError("broken")
+    return min(len(context.joint.text), 9) / 9
+"""
+
+
+def make_broken(model: Path, folder: Path, **trainer: Any) -> Recipe:
+    """A game whose reward fails until there is a file `mended`."""
+    (folder / "own.py").write_text(OWN.format(mended=str(folder / "mended")))
+    data = make_game(model, folder, **trainer).model_dump()
+    data["task"]["reward"] = {"parts": {"own": {"use": f"{folder / 'own.py'}:own"}}}
+    return Recipe.model_validate(data)
+
+
 def steps_of(run: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [row for row in rows if row["type"] == "step.finished"]
@@ -76,20 +93,19 @@ def test_a_group_that_is_too_long_leaves_the_others_of_its_step(
 def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
     tiny_words: Path, tmp_path: Path
 ) -> None:
-    options = {"tasks_per_step": 1, "steps": 8, "max_skipped_steps": 1}
-    recipe = make_long(tiny_words, tmp_path, set(range(8)), **options)
+    recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=8, max_skipped_steps=1)
     with pytest.raises(TrainingError, match=r"2 steps in a row .* trainer.max_skipped_steps 1; "):
         train(recipe, tmp_path / "run")
     assert len(steps_of(tmp_path / "run")) == 2
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "failed"
-    mended = make_long(tiny_words, tmp_path, set(), **options)
-    train(mended, tmp_path / "run", resume=True)
+    (tmp_path / "mended").touch()
+    train(recipe, tmp_path / "run", resume=True)
     rows = steps_of(tmp_path / "run")
     assert [bool(row.get("skipped/step")) for row in rows] == [True] * 2 + [False] * 6
 
 
 def test_a_run_that_learned_from_no_step_has_failed(tiny_words: Path, tmp_path: Path) -> None:
-    recipe = make_long(tiny_words, tmp_path, set(range(8)), tasks_per_step=1, steps=2)
+    recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=2)
     with pytest.raises(TrainingError, match="no step could be learned from; the last: 4 of 4"):
         train(recipe, tmp_path / "run")
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
+from collab.recipe.library import components
 from collab.runs.folder import dump_recipe
 from collab.trainers import Training
 from collab.trainers.training.plan.plan import make_plan
@@ -182,6 +183,71 @@ def test_the_plan_counts_once_what_responses_share(tiny_words: Path, tmp_path: P
     assert apart.update_tokens_per_step == apart.tokens_per_step == shared.tokens_per_step
     new = 3 * shared.responses_per_step
     assert shared.update_tokens_per_step - new == (shared.tokens_per_step - new) / 4
+
+
+@pytest.mark.parametrize("name", [name for name, _ in components("team")])
+def test_every_team_of_the_library_can_be_planned(name: str) -> None:
+    suite = {"arxiv": "arxiv", "tldr": "tldr"}.get(name.partition("-")[0], "humaneval")
+    recipe = load_recipe(name, task=suite, defaults={"trainer": "magrpo"})
+    plan = make_plan(recipe)
+    assert plan.responses_per_step >= 4 * len(recipe.team.agents)
+    assert plan.warnings == []
+
+
+def test_the_plan_of_a_sequential_team_counts_what_the_agents_are_shown(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    def tokens(protocol: str) -> int:
+        data = make_game(tiny_words, tmp_path).model_dump()
+        data["team"]["protocol"] = protocol
+        data["team"]["agents"]["b"]["prompt"] = "{{ task.text }} {{ others }}"
+        return make_plan(Recipe.model_validate(data)).tokens_per_step
+
+    assert tokens("sequential") > tokens("parallel")
+
+
+def test_the_plan_names_prompts_that_are_too_long(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, evaluation={})
+    rows = [{"task_id": str(n), "text": "say " * (400 if n in (2, 9) else 1)} for n in range(12)]
+    (tmp_path / "game.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = make_plan(recipe).text()
+    for agent in "ab":
+        told = f"warning: agent '{agent}': 2 problems (game/2, game/9) cannot be played: a prompt"
+        assert told in text
+
+
+@pytest.mark.parametrize("policies", ["adapters", "full"])
+def test_the_plan_tells_the_disk_that_is_taken(
+    tiny_words: Path, tmp_path: Path, policies: str
+) -> None:
+    trainer = {"steps": 4, "checkpoint_every": 1, "keep_checkpoints": 3, "policies": policies}
+    recipe = make_game(tiny_words, tmp_path, **trainer, evaluation={"every": 1, "samples": 1})
+    most = 0
+    run = tmp_path / "run"
+
+    def see(event: object) -> None:
+        nonlocal most
+        kinds = ("checkpoints", "adapters", "models")
+        files = [path for kind in kinds for path in (run / kind).rglob("*") if path.is_file()]
+        most = max(most, sum(path.stat().st_size for path in files))
+
+    asyncio.run(Training(recipe, run, emit=see).run())
+    plan = make_plan(recipe)
+    assert plan.checkpoints == 5
+    assert 0.5 * plan.disk < most < 1.5 * plan.disk + 200_000  # files have headers, too
+    assert f"disk: {plan.disk / 1e9:.2f} GB, 5 checkpoints and the team" in plan.text()
+
+
+def test_the_plan_counts_the_adapters_that_training_begins_from(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    asyncio.run(Training(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run").run())
+    data = make_game(tiny_words, tmp_path).model_dump()
+    before = make_plan(Recipe.model_validate(data))
+    data["team"]["agents"]["a"]["adapter"] = str(tmp_path / "run" / "adapters" / "a")
+    after = make_plan(Recipe.model_validate(data))
+    assert after.memory["adapters"] == 1.5 * before.memory["adapters"]
+    assert after.trainable == before.trainable
 
 
 def test_checkpointing_and_small_batches_take_less(tiny_words: Path, tmp_path: Path) -> None:

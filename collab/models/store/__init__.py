@@ -4,6 +4,7 @@ from collab.models.store.cache import StoreProgress, cache_root, quiet
 from collab.models.store.models import (
     ALIASES,
     StoredModel,
+    at_hand,
     check_name,
     resolve,
     stored_models,
@@ -13,6 +14,7 @@ __all__ = [
     "ALIASES",
     "StoreProgress",
     "StoredModel",
+    "at_hand",
     "cache_root",
     "check_name",
     "quiet",

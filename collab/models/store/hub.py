@@ -46,6 +46,17 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     return Path(folder)
 
 
+def cached(name: str, revision: str | None) -> Path | None:
+    """The folder of a hub model in the hub's own cache, as it lies there; None where it does not.
+
+    It may lack weights; its configuration is there.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(found).parent if isinstance(found, str) else None
+
+
 def _look_up(name: str, revision: str | None) -> Exception | None:
     """Why the hub cannot be reached, or None; raises ModelUnavailable for what it does not have."""
     from huggingface_hub import HfApi, errors

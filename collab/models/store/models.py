@@ -94,6 +94,18 @@ def public_name(name: str) -> str:
     return str(path.resolve()) if (path / "config.json").is_file() else name
 
 
+def at_hand(name: str, revision: str | None = None) -> Path | None:
+    """The model's folder where it is on this machine already; nothing is fetched."""
+    check_name(name, revision)
+    if name in ALIASES:
+        return ALIASES[name].folder if ALIASES[name].folder.is_dir() else None
+    if _local(name):
+        return Path(name).expanduser()
+    from collab.models.store.hub import cached
+
+    return cached(name, revision)
+
+
 def _local(name: str) -> bool:
     """Whether `name` is a folder with a model; raises for a path that holds none."""
     path = Path(name).expanduser()

@@ -7,8 +7,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
-from collab.trainers.learner.learner import Update
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.tallies import Update
 
 
 class Learner(Protocol):

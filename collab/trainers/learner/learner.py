@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.models.local.batching import pack
-from collab.models.local.fast.memory import trimmed
+from collab.models.local.fast.memory import trim, trimmed
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.models.local.out_of_memory import is_out_of_memory
@@ -28,6 +26,7 @@ from collab.trainers.learner.prefix_tree.attention import branching
 from collab.trainers.learner.prefix_tree.packing import Row, rows_of, width
 from collab.trainers.learner.prefix_tree.supported import can_share
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.tallies import Update, count, count_kl
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
@@ -46,36 +45,6 @@ class NotFinite(Exception):
 
     def __init__(self, policy: Policy, what: str, value: float) -> None:
         super().__init__(f"the {what} of policy '{policy.name}' is {value}")
-
-
-@dataclass
-class Tally:
-    """What the first pass over one agent's responses found, as sums over tokens."""
-
-    tokens: int = 0
-    logprob: float = 0.0
-    mismatch: float = 0.0
-    clipped: float = 0.0
-    strays: int = 0
-    kl: float = 0.0
-    kl_tokens: int = 0
-
-
-@dataclass
-class Update:
-    """What a step of learning found."""
-
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    """By agent."""
-    losses: dict[str, float] = field(default_factory=dict)
-    """By policy; absent where no response had a weight."""
-    gradient_norms: dict[str, float] = field(default_factory=dict)
-    """By policy; absent where it was not finite."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """By policy: why it was left as it was, although there was something to learn from."""
-    rate: float = 0.0
-    computed_tokens: int = 0
-    """Of all forward passes with gradient, with padding to the longest row of each."""
 
 
 class TorchLearner:
@@ -108,6 +77,8 @@ class TorchLearner:
             if own:
                 with _memory(self.spec, policy):
                     self._learn_or_skip(policy, own, update, cancelled)
+        if any(policy.device.type == "cpu" for policy in self.policies):
+            trim()  # or what learning has left is still there while the next step is sampled
         return update
 
     async def publish(self) -> bool:
@@ -186,7 +157,7 @@ class TorchLearner:
                     update.computed_tokens += len(batch) * max(map(width, batch))
                     if epoch == 0:
                         starts.append(logprobs.detach())
-                        _count(update, learned, logprobs.detach(), strays, found)
+                        count(update, learned, logprobs.detach(), strays, found)
             if epoch == 0:
                 self._check_mismatch(policy, update)
                 self._probe_kl(policy, batches[0], starts[0], update)
@@ -246,7 +217,7 @@ class TorchLearner:
         with policy.reference() as model:
             reference = response_logprobs(model, [probes], policy.device).logprobs
         found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
-        _count_kl(update, probes, found)
+        count_kl(update, probes, found)
 
     def _check_mismatch(self, policy: Policy, update: Update) -> None:
         for agent in policy.agents:
@@ -278,33 +249,6 @@ def fingerprint(policy: Policy) -> list[tuple[float, float]]:
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()
     ]
-
-
-def _count(
-    update: Update, batch: Sequence[Sample], logprobs: Tensor, strays: Tensor, found: TokenLoss
-) -> None:
-    lengths = [len(s.token_ids) for s in batch]
-    flags = [flag.to(logprobs.dtype) for flag in (found.clipped, strays)]
-    columns = (logprobs, found.mismatch, *flags)
-    sums = [[float(piece.sum()) for piece in torch.split(column, lengths)] for column in columns]
-    for sample, logprob, mismatch, clipped, stray in zip(batch, *sums, strict=True):
-        tally = update.tallies.setdefault(sample.agent, Tally())
-        tally.tokens += len(sample.token_ids)
-        tally.logprob += logprob
-        tally.mismatch += mismatch
-        tally.clipped += clipped
-        tally.strays += int(stray)
-    _count_kl(update, batch, found)
-
-
-def _count_kl(update: Update, batch: Sequence[Sample], found: TokenLoss) -> None:
-    if found.kl is None:
-        return
-    pieces = torch.split(found.kl, [len(s.token_ids) for s in batch])
-    for sample, piece in zip(batch, pieces, strict=True):
-        tally = update.tallies.setdefault(sample.agent, Tally())
-        tally.kl += float(piece.sum())
-        tally.kl_tokens += len(sample.token_ids)
 
 
 @contextmanager

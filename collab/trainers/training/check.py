@@ -17,9 +17,11 @@ from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import VLLMModel, local_weights
 from collab.records import Problem
 from collab.rewards import Scorer
+from collab.runtime.dry_run import DryRun, dry_run
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
+from collab.trainers.training.curriculum import stretches
 from collab.trainers.training.trackers import check_trackers
 from collab.wording import counted
 
@@ -136,6 +138,18 @@ def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
             f" actions at each of {n_turns} turns, more than {MAX_COMBINATIONS}; lower"
             " trainer.group_size, or set joint_mode to 'aligned'"
         )
+
+
+def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: Tasks) -> DryRun:
+    """What the agents are asked in the phase of the most turns; each phase is played.
+
+    Raises:
+        RecipeError: as `dry_run`.
+    """
+    phases = [stretch.recipe for stretch in stretches(recipe, spec)]
+    found = [dry_run(phase, [*tasks.training, *tasks.held_out]) for phase in phases]
+    longest = max(range(len(phases)), key=lambda number: phases[number].team.turns)
+    return found[longest]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from collab.recipe import Recipe, TrainerSpec
 
@@ -14,6 +15,12 @@ class Stretch:
     index: int
     recipe: Recipe
     """With the turns and feedback of the phase."""
+
+
+def stretches(recipe: Recipe, spec: TrainerSpec) -> list[Stretch]:
+    """All phases, the team's own last."""
+    ends = accumulate((phase.steps for phase in spec.curriculum), initial=0)
+    return [stretch_at(first, recipe, spec) for first in ends]
 
 
 def stretch_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Stretch:

@@ -12,9 +12,9 @@ from math import fsum, sqrt
 
 from collab.records import Action, Episode, Failure, Turn
 from collab.trainers.credit.assign import Credited
-from collab.trainers.learner.learner import Tally, Update
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
+from collab.trainers.learner.tallies import Tally, Update
 from collab.trainers.training.rollouts import Played
 from collab.trainers.training.skipping import KEY, STEP, lost_groups
 

@@ -20,7 +20,7 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.alarms import Signs
-from collab.trainers.training.check import check_recipe, choose_tasks
+from collab.trainers.training.check import check_recipe, choose_tasks, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.training.evaluations import Evaluations
 from collab.trainers.training.events import (
@@ -66,6 +66,7 @@ class Training:
         self.recipe, self.out, self._resume = recipe, out, resume
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
+        play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
         self.step = 0
         """Steps that are done."""

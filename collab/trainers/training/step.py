@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
+from itertools import accumulate
 from threading import Event as Flag
 
 from collab.recipe import Recipe, TrainerSpec
@@ -16,10 +17,10 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import give_credit
 from collab.trainers.credit.group import Shape
 from collab.trainers.learner.base import Learner
-from collab.trainers.learner.learner import Update
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
+from collab.trainers.learner.tallies import Update
 from collab.trainers.training.check import Tasks
 from collab.trainers.training.curriculum import stretch_at
 from collab.trainers.training.metrics import StepData
@@ -64,10 +65,8 @@ class Stepper:
         Raises:
             RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: it is missing.
         """
-        first = 0
-        for steps in (*(phase.steps for phase in self._spec.curriculum), 1):
+        for first in accumulate((phase.steps for phase in self._spec.curriculum), initial=0):
             await self._session_at(first)
-            first += steps
 
     async def play(self, step: int, report: Report) -> tuple[list[Played], dict[str, float]]:
         """The groups of `step`, counted from 0, and the seconds that their parts took."""

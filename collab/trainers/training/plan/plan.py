@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
-from typing import Any
 
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
-from collab.records import Problem
 from collab.rewards.outlook import outlook
-from collab.runtime.rehearsal import rehearsed, rounds_of
-from collab.trainers.training.check import check_recipe, choose_tasks
+from collab.runtime.rehearsal import rehearsed
+from collab.trainers.training.check import check_recipe, choose_tasks, play_dry
+from collab.trainers.training.plan.lengths import (
+    Lengths,
+    episodes_a_step,
+    learned_tokens,
+    lengths_of,
+    longest,
+    micro_batch_tokens,
+)
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
 from collab.wording import counted
 
@@ -30,15 +34,19 @@ Aligned memory that is freed cannot be taken again for the same size (glibc's bu
 chunk after chunk of logits takes another piece until the next trim: the more, the more tokens.
 """
 
+RESERVE = 0.05
+"""Of the rest: what a count leaves out. A plan is to be more than what is taken."""
+
 PRODUCT_BYTES = 600_000
 """Of a product that oneDNN has compiled for bfloat16, and torch's description of it."""
-
-CHARACTERS_A_TOKEN = 3.5
-"""Of prompts, where the tokenizer is not at hand."""
 
 LOGIT_COPIES = 4
 """Arrays of [chunk, vocabulary] in float32 that log-probabilities and their gradient take at once:
 logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have left."""
+
+SIDE_BY_SIDE = 2
+"""Times the adapters that are laid side by side to sample, those of layers that read the same input
+as one, with zeros where a layer has no part."""
 
 DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
@@ -54,6 +62,7 @@ MEMORY = {
     "activations": "activations of learning",
     "workspace": "what the allocator holds",
     "sampling": "keys, values and logits",
+    "reserve": "in reserve",
 }
 """What takes memory, in words."""
 
@@ -76,6 +85,12 @@ class Plan:
     parameters: int = 0
     trainable: int = 0
     memory: dict[str, int] = field(default_factory=dict)
+    checkpoints: int = 0
+    """Folders that are on the disk at the same time, at most: one more while it is written."""
+    disk: int = 0
+    """Bytes of the checkpoints and of the trained team, at most."""
+    warnings: list[str] = field(default_factory=list)
+    """What will not work as it was meant."""
 
     @property
     def total(self) -> int:
@@ -98,16 +113,9 @@ class Plan:
         lines += [
             f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB" for name, size in self.memory.items()
         ]
+        lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
+        lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """One agent's in a step, at most; tokens, and how many responses."""
-
-    prompt: int
-    new: int
-    responses: int
 
 
 def make_plan(recipe: Recipe) -> Plan:
@@ -122,30 +130,20 @@ def make_plan(recipe: Recipe) -> Plan:
     """
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
-    n_turns = max([recipe.team.turns, *(phase.turns for phase in spec.curriculum)])
-    episodes = spec.tasks_per_step * spec.group_size
-    if spec.turn_structure == "tree":
-        episodes *= spec.group_size ** (n_turns - 1)
+    played = play_dry(recipe, spec, tasks)
     turn = rehearsed(recipe)
-    acting = Counter(agent for round_ in turn.rounds for agent in round_.agents)
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    responses = {name: episodes * n_turns * acting[name] for name in trained}
-    lengths = {
-        name: Lengths(
-            _prompt_tokens(recipe, name, tasks.training),
-            recipe.sampling_of(name).max_new_tokens,
-            responses[name],
-        )
-        for name in trained
-    }
+    lengths = lengths_of(played.requests, spec, trained)
+    every = [item for items in lengths.values() for item in items]
     plan = Plan(
         steps=tasks.total_steps(spec),
-        episodes_per_step=episodes,
-        responses_per_step=sum(responses.values()),
-        tokens_per_step=sum(n.responses * (n.prompt + n.new) for n in lengths.values()),
+        episodes_per_step=episodes_a_step(played.requests, spec),
+        responses_per_step=sum(item.responses for item in every),
+        tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
+        warnings=list(played.warnings),
     )
     _count_memory(plan, recipe, spec, trained, lengths)
     return plan
@@ -156,7 +154,7 @@ def _count_memory(
     recipe: Recipe,
     spec: TrainerSpec,
     trained: Sequence[str],
-    lengths: dict[str, Lengths],
+    lengths: dict[str, list[Lengths]],
 ) -> None:
     from collab.models.weights import pick_device
 
@@ -174,34 +172,56 @@ def _count_memory(
     of_agent = {name: sizes_of(_local(recipe, name), spec) for name in trained}
     policies = _policies(recipe, spec, trained)
     plan.update_tokens_per_step = sum(
-        _learned_tokens(sizes.shares, spec, lengths[name]) for name, sizes in of_agent.items()
+        learned_tokens(sizes.shares, spec, lengths[name]) for name, sizes in of_agent.items()
     )
     copies = 2 if spec.policies == "full" and spec.kl_coef else 1
+    starts = [] if spec.policies == "full" else _starts(recipe, spec, policies)
     plan.parameters = sum(s.parameters for s in sizes.values()) + sum(
         s.adapter_parameters for _, s in policies if spec.policies != "full"
     )
+    plan.parameters += sum(starts)
     counts = [
         (s.parameters, s.bytes) if spec.policies == "full" else (s.adapter_parameters, 4)
         for _, s in policies
     ]
     plan.trainable = sum(count for count, _ in counts)
+    _count_disk(plan, spec, counts)
     on_cpu = any(pick_device(model.device).type == "cpu" for model in models.values())
+    held = HELD if on_cpu else 0.0
     learning = max(_activations(s, spec, lengths[a]) for a, s in of_agent.items())
-    workspace = int(HELD * learning) if on_cpu else 0
+    workspace = int(held * learning)
     learning += max(_logits(s, spec, lengths[a]) for a, s in of_agent.items())
     sampling = max(_sampling(recipe, a, s, plan, lengths[a]) for a, s in of_agent.items())
+    if sampling and spec.policies != "full":
+        sampling += SIDE_BY_SIDE * sum(s.adapter_parameters * s.bytes for _, s in policies)
+    if sampling * (1 + held) > learning + workspace:
+        learning, workspace = 0, int(held * sampling)
+    else:
+        sampling = 0
     plan.memory = {
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
         "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
         "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
         "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
-        "adapters": 0 if spec.policies == "full" else sum(n * size for n, size in counts),
+        "adapters": 0
+        if spec.policies == "full"
+        else sum(n * size for n, size in counts) + 4 * sum(starts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in counts),
-        "gradients": max(n * size for n, size in counts),
-        "activations": learning if learning >= sampling else 0,
-        "workspace": workspace if learning >= sampling else 0,
-        "sampling": sampling if sampling > learning else 0,
+        "gradients": max(n * (size if size >= 4 else 4 + size) for n, size in counts),
+        "activations": learning,
+        "workspace": workspace,
+        "sampling": sampling,
     }
+    plan.memory["reserve"] = int(RESERVE * plan.total)
+
+
+def _count_disk(plan: Plan, spec: TrainerSpec, counts: Sequence[tuple[int, int]]) -> None:
+    """`counts` are each policy's trained numbers, and the bytes of one."""
+    team = sum(count * size for count, size in counts)
+    state = sum(count * (8 if size >= 4 else 12) for count, size in counts)
+    kept = spec.keep_checkpoints + (spec.evaluation is not None)
+    plan.checkpoints = min(kept, plan.steps + 1) + 1
+    plan.disk = plan.checkpoints * (team + state) + 2 * team  # the team is replaced as a whole
 
 
 def _policies(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> list[tuple[str, Sizes]]:
@@ -214,6 +234,13 @@ def _policies(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> list
     return list(found.items())
 
 
+def _starts(recipe: Recipe, spec: TrainerSpec, policies: Sequence[tuple[str, Sizes]]) -> list[int]:
+    """Parameters of the copies of adapters that training begins from."""
+    started = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
+    shared = spec.policies == "shared_adapter" and bool(started)
+    return [sizes.adapter_parameters for name, sizes in policies if shared or name in started]
+
+
 def _local(recipe: Recipe, name: str) -> TransformersModel:
     model = local_weights(recipe.model_of(name))
     if model is None:
@@ -221,42 +248,30 @@ def _local(recipe: Recipe, name: str) -> TransformersModel:
     return model
 
 
-def _learned_tokens(shares: bool, spec: TrainerSpec, lengths: Lengths) -> int:
-    """Of a step's responses to learn from, those of a group behind one prompt where they fit."""
-    fitting = max((spec.micro_batch_tokens - lengths.prompt) // lengths.new, 1)
-    together = min(fitting, spec.group_size) if shares else 1
-    rows = ceil(lengths.responses / together)
-    return rows * lengths.prompt + lengths.responses * lengths.new
-
-
-def _micro_batch(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
-    """Tokens of the largest micro-batch."""
-    most = max(spec.micro_batch_tokens, lengths.prompt + lengths.new)
-    return min(_learned_tokens(sizes.shares, spec, lengths), most)
-
-
-def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
+def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
     """Of one micro-batch: what each layer keeps for the backward pass."""
     from collab.trainers.learner.prefix_tree.attention import SHORT
 
-    tokens = _micro_batch(sizes, spec, lengths)
+    tokens = micro_batch_tokens(sizes.shares, spec, lengths)
     # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
     hidden = sizes.hidden * (7 * sizes.bytes + 2 * 4)
-    weights = sizes.attention * min(lengths.prompt + lengths.new, SHORT)
+    weights = sizes.attention * min(longest(lengths), SHORT)
     layer = tokens * (hidden + (4 * sizes.intermediate + weights) * sizes.bytes)
     kept = tokens * sizes.hidden * sizes.bytes if spec.gradient_checkpointing else layer
     return kept * sizes.layers + layer
 
 
-def _logits(sizes: Sizes, spec: TrainerSpec, lengths: Lengths) -> int:
+def _logits(sizes: Sizes, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
     """Of one chunk of a micro-batch."""
     from collab.trainers.learner.logprobs import CHUNK_TOKENS
 
-    tokens = min(_micro_batch(sizes, spec, lengths), CHUNK_TOKENS)
+    tokens = min(micro_batch_tokens(sizes.shares, spec, lengths), CHUNK_TOKENS)
     return LOGIT_COPIES * 4 * tokens * sizes.vocabulary
 
 
-def _sampling(recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Lengths) -> int:
+def _sampling(
+    recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Sequence[Lengths]
+) -> int:
     """Of one padded batch: the key-value cache, and drawing from the vocabulary.
 
     Engines in processes of their own keep to their share of the memory, and are not counted.
@@ -265,26 +280,10 @@ def _sampling(recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Len
     if not isinstance(model, TransformersModel):
         return 0
     rows = min(plan.responses_per_step, recipe.concurrency * len(recipe.team.agents))
-    batch = len(pack([(lengths.prompt, lengths.new)] * rows, model.batch_tokens)[0])
-    cache = batch * (lengths.prompt + lengths.new) * sizes.layers * sizes.key_values * sizes.bytes
-    return int(1.5 * cache) + batch * sizes.vocabulary * DRAW_BYTES
 
+    def batch(item: Lengths) -> int:
+        number = len(pack([(item.prompt, item.new)] * rows, model.batch_tokens)[0])
+        cache = number * (item.prompt + item.new) * sizes.layers * sizes.key_values * sizes.bytes
+        return int(1.5 * cache) + number * sizes.vocabulary * DRAW_BYTES
 
-def _prompt_tokens(recipe: Recipe, agent: str, problems: Sequence[Problem]) -> int:
-    """The longest first prompt of an agent, roughly: its template and the public fields."""
-    spec = recipe.team.agents[agent]
-    from collab.agents import Template
-
-    template = Template(spec.prompt, f"team.agents.{agent}.prompt")
-    round_ = next(round_ for round_ in rounds_of(recipe) if agent in round_.agents)
-    fields: dict[str, Any] = {
-        "agent": agent,
-        "agents": list(recipe.team.agents),
-        "turn": 0,
-        "others": round_.others[agent],
-        **round_.fields.get(agent, {}),
-    }
-    longest = max(
-        (len(template.render(task=p.public, feedback="", **fields)) for p in problems), default=0
-    )
-    return ceil((longest + len(spec.role)) / CHARACTERS_A_TOKEN) + 16
+    return max((batch(item) for item in lengths), default=0)

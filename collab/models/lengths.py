@@ -1,0 +1,66 @@
+"""How long prompts are for a local model, and how long they may be; no weights are loaded."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from collab.models import store
+from collab.models.base import Request
+from collab.models.chat import check_context, prompt_ids
+from collab.recipe.model import ModelSpec, VLLMModel, local_weights
+
+TEMPLATE_BYTES = 1024
+"""What a chat template adds to the messages, at most, as far as is known."""
+
+
+def context_of(spec: ModelSpec) -> int | None:
+    """Positions of prompt and response together; None where nothing here says it."""
+    weights = local_weights(spec)
+    config = _config(weights.name, weights.revision) if weights else None
+    if config is None:
+        return None
+    own = config.get("max_position_embeddings")
+    context = own or (config.get("text_config") or {}).get("max_position_embeddings")
+    limits = [context, spec.context if isinstance(spec, VLLMModel) else None]
+    return min((limit for limit in limits if limit), default=None)
+
+
+def check_fits(request: Request, spec: ModelSpec) -> None:
+    """Check a request against the context of the model that is to answer it.
+
+    Raises:
+        ContextOverflow: it does not fit. ModelError: the model cannot read it at all.
+    """
+    context, weights = context_of(spec), local_weights(spec)
+    if context is None or weights is None:
+        return
+    new = request.sampling.max_new_tokens
+    most = sum(len(message.content.encode()) for message in request.messages) + TEMPLATE_BYTES
+    if most + new <= context:  # a token is a byte or more
+        return
+    tokenizer = _tokenizer(weights.name, weights.revision)
+    check_context(len(prompt_ids(request, tokenizer, weights.name)), new, context, weights.name)
+
+
+@cache
+def _config(name: str, revision: str | None) -> dict[str, Any] | None:
+    folder = store.at_hand(name, revision)
+    path = folder / "config.json" if folder else None
+    if path is None or not path.is_file():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _tokenizer(name: str, revision: str | None) -> Any:
+    from collab.models.weights import quiet_transformers
+
+    with quiet_transformers():
+        from transformers import AutoTokenizer
+
+        folder: Path | None = store.at_hand(name, revision)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -1,0 +1,276 @@
+"""A team played on a model that echoes: what its agents would be asked, and what cannot work.
+
+Every prompt is rendered as in a real turn, with others' answers and feedback in their places, so
+that whoever plans need not know the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from collab.agents import Template, join_for
+from collab.errors import AgentError, ContextOverflow, ModelError, RecipeError
+from collab.feedback import Outcome, check_sources
+from collab.models import Progress, Request
+from collab.models.fakes.echo import EchoModel
+from collab.models.lengths import check_fits
+from collab.recipe import BudgetSpec, Recipe
+from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
+from collab.recipe.model import TransformersModel
+from collab.recipe.team import DISCUSS
+from collab.records import Action, Feedback, Problem
+from collab.runtime.acting import Stage
+from collab.runtime.agents import Player, make_players
+from collab.runtime.episode import EpisodeRun, Start
+from collab.runtime.events import Event
+from collab.runtime.harness.respond import respond
+from collab.runtime.protocols import protocol_for
+from collab.runtime.scheduler import Scheduler
+from collab.wording import counted
+
+CHARACTERS_A_TOKEN = 3.5
+"""Of text, where no tokenizer is at hand; few rather than many, so that counts err upward."""
+
+MOST_CHARACTERS = 500_000
+"""Of an answer that stands in for a model's longest one."""
+
+FEEDBACK_CHARACTERS = 2000
+"""Of what a source tells an agent, besides an expert."""
+
+MOST_PROBLEMS = 64
+"""The longest of more problems stand for all of them."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What the agents would be asked, and what is to be said of it."""
+
+    requests: tuple[Request, ...]
+    """In the order of problems and of turns. Answers in them are of full length."""
+    warnings: tuple[str, ...] = ()
+
+
+def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
+    """Play the recipe's team on the problems, with an echo for every model; nothing is run.
+
+    Raises:
+        RecipeError: a template or protocol fails, a feedback source can tell nothing of a problem,
+            an adapter is not there, or no problem fits into a model's context.
+    """
+    _check_adapters(recipe)
+    for problem in problems if recipe.team.turns > 1 else ():
+        check_sources(recipe.team.feedback, problem)
+    chosen = [problems[number] for number in _longest(problems)]
+    with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
+        requests, unread = thread.submit(asyncio.run, _play(recipe, chosen)).result()
+    warnings = [*unread, *_overlong(recipe, requests, len(problems))]
+    return DryRun(tuple(requests), tuple(warnings))
+
+
+def is_first(request: Request) -> bool:
+    """Whether a request holds no answer of any agent: all of its samples are asked the same."""
+    call = request.call
+    return call.turn == call.round == call.step == 0
+
+
+def most_new_tokens(requests: Sequence[Request]) -> int:
+    """New tokens of one episode of each agent's longest answers, at most."""
+    tasks: Counter[str] = Counter()
+    for request in requests:
+        tasks[request.call.task] += request.sampling.max_new_tokens
+    return max(tasks.values(), default=0)
+
+
+def characters(request: Request) -> int:
+    """Of all messages."""
+    return sum(len(message.content) for message in request.messages)
+
+
+async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
+    """All requests, and a warning for each template that was not asked for."""
+    recipe = recipe.model_copy(update={"budget": BudgetSpec()})
+    model, seen = _FullEcho(), _Seen()
+    players = make_players(recipe, dict.fromkeys(recipe.team.agents, model))
+    stage = Stage(
+        recipe=recipe,
+        players={name: _played_by(player, seen) for name, player in players.items()},
+        protocol=protocol_for(recipe.team.protocol),
+        join=join_for("text"),
+        scorer=None,
+        sources=[_StandIn(spec) for spec in recipe.team.feedback],
+        scheduler=Scheduler(lanes=1),
+        emit=_ignore,
+    )
+    for problem in problems:
+        episode = await EpisodeRun(stage, Start(problem), seed=0).play()
+        if seen.errors:
+            told = f"{seen.errors[0]}; the problem: {problem.address}"
+            raise RecipeError(told) from seen.errors[0]
+        if episode.failure and episode.failure.type == RecipeError.__name__:
+            raise RecipeError(episode.failure.message)
+        # Other failures are of a protocol that can make nothing of an echo.
+        seen.cut_short |= episode.failure is not None
+    return model.requests, [] if seen.cut_short else _unread_templates(recipe, seen)
+
+
+def _ignore(event: Event) -> None:
+    """Nobody watches."""
+
+
+class _FullEcho(EchoModel):
+    """Says what it was asked again and again, up to the longest answer; remembers all requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[Request] = []
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        self.requests += requests
+        actions = await super().generate(requests, progress)
+        return [
+            action.model_copy(update={"text": _lengthened(action.text, request)})
+            for request, action in zip(requests, actions, strict=True)
+        ]
+
+
+def _lengthened(text: str, request: Request) -> str:
+    wanted = min(int(request.sampling.max_new_tokens * CHARACTERS_A_TOKEN), MOST_CHARACTERS)
+    text = f"{text or '-'} "
+    return (text * (wanted // len(text) + 1))[:wanted]
+
+
+class _StandIn:
+    """Feedback without its source."""
+
+    def __init__(self, spec: FeedbackSpec) -> None:
+        self.name = spec.source
+        length = FEEDBACK_CHARACTERS
+        if isinstance(spec, ExpertFeedback):
+            length = int(spec.max_new_tokens * CHARACTERS_A_TOKEN)
+        self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
+
+    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+        return {a: Feedback(source=self.name, text=self._text) for a in outcome.agents}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+@dataclass
+class _Seen:
+    """What came up while the team was played."""
+
+    errors: list[AgentError] = field(default_factory=list)
+    """Of templates."""
+    rendered: set[str] = field(default_factory=set)
+    """The places of templates that were asked for."""
+    cut_short: bool = False
+
+
+@dataclass(frozen=True)
+class _Watched:
+    template: Template
+    seen: _Seen
+
+    def render(self, **fields: Any) -> str:
+        self.seen.rendered.add(self.template.place)
+        try:
+            text: str = self.template.render(**fields)
+        except AgentError as error:
+            self.seen.errors.append(error)
+            raise
+        return text
+
+
+def _played_by(player: Player, seen: _Seen) -> Player:
+    """The agent with its own templates, but for what else would run the user's functions."""
+    templates: dict[str, Any] = {
+        name: _Watched(template, seen) for name, template in player.templates.items()
+    }
+    role: Any = _Watched(player.role, seen)
+    return replace(player, role=role, templates=templates, harness=respond, parse=str)
+
+
+def _longest(problems: Sequence[Problem]) -> list[int]:
+    """The first problem of each set of fields, and the longest ones, in their order."""
+
+    def length(number: int) -> int:
+        return sum(len(str(value)) for value in problems[number].public.values())
+
+    numbers = sorted(range(len(problems)), key=length, reverse=True)[:MOST_PROBLEMS]
+    fields = {frozenset(problems[n].public): n for n in reversed(range(len(problems)))}
+    return sorted({*numbers, *fields.values()})
+
+
+def _check_adapters(recipe: Recipe) -> None:
+    for name, agent in recipe.team.agents.items():
+        if agent.adapter is None or not isinstance(recipe.model_of(name), TransformersModel):
+            continue
+        if not (Path(agent.adapter).expanduser() / "adapter_config.json").is_file():
+            raise RecipeError(
+                f"agent '{name}': adapter {agent.adapter} cannot be read: it has no"
+                " adapter_config.json; give a folder with an adapter in PEFT's format,"
+                " adapter_config.json and adapter_model.safetensors"
+            )
+
+
+def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
+    """Templates of the user's that the protocol never asks for; `revise` waits for more turns."""
+    places = [
+        f"team.agents.{name}.{key}"
+        for name, agent in recipe.team.agents.items()
+        for key in (
+            *(["discuss"] if agent.discuss != DISCUSS else []),
+            *(f"templates.{key}" for key in agent.templates),
+        )
+    ]
+    return [
+        f"{place} is not used: protocol '{recipe.team.protocol.use}' does not ask for it"
+        for place in places
+        if place not in seen.rendered
+    ]
+
+
+def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> list[str]:
+    """What to say of prompts that do not fit, or that a model cannot read, by agent.
+
+    Raises:
+        RecipeError: an agent's first prompt can be answered for no problem.
+    """
+    certain: dict[str, dict[str, str]] = {}
+    possible: dict[str, dict[str, str]] = {}
+    for request in requests:
+        call = request.call
+        try:
+            check_fits(request, recipe.model_of(call.agent))
+        except ModelError as error:
+            if is_first(request):
+                certain.setdefault(call.agent, {}).setdefault(call.task, str(error))
+            elif isinstance(error, ContextOverflow):  # what else is wrong may be the echo's
+                possible.setdefault(call.agent, {}).setdefault(call.task, str(error))
+    for agent, tasks in certain.items():
+        if len(tasks) == problems:
+            raise RecipeError(f"agent '{agent}': {next(iter(tasks.values()))}")
+    told = [
+        f"agent '{agent}': {_some(tasks)} cannot be played: {next(iter(tasks.values()))}"
+        for agent, tasks in certain.items()
+    ]
+    return told + [
+        f"agent '{agent}': {_some(tasks)} may not fit once answers are as long as they may be:"
+        f" {next(iter(tasks.values()))}"
+        for agent, tasks in possible.items()
+    ]
+
+
+def _some(tasks: dict[str, str]) -> str:
+    names = list(tasks)
+    shown = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
+    return f"{counted(len(names), 'problem')} ({shown})"

@@ -1,0 +1,83 @@
+"""How long prompts and responses of a step are, at most, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from collab.models import Request
+from collab.recipe import TrainerSpec
+from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
+
+MESSAGE_TOKENS = 16
+"""What a chat template puts around a message."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """One agent's responses at one place of the episodes of a step."""
+
+    prompt: int
+    """Tokens, at most."""
+    new: int
+    """Tokens of a response, at most."""
+    responses: int
+    alike: bool
+    """Whether the samples of a group are asked the same."""
+
+
+def lengths_of(
+    requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
+) -> dict[str, list[Lengths]]:
+    """By agent: the places at which it acts. `requests` are those of whole episodes."""
+    episodes = episodes_a_step(requests, spec)
+    found: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
+    for request in requests:
+        call = request.call
+        if call.agent not in found:
+            continue
+        tokens = ceil(characters(request) / CHARACTERS_A_TOKEN)
+        tokens += MESSAGE_TOKENS * len(request.messages)
+        places, place = found[call.agent], (call.turn, call.round, call.step)
+        before = places[place].prompt if place in places else 0
+        places[place] = Lengths(
+            prompt=max(tokens, before),
+            new=request.sampling.max_new_tokens,
+            responses=episodes,
+            alike=call.round == 0 and (call.turn == 0 or spec.turn_structure == "tree"),
+        )
+    return {agent: list(places.values()) for agent, places in found.items()}
+
+
+def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
+    """Episodes of a step; of a tree its leaves."""
+    n_turns = 1 + max((request.call.turn for request in requests), default=0)
+    leaves: int = spec.group_size ** (n_turns if spec.turn_structure == "tree" else 1)
+    return spec.tasks_per_step * leaves
+
+
+def longest(lengths: Sequence[Lengths]) -> int:
+    """Tokens of the longest prompt with its response."""
+    return max((item.prompt + item.new for item in lengths), default=0)
+
+
+def learned_tokens(shares: bool, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
+    """Tokens computed to learn from all responses of a step.
+
+    Where rows can be shared, those of a group stand behind one prompt, as many as fit.
+    """
+    return sum(_tokens_of_rows(shares, spec, item) for item in lengths)
+
+
+def micro_batch_tokens(shares: bool, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
+    """Tokens of the largest micro-batch."""
+    most = max(spec.micro_batch_tokens, longest(lengths))
+    return min(learned_tokens(shares, spec, lengths), most)
+
+
+def _tokens_of_rows(shares: bool, spec: TrainerSpec, item: Lengths) -> int:
+    fitting = max((spec.micro_batch_tokens - item.prompt) // item.new, 1)
+    together = min(fitting, spec.group_size) if shares and item.alike else 1
+    rows = ceil(item.responses / together)
+    return rows * item.prompt + item.responses * item.new

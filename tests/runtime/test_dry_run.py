@@ -1,0 +1,164 @@
+"""Teams are played without their models before anything is asked of these."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_words import save_tiny
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, load_recipe
+from collab.recipe.library import components
+from collab.runtime.dry_run import characters, dry_run, is_first, most_new_tokens
+from collab.runtime.problems import find_problems
+from collab.runtime.team import Team
+
+WORDS = ("Say", "word", "long", "again")
+
+
+def make(**team: Any) -> Recipe:
+    agents = team.pop("agents", {"a": {"prompt": "{{ task.word }}"}, "b": {"prompt": "b"}})
+    data = {"model": "echo", "task": load_recipe("pair", task="words").task}
+    data["team"] = {"name": "pair", "agents": agents, **team}
+    return Recipe.model_validate(data)
+
+
+def played(recipe: Recipe, address: str = "words/0") -> Any:
+    recipe, problems = find_problems(recipe, [address])
+    return dry_run(recipe, problems)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in components("team")])
+def test_every_team_of_the_library_is_played(name: str) -> None:
+    suite = {"arxiv": "arxiv/0", "tldr": "tldr/0"}.get(name.partition("-")[0], "humaneval/0")
+    recipe, problems = find_problems(load_recipe(name, settings=["team.turns=2"]), [suite])
+    found = dry_run(recipe, problems)
+    assert {request.call.agent for request in found.requests} == set(recipe.team.agents)
+    assert {request.call.turn for request in found.requests} == {0, 1}
+    assert found.warnings == ()
+
+
+def test_others_and_feedback_stand_in_their_places(project: Path) -> None:
+    agents = {
+        "a": {"prompt": "{{ task.word }}", "revise": "{{ feedback[0] }}"},
+        "b": {"prompt": "{{ others.a[0] }}", "revise": "{{ others['a'][0] }}{{ feedback[0] }}"},
+    }
+    recipe = make(agents=agents, protocol="sequential", turns=2, feedback=["no.py:tell"])
+    found = played(recipe)
+    places = [(r.call.turn, r.call.round, r.call.agent, is_first(r)) for r in found.requests]
+    assert places == [(0, 0, "a", True), (0, 1, "b", False), (1, 0, "a", False), (1, 1, "b", False)]
+
+
+def test_answers_are_as_long_as_they_may_be(project: Path) -> None:
+    agents = {"a": {"prompt": "x"}, "b": {"prompt": "{{ others.a }}"}}
+    recipe = make(agents=agents, protocol="sequential", sampling={"max_new_tokens": 1000})
+    found = played(recipe)
+    assert most_new_tokens(found.requests) == 2000
+    assert characters(found.requests[1]) > 3000
+
+
+OWN = """\
+async def moderated(turn, rounds=2):
+    for _ in range(rounds):
+        await turn.together(["b", "c"], "argue", sees="all", otherwise="{{ others | length }}")
+    await turn.act("a", "prompt", sees="all")
+
+
+async def chosen(turn):
+    name = await turn.act("a")
+    await turn.act(name if name in turn.agents or not name else 1 / 0 or "b")
+"""
+
+
+def test_any_protocol_can_be_planned(project: Path) -> None:
+    Path("own.py").write_text(OWN)
+    agents = {"a": {"prompt": "{{ others.b }} {{ others.c }}"}, "b": {"prompt": "b"}}
+    agents["c"] = {"prompt": "c", "templates": {"argue": "{{ others.keys() | join }}"}}
+    protocol = {"use": "own.py:moderated", "options": {"rounds": 3}}
+    found = played(make(agents=agents, protocol=protocol))
+    assert [r.call.agent for r in found.requests] == ["b", "c"] * 3 + ["a"]
+
+
+@pytest.mark.parametrize("field", ["prompt", "revise", "discuss", "role"])
+def test_a_field_that_is_not_there_is_found(project: Path, field: str) -> None:
+    agents = {"a": {"prompt": "a"}, "b": {"prompt": "b", field: "{{ task.wrod }}"}}
+    recipe = make(agents=agents, protocol="discussion", turns=2)
+    with pytest.raises(RecipeError, match=rf"team\.agents\.b\.{field}: .*'wrod'"):
+        played(recipe)
+
+
+def test_functions_of_the_users_are_not_called(project: Path) -> None:
+    Path("own.py").write_text(
+        "def parse(text): raise SystemExit\n"
+        "def join(artefacts, problem): raise SystemExit\n"
+        "def tell(outcome): raise SystemExit\n"
+        "async def act(move): raise SystemExit\n"
+    )
+    agent = {"prompt": "a", "parser": "own.py:parse", "harness": "own.py:act"}
+    recipe = make(agents={"a": agent}, join="own.py:join", turns=2, feedback=["own.py:tell"])
+    assert len(played(recipe).requests) == 2
+
+
+@pytest.mark.parametrize("source", ["static", "execution"])
+def test_feedback_that_can_tell_nothing_is_refused(project: Path, source: str) -> None:
+    recipe = make(turns=2, feedback=[source])
+    told = rf"feedback '{source}' reads programs, and words/0 asks for none.*self, expert"
+    with pytest.raises(RecipeError, match=told):
+        played(recipe)
+    with pytest.raises(RecipeError, match=told):
+        Team(recipe).run("words/0", out="run")
+    assert not Path("run").exists()
+    assert played(make(turns=1, feedback=[source])).requests
+    assert played(make(turns=2, feedback=[{"source": source, "required": False}])).requests
+
+
+def test_templates_that_nobody_asks_for(project: Path) -> None:
+    agents = {"a": {"prompt": "a", "discuss": "mine"}, "b": {"prompt": "b"}}
+    agents["b"]["templates"] = {"rebutt": "no"}
+    assert played(make(agents=agents, protocol="sequential")).warnings == (
+        "team.agents.a.discuss is not used: protocol 'sequential' does not ask for it",
+        "team.agents.b.templates.rebutt is not used: protocol 'sequential' does not ask for it",
+    )
+    agents["b"].pop("templates")
+    assert played(make(agents=agents, protocol="discussion")).warnings == ()
+
+
+def test_an_adapter_that_is_not_there(project: Path, tmp_path: Path) -> None:
+    save_tiny(tmp_path / "tiny", WORDS)
+    agents = {"a": {"prompt": "a", "adapter": "nowhere", "model": str(tmp_path / "tiny")}}
+    with pytest.raises(RecipeError, match=r"adapter nowhere cannot be read.*adapter_config\.json"):
+        played(make(agents=agents))
+
+
+def long_words(folder: Path, long: set[int]) -> None:
+    rows = [
+        {"task_id": str(n), "word": "word " * (300 if n in long else 1), "answer": ""}
+        for n in range(4)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "tasks" / "words.jsonl").write_text(text)
+
+
+def test_prompts_that_are_too_long_are_named(project: Path, tmp_path: Path) -> None:
+    model = str(save_tiny(tmp_path / "tiny", WORDS))  # its context is 256 tokens
+    long_words(project, {1, 2})
+    agents = {"a": {"prompt": "{{ task.word }}", "model": model}}
+    recipe = make(agents=agents, sampling={"max_new_tokens": 20})
+    [told] = played(recipe, "words").warnings
+    assert told.startswith("agent 'a': 2 problems (words/1, words/2) cannot be played: a prompt of")
+    with pytest.raises(RecipeError, match="agent 'a': a prompt of 303 tokens"):
+        played(recipe, "words/1-2")
+
+
+def test_more_new_tokens_than_the_context_holds(project: Path, tmp_path: Path) -> None:
+    model = str(save_tiny(tmp_path / "tiny", WORDS))
+    agents = {"a": {"prompt": "Say {{ task.word }}", "model": model}}
+    recipe = make(agents=agents, sampling={"max_new_tokens": 300})
+    with pytest.raises(RecipeError, match=r"set sampling\.max_new_tokens to 251 or less"):
+        played(recipe)
+    later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
+    [told] = played(later).warnings
+    assert "may not fit once answers are as long as they may be" in told
