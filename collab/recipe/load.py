@@ -18,7 +18,7 @@ from collab.recipe.library import Kind
 from collab.recipe.model import parse_model
 from collab.recipe.question import check_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-from collab.recipe.task import TaskSpec
+from collab.recipe.task import TABLES, TaskSpec
 from collab.trust import Consent, Question, settle
 
 S = TypeVar("S", bound=Spec)
@@ -184,7 +184,8 @@ def _is_suite(task: Any, name: str) -> bool:
 
 def _as_suite(task: Any, like: str) -> Any:
     """A task that is a data file, written as a suite of its own that extends `like`."""
-    if not isinstance(task, str) or Path(task).suffix not in (".jsonl", ".json", ".gz"):
+    data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
+    if not isinstance(task, str) or Path(task).suffix not in data:
         return task
     path = Path(task)
     return {

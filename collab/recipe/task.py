@@ -13,6 +13,10 @@ ALWAYS_HIDDEN = ("test", "canonical_solution")
 """What no agent sees of a `code` problem, whatever else a suite hides."""
 
 
+TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
+"""Endings of files that hold rows too, and are not read."""
+
+
 class SourceSpec(Spec):
     """Exactly one of `package`, `path` and `hub`."""
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from collab.distribution import install
 from collab.errors import TaskError
 from collab.recipe import SourceSpec
+from collab.recipe.task import TABLES
 from collab.tasks import strict_json
 
 Row = dict[str, Any]
@@ -50,9 +51,15 @@ def read_file(path: Path) -> list[PlacedRow]:
     Blank lines are passed over, and a byte order mark is not part of the first row.
 
     Raises:
-        TaskError: the file cannot be read, is not JSON, unpacks to far more than it is, or holds a
-            row that is not a mapping.
+        TaskError: the file cannot be read, is a table of another format, is not JSON, unpacks to
+            far more than it is, or holds a row that is not a mapping.
     """
+    ending = Path(path.name.removesuffix(".gz")).suffix
+    if ending in TABLES:
+        raise TaskError(
+            f"{path}: {ending} is not read; give the rows as JSON, one in a line (.jsonl) or all in"
+            " a list (.json), gzipped (.gz) or not"
+        )
     try:
         data = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
         text = data.decode("utf-8-sig")

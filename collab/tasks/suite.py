@@ -18,11 +18,13 @@ from functools import cached_property
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
+from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
 from collab.tasks.sources import Row, read_rows
 
-_FILE = re.compile(r"^(.*\.(?:jsonl|json|jsonl\.gz|yaml|yml))(?:/(.*))?$")
+_ENDINGS = ("jsonl", "json", "jsonl.gz", "yaml", "yml", *(ending[1:] for ending in TABLES))
+_FILE = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
 _RANGE = re.compile(r"^(\d+)-(\d+)$")
 
 

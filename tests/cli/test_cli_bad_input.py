@@ -16,6 +16,10 @@ CASES = {
     "no task": (("run", "pair"), "names no task"),
     "two suites": ((*RUN, "--task", "humaneval/1"), "one suite"),
     "data file": (("run", "pair", "--task", "no.jsonl/1"), "no.jsonl: cannot be read"),
+    "table": (
+        ("run", "pair", "--task", "data/no.csv/1"),
+        ".csv is not read; give the rows as JSON",
+    ),
     "recipe file": (("run", "no.yaml"), "no.yaml: cannot be read: No such file"),
     "key": ((*RUN, "--set", "team.turnz=2"), "unknown key 'turnz'; did you mean 'turns'?"),
     "agent": ((*RUN, "--set", "agents.c.sampling.top_p=1"), "unknown agent 'c'; known: a, b"),
