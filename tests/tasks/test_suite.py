@@ -125,5 +125,5 @@ def test_a_hub_suite_without_the_extra_says_how_to_get_it() -> None:
     try:
         import datasets  # noqa: F401
     except ImportError:
-        with pytest.raises(TaskError, match=r"collab\[hub\]"):
+        with pytest.raises(TaskError, match=r"remedy: pip install .*\[hub\]"):
             open_suite(load_task("coophumaneval"))
