@@ -20,7 +20,7 @@ from collab.rewards.context import RewardContext
 if TYPE_CHECKING:
     from collab.sandbox import Treatment, Values, Verdict
 
-CHANGED: tuple[Values, ...] = ("once", "other", "longer")
+CHANGED: tuple[Values, ...] = ("once", "other", "longer", "shorter")
 """Values of the helper's own types, each in two ways."""
 OWN: tuple[Values, ...] = ("first", "previous")
 """The helper's own values in the wrong place: for a yes or no there is no other value."""

@@ -19,7 +19,9 @@ Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
 """Source code as a model wrote it: lone surrogates and NUL included."""
 
 
-Values = Literal["true", "none", "opaque", "once", "other", "longer", "first", "previous"]
+Values = Literal[
+    "true", "none", "opaque", "once", "other", "longer", "shorter", "first", "previous"
+]
 
 
 class Treatment(Record):
@@ -27,14 +29,16 @@ class Treatment(Record):
 
     true        its own, by the same way as the others: the control
     none        None
-    opaque      objects that no operation knows
-    once        the first one of every answer is another of its type, wherever it comes again
+    opaque      an object that no operation knows
+    once        the first one of the run is another of its type, wherever it comes again
     other       every one is another of its type
     longer      so too, and lists and texts grow
+    shorter     its own, but lists and texts lack their last items
     first       its own first value, for ever
-    previous    its own value before
+    previous    for each value, its own value before the first of these
 
-    A program that looks into the interpreter (frames, code, tracing) is given the true ones.
+    Equal values are changed alike in the whole run. A program that looks into the interpreter
+    (frames, code, tracing) answers nothing from then on.
     """
 
     function: str

@@ -13,6 +13,7 @@ import pytest
 
 from collab.sandbox import Sandbox, Treatment, Trial, Verdict
 from collab.sandbox.jail.values import other
+from collab.sandbox.verdict import Values
 
 Pair = namedtuple("Pair", "a b")
 VALUES: list[Any] = [
@@ -115,9 +116,36 @@ def test_a_loop_that_waits_for_a_value_ends(sandbox: Sandbox) -> None:
     assert not verdict.passed
 
 
-def test_a_program_that_looks_is_given_the_true_values(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("values", ["true", "other", "first"])
+def test_a_program_that_looks_answers_nothing_from_then_on(
+    sandbox: Sandbox, values: Values
+) -> None:
     program = "def aux(x):\n return x\naux.__code__\ndef f(x):\n return aux(x)"
-    assert judged(sandbox, program, "assert candidate(4) == 4", values="other").passed
+    verdict = judged(sandbox, program, "assert candidate(4) == 4", values=values)
+    assert verdict.loaded
+    assert verdict.checks[0].answer is None
+
+
+def test_a_value_is_changed_alike_in_the_whole_run(sandbox: Sandbox) -> None:
+    program = (
+        "def aux(x):\n return x\nKEPT = aux(7)\n"
+        "def f(x):\n return aux(x) - aux(x), aux(7) - KEPT, [aux(7) for _ in range(70)][0] - KEPT"
+    )
+    every: tuple[Values, ...] = ("once", "other", "longer", "shorter", "first", "previous")
+    for values in every:
+        verdict = judged(sandbox, program, "assert candidate(4) == (0, 0, 0)", values=values)
+        assert verdict.passed or verdict.checks[0].answer is None, values
+
+
+def test_an_object_stays_one_and_two_stay_two(sandbox: Sandbox) -> None:
+    program = (
+        "ONE = [1]\ndef aux(x):\n return ONE if x < 9 else [x]\n"
+        "def f(x):\n return aux(1) is aux(2), aux(9) is aux(9)"
+    )
+    for values in ("true", "once", "other", "longer", "shorter", "first", "previous"):
+        assert judged(
+            sandbox, program, "assert candidate(4) == (True, False)", values=values
+        ).passed
 
 
 def test_a_program_without_the_function_does_not_load(sandbox: Sandbox) -> None:

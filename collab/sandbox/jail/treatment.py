@@ -4,7 +4,7 @@ The helper stays the function that it is, with its name, signature, globals and 
 returns or yields passes through one more call. A control passes through the same call and comes out
 as it was, and takes as long. So nothing that a program sees tells a treatment from its control but
 the value itself; and where a program looks into the interpreter (frames, code objects, tracing, the
-garbage collector), the treatment ends and every value is true from then on.
+garbage collector), the treatment ends and no answer counts from then on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import typing
 import warnings
 from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
-from .values import other
+from .values import copied, other, shape, shorter
 
 _LOOKS = (
     "sys._current_", "sys.settrace", "sys.setprofile", "sys.monitoring", "sys.addaudithook",
@@ -32,12 +32,19 @@ _READS = frozenset({"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr
 _HARMLESS = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
 """What looks at a frame for the name of a module alone."""
 MOST_REPEATS = 50
-"""So often is the first value of an answer changed when it comes again: the same value is always
-changed alike, but a loop that waits for another one must end."""
-MOST_VALUES = 10_000
-"""The values of one answer that are changed; those behind are true, for the same reason."""
+"""So often is the first value changed in one answer: a loop that waits for another one must end."""
+MOST_VALUES = 50_000
+"""The values of one answer that are changed, for the same reason."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPE = (_Function, ast.ClassDef, ast.Lambda)
+
+
+class Treated(Protocol):
+    """A treatment at work."""
+
+    spoilt: bool
+
+    def begin(self) -> None: ...
 
 
 class NoHelper(Exception):
@@ -46,13 +53,12 @@ class NoHelper(Exception):
 
 def treated(
     program: str, file: str, *, function: str, values: str, seed: int
-) -> tuple[CodeType, Callable[[], None]]:
-    """The code of `program` with the values of `function` changed, and what to call before each
-    question to it.
+) -> tuple[CodeType, Treated]:
+    """The code of `program` with the values of `function` changed, and its treatment.
 
     Raises NoHelper, and what `compile` raises.
     """
-    change, begin, end = _change(values, seed)
+    change = _Values(values, seed)
     mark = os.urandom(16)
     tree = ast.parse(program, file)
     helpers = [*_helpers(tree.body, function)]
@@ -63,8 +69,8 @@ def treated(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
-    sys.addaudithook(_watch(function, end))
-    return _with_constant(code, mark, change), begin
+    sys.addaudithook(_watch(function, change.end))
+    return _with_constant(code, mark, change), change
 
 
 def _helpers(body: list[ast.stmt], name: str) -> Iterator[_Function | ast.Lambda]:
@@ -115,81 +121,107 @@ def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
     return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
 
 
-def _change(
-    values: str, seed: int
-) -> tuple[Callable[..., Any], Callable[[], None], Callable[[], None]]:
-    """What every value passes through, what begins an answer, and what ends the treatment."""
-    rules = [_rule(values, seed)]
-    first: list[bytes | None] = []
-    left, changes = [0], [0]
+class _Values:
+    """What every value of the helper passes through.
 
-    def passed_on(value: Any, each: bool = False) -> Any:
+    A change is a function of the value: equal values are changed alike in the whole run, and one
+    object stays one. So what a program works out of the values alone, such as `aux(x) - aux(x)`,
+    comes to the same. Once changed and true values could stand beside each other, because the
+    treatment ended amid a run, no answer counts any more.
+    """
+
+    def __init__(self, values: str, seed: int) -> None:
+        self._rule: Rule | None = _rule(values, seed)
+        self._control, self._only_first = values == "true", values == "once"
+        self._first: list[bytes | None] = []
+        self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
+        self.spoilt = False
+        """The treatment has ended, and what the program answers shows nothing."""
+        self.begin()
+
+    def begin(self) -> None:
+        """An answer begins."""
+        self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
+
+    def end(self) -> None:
+        self._rule, self.spoilt = None, True
+        self._given.clear()
+
+    def __call__(self, value: Any, each: bool = False) -> Any:
         if _tracemalloc.is_tracing():
-            end()
-        changes[0] += 1
-        if not rules or changes[0] > MOST_VALUES:
-            return value
+            self.end()
         if each:
-            return map(passed_on, value)
+            return map(self, value)
         text = _text(value)
-        if not first:
-            first.append(text)
-        left[0] -= text == first[0]
-        try:
-            return rules[0](value, text == first[0] and left[0] >= 0)
-        except (RecursionError, MemoryError, IndexError):
+        if not self._first:
+            self._first.append(text)
+        is_first = text == self._first[0]
+        self._values_left -= 1
+        self._repeats_left -= is_first
+        over = self._values_left < 0 or (self._only_first and self._repeats_left < 0)
+        if over and not self._control:
+            self.end()
+        if over or self._rule is None:
             return value
-
-    def begin() -> None:
-        first.clear()
-        left[0], changes[0] = MOST_REPEATS, 0
-
-    def end() -> None:
-        rules.clear()
-
-    begin()
-    return passed_on, begin, end
+        before = self._given.get(id(value))
+        if before is not None and before[1] == text:
+            return before[2]
+        try:
+            changed = self._rule(value, text, is_first)
+        except (RecursionError, MemoryError, IndexError):
+            changed = value
+        self._given[id(value)] = value, text, changed  # the object lives on, so its id is its own
+        return changed
 
 
 def _text(value: Any) -> bytes | None:
-    """The same for equal values of Python's own types; None for others."""
+    """The same for equal values of Python's own types, and of what is made of them."""
     try:
         return marshal.dumps(value, 0)
     except (ValueError, MemoryError):
-        return None
+        return shape(value)
 
 
-Rule = Callable[[Any, bool], Any]
-"""From a value, and whether it equals the first of an answer, to the value that is passed on."""
+Rule = Callable[[Any, bytes | None, bool], Any]
+"""From a value, its text, and whether it equals the first of a run, to the value passed on."""
 
 
 def _rule(values: str, seed: int) -> Rule:
+    useless = object()
     earlier: list[Any] = []
+    earlier_of: dict[bytes, Any] = {}
 
-    def true(value: Any, _: bool) -> Any:
+    def true(value: Any, _: bytes | None, __: bool) -> Any:
         other(value, seed)
         return value
 
-    def once(value: Any, is_first: bool) -> Any:
+    def once(value: Any, _: bytes | None, is_first: bool) -> Any:
         changed = other(value, seed)
         return changed if is_first else value
 
-    def first(value: Any, _: bool) -> Any:
-        earlier.append(value)
-        del earlier[1:]
-        return earlier[0]
+    def first(value: Any, text: bytes | None, _: bool) -> Any:
+        if text is None:
+            return value
+        if not earlier:
+            earlier.append(copied(value))
+        return copied(earlier[0])
 
-    def previous(value: Any, _: bool) -> Any:
-        earlier.append(value)
-        return earlier.pop(0) if len(earlier) > 1 else value
+    def previous(value: Any, text: bytes | None, _: bool) -> Any:
+        if text is None:
+            return value
+        if text not in earlier_of:
+            earlier.append(copied(value))
+            earlier_of[text] = earlier[max(0, len(earlier) - 2)]
+        return copied(earlier_of[text])
 
     rules: dict[str, Rule] = {
         "true": true,
-        "none": lambda _, __: None,
-        "opaque": lambda _, __: object(),
+        "none": lambda *_: None,
+        "opaque": lambda *_: useless,
         "once": once,
-        "other": lambda value, _: other(value, seed),
-        "longer": lambda value, _: other(value, seed, longer=True),
+        "other": lambda value, *_: other(value, seed),
+        "longer": lambda value, *_: other(value, seed, longer=True),
+        "shorter": lambda value, *_: shorter(value, seed),
         "first": first,
         "previous": previous,
     }

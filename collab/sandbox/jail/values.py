@@ -6,6 +6,7 @@ import collections
 import decimal
 import fractions
 import functools
+import marshal
 import string
 import types
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from typing import Any
 DEEPEST = 8
 MOST_ITEMS = 10_000
 """Larger containers are changed in so many items."""
+_SCALARS: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes)
 _LETTERS = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
 _LAZY: tuple[type, ...] = (
@@ -31,6 +33,52 @@ def other(value: Any, seed: int, *, longer: bool = False) -> Any:
     if value is None or type(value) is bool:
         return value
     return _other(value, seed, longer, DEEPEST)
+
+
+def shorter(value: Any, seed: int) -> Any:
+    """A list, tuple, text or range without its last items, one for seed 0; others stay."""
+    if type(value) in (list, tuple, str, bytes, range):
+        return value[: max(0, len(value) - 1 - seed)]
+    return value
+
+
+def copied(value: Any, depth: int = DEEPEST) -> Any:
+    """`value` again, as deep as `other` looks; what cannot change is the same object."""
+    if depth == 0 or type(value) in (*_SCALARS, *_LAZY, range):
+        return value
+    if type(value) is bytearray:
+        return bytearray(value)
+
+    def change(items: Iterable[Any]) -> list[Any]:
+        return [copied(item, depth - 1) for item in items]
+
+    copy = _container(value, 0, False, change)
+    same = type(value) is tuple and all(a is b for a, b in zip(value, copy, strict=True))
+    return value if same else copy
+
+
+def shape(value: Any) -> bytes | None:
+    """A text that is the same for equal values, of a program's classes too; None where none is."""
+    try:
+        return marshal.dumps(_shape(value, DEEPEST), 0)
+    except ValueError:
+        return None
+
+
+def _shape(value: Any, depth: int) -> Any:
+    if depth == 0 or type(value) in (*_SCALARS, bytearray):
+        return value
+    items: Iterable[Any]
+    if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+        items = value
+    elif isinstance(value, dict):
+        items = [*value.items()]
+    else:
+        try:
+            items = object.__getattribute__(value, "__dict__").items()
+        except AttributeError:
+            raise ValueError from None
+    return [id(type(value)), [_shape(item, depth - 1) for item in items]]
 
 
 def _other(value: Any, seed: int, longer: bool, depth: int) -> Any:

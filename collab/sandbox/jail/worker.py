@@ -16,13 +16,14 @@ from . import codec, wire
 from .descriptors import FIRST, keep_only
 from .layers import LayerUnavailable
 from .limits import Limits
-from .treatment import treated
+from .treatment import Treated, treated
 
 IN, OUT = FIRST, FIRST + 1
 MODULE = "program"
 FILE = "program.py"
 MESSAGE_CHARACTERS = 400
 TRIAL_BYTES = 1 << 30
+_NO_ANSWER = {"raised": "SpoiltTreatment", "builtin": False}
 
 
 def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
@@ -39,44 +40,49 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     wire.send(OUT, {"sealed": True})
     brief = wire.receive(IN, TRIAL_BYTES)
     try:
-        function, begin = _load(**brief)
+        function, treatment = _load(**brief)
     except BaseException as error:
         wire.send(OUT, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
         return
     wire.send(OUT, {"loaded": True})
     while True:
         call = wire.receive(IN, TRIAL_BYTES)
-        begin()
-        wire.send(OUT, {"id": call["id"], **_answer(function, call, limits)})
+        treatment.begin()
+        answer = _answer(function, call, limits)
+        wire.send(OUT, {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)})
 
 
 class _NoFunction(Exception):
     pass
 
 
+class _Untreated:
+    spoilt = False
+
+    def begin(self) -> None:
+        pass
+
+
 def _load(
     program: str, entry_point: str, treatment: dict[str, Any] | None
-) -> tuple[Callable[..., Any], Callable[[], None]]:
-    """The program's function, and what to call before each question to it."""
+) -> tuple[Callable[..., Any], Treated]:
+    """The program's function, and the treatment that it is under."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
     module = types.ModuleType(MODULE)
     module.__file__ = FILE
     sys.modules[MODULE] = module
     if treatment is None:
-        code, begin = compile(program, FILE, "exec", dont_inherit=True), _nothing
+        code = compile(program, FILE, "exec", dont_inherit=True)
+        under: Treated = _Untreated()
     else:
-        code, begin = treated(program, FILE, **treatment)
+        code, under = treated(program, FILE, **treatment)
     del program, treatment
     exec(code, module.__dict__)
     function: object = module.__dict__.get(entry_point)
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
-    return function, begin
-
-
-def _nothing() -> None:
-    pass
+    return function, under
 
 
 def _load_error(error: BaseException) -> str:

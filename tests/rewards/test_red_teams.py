@@ -1,0 +1,50 @@
+"""Right programs of a fresh reader's, whose helpers do nothing for them, earn no cooperation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from support.red_teams import TEAMS, TRUTHS
+
+from collab.recipe import RewardSpec
+from collab.recipe.documents import read_mapping
+from collab.recipe.library import shipped
+from collab.records import Problem, Score
+
+REWARD = RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
+SAME = Problem(
+    address="demo/2",
+    public={"prompt": "def same(a, b):\n    pass\n", "entry_point": "same"},
+    hidden={
+        "test": "def check(candidate):\n"
+        "    assert candidate('ab', 'ba') is True\n"
+        "    assert candidate('ab', 'bb') is False\n"
+        "    assert candidate('', '') is True\n"
+        "    assert candidate('abc', 'ab') is False\n"
+    },
+)
+
+
+def calls(score: Score) -> tuple[float, str]:
+    return next((part.value, part.reason) for part in score.parts if part.name == "calls")
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(TEAMS) + len(TRUTHS) >= 50
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_a_helper_that_does_nothing_is_not_paid(score: Callable[..., Score], team: str) -> None:
+    aux, main = TEAMS[team]
+    value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
+    assert value == 0.0, reason
+
+
+@pytest.mark.parametrize("team", TRUTHS)
+def test_a_helper_that_does_nothing_for_a_yes_or_no_is_not_paid(
+    score: Callable[..., Score], team: str
+) -> None:
+    aux, main = TRUTHS[team]
+    value, reason = calls(score(REWARD, {"aux": aux, "main": main}, SAME))
+    assert value == 0.0, reason
