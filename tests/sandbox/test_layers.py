@@ -9,8 +9,7 @@ import platform
 import pytest
 
 from collab.sandbox.doctor import examine, probe
-from collab.sandbox.jail import seccomp, syscalls
-from collab.sandbox.jail.layers import LAYERS
+from collab.sandbox.jail.layers import LAYERS, seccomp, syscalls
 from collab.sandbox.jail.probes import PROBES
 
 NAMES = [layer.name for layer in LAYERS]

@@ -254,7 +254,7 @@ def test_a_system_that_cannot_isolate_is_refused_with_layer_and_remedy() -> None
     # Within a user namespace of its own, so that no one else is affected.
     code = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
-        "from collab.sandbox.jail import linux\n"
+        "from collab.sandbox.jail.layers import linux\n"
         "linux.own_user_namespace(0, 1000)\n"
         "open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
         f"sys.argv[1:] = sys.argv[3:]\n{REFUSED}"

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import linux
-from .layers import BY_NAME, MIB, LayerUnavailable
+from .layers import BY_NAME, MIB, LayerUnavailable, linux
 from .limits import Limits
 from .processes import Jail
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from . import linux, seccomp
-from .layers import INSIDE_UID, Setting, drop_uid, granted, seal
+from .layers import INSIDE_UID, Setting, drop_uid, granted, linux, seal, seccomp
 from .limits import NO_LIMITS, Limits
 
 LINUX = sys.platform == "linux"

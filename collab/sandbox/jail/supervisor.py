@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Literal, NoReturn
 
-from . import linux, wire
+from . import wire
 from .caller import Caller, Outputs
-from .layers import ALL
+from .layers import ALL, linux
 from .limits import Limits
 from .preload import preload
 from .processes import Jail

@@ -20,9 +20,9 @@ from typing import Any
 
 from . import wire
 from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
-from .descriptors import FIRST, keep_only
 from .dry_run import Counting, StandIn, counted
 from .layers import LayerUnavailable
+from .layers.descriptors import FIRST, keep_only
 from .limits import Limits
 from .remote_function import CandidateError, Line, RemoteFunction, Trouble
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import codec, wire
-from .descriptors import FIRST, keep_only
 from .layers import LayerUnavailable
+from .layers.descriptors import FIRST, keep_only
 from .limits import Limits
 from .treatment import Treated, treated
 

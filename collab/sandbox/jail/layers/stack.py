@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..limits import Limits
 from . import landlock, linux, seccomp
-from .limits import Limits
 
 JAIL_UID = 65533
 """The host's user that workers belong to when the caller is root."""

@@ -1,0 +1,31 @@
+"""What stands between a program and this machine: each layer alone, and all in their order."""
+
+from __future__ import annotations
+
+from .stack import (
+    ALL,
+    BY_NAME,
+    INSIDE_UID,
+    LAYERS,
+    MIB,
+    Layer,
+    LayerUnavailable,
+    Setting,
+    drop_uid,
+    granted,
+    seal,
+)
+
+__all__ = [
+    "ALL",
+    "BY_NAME",
+    "INSIDE_UID",
+    "LAYERS",
+    "MIB",
+    "Layer",
+    "LayerUnavailable",
+    "Setting",
+    "drop_uid",
+    "granted",
+    "seal",
+]
