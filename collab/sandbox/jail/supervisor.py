@@ -158,8 +158,7 @@ class Supervisor:
         """End every process below this one, and wait for each."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for zygote in (self._workers, self._runners):
-            with suppress(ProcessLookupError):
-                os.kill(zygote.pid, signal.SIGKILL)
+            zygote.end()
         with suppress(ChildProcessError):
             while True:
                 os.wait()

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, NoReturn
@@ -76,6 +77,14 @@ class Zygote:
     def status(self) -> int:
         """The wait status that the process ended with, which was dismissed."""
         return int(self._answer()["status"])
+
+    def end(self) -> None:
+        """Kill the zygote, and with it all that it forked; whoever calls waits for them."""
+        # The kill reaches the first of its two processes; should it come before the second is
+        # bound to that one's end, the closed socket ends the second.
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._socket.close()
 
     def _answer(self) -> dict[str, Any]:
         readable, _, _ = select.select([self._socket], [], [], ANSWER_SECONDS)
