@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-browser test-vllm lint types check schema picture bench clean
+.PHONY: run test test-slow test-browser test-vllm lint types check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -44,11 +44,15 @@ schema: $(VENV)/.installed
 picture: $(VENV)/.installed
 	$(BIN)/python docs/picture.py
 
+docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 bench: $(VENV)/.installed
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
 
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) dist build site
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

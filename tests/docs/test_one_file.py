@@ -1,0 +1,128 @@
+"""The table of docs/architecture.md: each extension is added from outside, in as many files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.blocks import DOCS, blocks
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+
+import collab
+from collab.trainers import Training
+
+TEAM = 'agents:\n  a: {prompt: "Say a word."}\n  b: {prompt: "Say a word."}\n'
+TASK = (
+    "kind: text\nsource: {path: ROWS}\n"
+    "reward: {parts: {said: {use: contains, options: {phrases: [word]}}}}\n"
+)
+ENGINE = blocks("engines.md", "python")[0]
+MARK = "open('called', 'w').close()"
+
+FILES: dict[str, tuple[str, str, str]] = {
+    "a task": ("tasks/mine.yaml", TASK.replace("ROWS", "../rows.jsonl"), ""),
+    "a team": ("agents/mine.yaml", TEAM.replace("a word", "my word"), ""),
+    "a reward part": (
+        "own.py",
+        f"def own(context):\n    {MARK}\n    return 1.0\n",
+        "task.reward.parts.own={use: 'own.py:own'}",
+    ),
+    "a protocol": (
+        "own.py",
+        f"async def own(turn):\n    {MARK}\n    await turn.act('a')\n    await turn.act('b')\n",
+        "team.protocol='own.py:own'",
+    ),
+    "a harness": (
+        "own.py",
+        f"async def own(move):\n    {MARK}\n    await move.generate()\n",
+        "agents.a.harness='own.py:own'",
+    ),
+    "a parser": (
+        "own.py",
+        f"def own(response):\n    {MARK}\n    return response\n",
+        "agents.a.parser='own.py:own'",
+    ),
+    "a join": (
+        "own.py",
+        f"def own(artefacts, problem):\n    {MARK}\n    return 'joined'\n",
+        "team.join='own.py:own'",
+    ),
+    "a feedback source": (
+        "own.py",
+        f"def own(outcome):\n    {MARK}\n    return 'again'\n",
+        "team.feedback=['own.py:own']",
+    ),
+    "a model engine": (
+        "own.py",
+        ENGINE.replace("\n    return C", f"\n    {MARK}\n    return C"),
+        "",
+    ),
+}
+ALGORITHMS = {
+    "an algorithm": f"def own(group):\n    {MARK}\n    return {{}}\n",
+    "an algorithm with state": (
+        "class own:\n    async def credit(self, groups):\n"
+        f"        {MARK}\n        return [{{}} for _ in groups]\n\n"
+        "    def state(self):\n        return {}\n\n    def restore(self, state):\n        pass\n"
+    ),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "agents/team.yaml").write_text(TEAM)
+    (tmp_path / "tasks/task.yaml").write_text(TASK.replace("ROWS", "../rows.jsonl"))
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "Say a word."}\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table() -> dict[str, int]:
+    """By extension: the files that the table says it takes now."""
+    text = (DOCS / "architecture.md").read_text()
+    rows = re.findall(r"^\| (an? [\w ]+?) \| \d+ \| (\d+) \|", text, re.MULTILINE)
+    return {name: int(number) for name, number in rows}
+
+
+def test_every_row_is_tried() -> None:
+    assert set(table()) == {*FILES, *ALGORITHMS}
+
+
+@pytest.mark.parametrize("what", list(FILES))
+def test_it_takes_as_many_files(project: Path, what: str) -> None:
+    before = set(project.rglob("*"))
+    path, text, setting = FILES[what]
+    (project / path).write_text(text)
+    assert len(set(project.rglob("*")) - before) == table()[what]
+    settings = ["team.turns=2", *([setting] if setting else [])]
+    task = "mine" if path.startswith("tasks") else "task"
+    team = collab.load(
+        "mine" if path.startswith("agents") else "team",
+        task=task,
+        model={"engine": "own.py:counter"} if path == "own.py" and not setting else "echo",
+        settings=settings,
+    )
+    episode = team.run(f"{task}/0").episode
+    assert episode.failure is None
+    assert (project / "called").exists() == (path == "own.py")
+    if what == "a team":
+        assert "my word" in json.dumps([d.observation[0].content for d in episode.decisions("a")])
+
+
+@pytest.mark.parametrize("what", list(ALGORITHMS))
+def test_an_algorithm_takes_one_file(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, what: str
+) -> None:
+    tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+    before = set(project.rglob("*"))
+    (project / "own.py").write_text(ALGORITHMS[what])
+    assert len(set(project.rglob("*")) - before) == table()[what]
+    recipe = make_game(tiny, project, algorithm="own.py:own", steps=1, evaluation=None)
+    asyncio.run(Training(recipe, project / "run").run())
+    assert (project / "called").exists()
