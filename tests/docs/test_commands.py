@@ -1,0 +1,42 @@
+"""Every command that a page tells is one that collab has, with options that it takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from support.blocks import DOCS
+from typer.main import get_command
+
+from collab.cli.app import COMMANDS, app
+
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
+
+
+def told(page: Path) -> list[str]:
+    """The commands of a page: lines of its blocks, and words between backticks."""
+    text = page.read_text().replace("\\\n", " ")
+    lines = re.findall(
+        r"^(collab .+)$", "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)), re.M
+    )
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return lines + [" ".join(code.split()) for code in re.findall(r"`(collab [^`]+)`", prose)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_exist(page: Path) -> None:
+    group = get_command(app)
+    for command in told(page):
+        _, name, *words = shlex.split(command, comments=True)
+        if name.startswith("-"):
+            continue
+        assert name in COMMANDS, command
+        taken = {o for p in group.get_command(None, name).params for o in p.opts}  # type: ignore[attr-defined]
+        given = {word for word in words if word.startswith("-")}
+        assert given <= taken | {"--help"}, command
+
+
+def test_there_are_commands_to_check() -> None:
+    assert sum(len(told(page)) for page in PAGES) > 30
