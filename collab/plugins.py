@@ -154,7 +154,7 @@ def check_options(
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
-        return get_type_hints(function)
+        return get_type_hints(function, include_extras=True)
     except (NameError, TypeError):  # names that are imported for type checkers only
         return {}
 

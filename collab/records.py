@@ -39,9 +39,31 @@ class Failure(Record):
     """Where a foreign exception, such as one of a user's function, was the reason."""
 
 
+class ToolSpec(Record):
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    """JSON Schema of the object that holds its arguments."""
+
+
+class ToolCall(Record):
+    """A model asks for a tool to be called."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+    """A service's own name for the call; empty where a model wrote the call as text."""
+
+
 class Message(Record):
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What an assistant's message asks for. Where it was written as text, `content` holds it."""
+    answers: ToolCall | None = None
+    """The call that a tool's message answers."""
 
 
 class Sampling(Record):
@@ -84,12 +106,19 @@ class Action(Record):
     """Log-probability of each of `token_ids` under the sampling distribution, in nats."""
     prompt_ids: tuple[int, ...] = ()
     finish_reason: FinishReason = "stop"
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls of tools that it asks for, where the agent has tools."""
     model: str = ""
     adapter: str | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
     """Wall time from the request's dispatch to its answer; in a batch, that of the batch."""
     failure: Failure | None = None
+
+    @property
+    def message(self) -> Message:
+        """The response as the agent's history holds it."""
+        return Message(role="assistant", content=self.text, tool_calls=self.tool_calls)
 
 
 class Decision(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collab.cli.page import Block, Column, Page, Piece
+from collab.cli.tool_calls import show_calls
 from collab.records import Episode, Failure, PartScore, Scheme, Score, Turn
 from collab.wording import counted
 
@@ -26,6 +27,7 @@ def show_episode(page: Page, episode: Episode) -> None:
         if len(episode.turns) > 1:
             page.line()
             page.line((f"turn {turn.index + 1}", NAME))
+        show_calls(page, turn)
         show_work(page, turn)
         if turn.score:
             show_score(page, turn.score, reward)

@@ -168,6 +168,7 @@ def _show(page: Page, episode: Episode, *, whole: bool) -> None:
 
 def _show_decision(page: Page, decision: Decision) -> None:
     from collab.cli.page import Block
+    from collab.cli.tool_calls import call_block
 
     action = decision.action
     place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
@@ -181,5 +182,6 @@ def _show_decision(page: Page, decision: Decision) -> None:
     if action.logprobs:
         mean = sum(action.logprobs) / len(action.logprobs)
         told += f", log-prob {mean:.2f} a token, least {min(action.logprobs):.2f}"
-    for block in (*blocks, Block(told, action.text, "text")):
+    asked = [call_block(place, call) for call in action.tool_calls if call.id]
+    for block in (*blocks, Block(told, action.text, "text"), *asked):
         page.blocks([block])

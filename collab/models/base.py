@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from collab.records import Action, Message, Record, Sampling
+from collab.records import Action, Message, Record, Sampling, ToolSpec
 
 
 class Call(Record):
@@ -28,6 +28,10 @@ class Request(Record):
 
     call: Call
     messages: tuple[Message, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    """What the model may ask to be called."""
+    may_call: bool = True
+    """False where the model is to answer now, although it has tools."""
     prompt_ids: tuple[int, ...] = ()
     sampling: Sampling = Sampling()
     adapter: str | None = None

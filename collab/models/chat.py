@@ -10,6 +10,7 @@ from jinja2 import TemplateError
 from collab.errors import ContextOverflow, ModelError
 from collab.models.base import Request
 from collab.models.controls import chat_ids
+from collab.models.tool_text import fenced
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
@@ -26,7 +27,7 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
             f"model {model!r} has no chat template, so it cannot read messages; take its "
             "instruction-tuned variant, or give prompt_ids"
         )
-    messages = [{"role": m.role, "content": m.content} for m in request.messages]
+    messages = [{"role": m.role, "content": m.content} for m in fenced(request)]
     try:
         return chat_ids(tokenizer, messages)
     except TemplateError as error:

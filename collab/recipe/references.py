@@ -16,7 +16,7 @@ Change = Callable[[Kind, str, str], str]
 """From the kind, the key that it stands at, and the text to the text that replaces it."""
 
 _FUNCTION_KEYS = {
-    "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness",
+    "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
 }  # fmt: skip
 _COMPONENT_KEYS = {"team", "task", "reward", "trainer", "extends"}
 _FREE_TEXT = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from collab.recipe.base import Spec
@@ -43,8 +45,12 @@ class AgentSpec(Spec):
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that ask for them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
-    """How the agent acts when it is its turn: `respond` gives one response; or one's own,
-    `file.py:function`."""
+    """How the agent acts when it is its turn: `respond` gives one response; `tools` calls tools
+    until it answers, up to `{use: tools, options: {calls: 8, seconds: 30, characters: 4000}}`; or
+    one's own, `file.py:function`."""
+    tools: tuple[str, ...] = ()
+    """What the agent may call before it answers: `python` runs code in the sandbox, and
+    `file.py:function` is a function of one's own. With tools, `harness` is `tools` by default."""
     parser: str = "text"
     """Turns a response into an artefact: `text`, `python`, or `module:function`."""
     contributes: bool | None = None
@@ -58,6 +64,13 @@ class AgentSpec(Spec):
     """A folder with a LoRA adapter in PEFT's format."""
     trainable: bool = True
     """Whether training changes this agent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tools(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("tools") and "harness" not in data:
+            return {**data, "harness": "tools"}
+        return data
 
 
 class TeamSpec(Spec):

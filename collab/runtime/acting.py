@@ -73,17 +73,21 @@ class Acting:
             BudgetExceeded: the episode has used up its tokens.
         """
         self._check_tokens()
-        moves = [
-            Move(
-                name,
-                self.histories[name],
-                self._observe(name, turn, told, round_),
-                partial(self._ask, turn, round_.number, name),
-            )
-            for name in round_.agents
-        ]
+        moves = [self._move(name, turn, told, round_) for name in round_.agents]
         await self.stage.scheduler.together([self._play_out(move) for move in moves])
         return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
+
+    def _move(self, name: str, turn: int, told: Told, round_: Round) -> Move:
+        first = Call(
+            task=self.problem.address,
+            sample=self.sample,
+            turn=turn,
+            round=round_.number,
+            agent=name,
+        )
+        observed = self._observe(name, turn, told, round_)
+        tools = self.stage.players[name].tools
+        return Move(name, self.histories[name], observed, partial(self._ask, first), tools)
 
     async def _play_out(self, move: Move) -> None:
         """A failure is told when the agents before it in the round have been recorded."""
@@ -112,19 +116,15 @@ class Acting:
         return player.observe(template, round_.otherwise, first=not history, **fields)
 
     async def _ask(
-        self, turn: int, round_: int, name: str, step: int, messages: Sequence[Message]
+        self, first: Call, step: int, messages: Sequence[Message], may_call: bool
     ) -> Action:
-        player = self.stage.players[name]
-        place = Call(
-            task=self.problem.address,
-            sample=self.sample,
-            turn=turn,
-            round=round_,
-            agent=name,
-            step=step,
+        """The response of that number in the move that begins with the call `first`."""
+        player = self.stage.players[first.agent]
+        place = first.model_copy(update={"step": step})
+        self.stage.emit(
+            AgentActing(episode=self.episode, turn=place.turn, round=place.round, agent=place.agent)
         )
-        self.stage.emit(AgentActing(episode=self.episode, turn=turn, round=round_, agent=name))
-        request = make_request(player, place, messages, self.seed)
+        request = make_request(player, place, messages, self.seed, may_call)
         [action] = await self.stage.scheduler.act([(player.model, request)])
         return action
 
@@ -153,10 +153,7 @@ class Acting:
     def _remember(self, decision: Decision) -> None:
         action = decision.action
         self.new_tokens += len(action.token_ids) or action.usage.new_tokens
-        self.histories[decision.agent] += [
-            *decision.observation,
-            Message(role="assistant", content=action.text),
-        ]
+        self.histories[decision.agent] += [*decision.observation, action.message]
 
     def _check_tokens(self) -> None:
         limit = self.stage.recipe.budget.tokens

@@ -14,6 +14,7 @@ from collab.models import Call, Checks, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.records import Message, Sampling
 from collab.runtime.harness import Harness, harness_for
+from collab.tools import Tool, Toolboxes
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Player:
     model: Model
     sampling: Sampling
     adapter: str | None
+    tools: Mapping[str, Tool]
 
     def observe(
         self, template: str, otherwise: str | None, *, first: bool, **fields: Any
@@ -57,7 +59,9 @@ class Player:
         return Template(otherwise, f"team.agents.{self.name}.templates.{name}")
 
 
-def make_players(recipe: Recipe, models: Mapping[str, Model]) -> dict[str, Player]:
+def make_players(
+    recipe: Recipe, models: Mapping[str, Model], tools: Toolboxes
+) -> dict[str, Player]:
     """Players by agent name, in the team's order.
 
     Raises:
@@ -65,12 +69,14 @@ def make_players(recipe: Recipe, models: Mapping[str, Model]) -> dict[str, Playe
             an agent's model cannot follow.
     """
     return {
-        name: _make_player(name, spec, recipe.sampling_of(name), models[name])
+        name: _make_player(name, spec, recipe.sampling_of(name), models[name], tools[name])
         for name, spec in recipe.team.agents.items()
     }
 
 
-def _make_player(name: str, spec: AgentSpec, sampling: Sampling, model: Model) -> Player:
+def _make_player(
+    name: str, spec: AgentSpec, sampling: Sampling, model: Model, tools: Mapping[str, Tool]
+) -> Player:
     def template(field: str) -> Template:
         return Template(getattr(spec, field), f"team.agents.{name}.{field}")
 
@@ -91,13 +97,18 @@ def _make_player(name: str, spec: AgentSpec, sampling: Sampling, model: Model) -
         model=model,
         sampling=sampling,
         adapter=spec.adapter,
+        tools=tools,
     )
 
 
-def make_request(player: Player, call: Call, history: Sequence[Message], seed: int) -> Request:
+def make_request(
+    player: Player, call: Call, history: Sequence[Message], seed: int, may_call: bool = True
+) -> Request:
     return Request(
         call=call,
         messages=tuple(history),
+        tools=tuple(tool.spec for tool in player.tools.values()),
+        may_call=may_call,
         sampling=player.sampling,
         adapter=player.adapter,
         seed=_seed_of(seed, call),

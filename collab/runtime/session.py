@@ -25,6 +25,7 @@ from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
+from collab.tools import open_tools
 
 
 class Session:
@@ -65,7 +66,8 @@ class Session:
                 self._sources = open_sources(
                     self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
                 )
-            self._players = make_players(self.recipe, self.models)
+            tools = open_tools(self.recipe.team, self.sandbox)
+            self._players = make_players(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)
             self.rounds = (await rehearse(self._protocol, self.recipe.team)).rounds
             self._join = join

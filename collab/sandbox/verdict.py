@@ -105,6 +105,8 @@ class Verdict(Record):
     loaded: bool
     error: str | None = None
     """Why the program did not load, or why the trial ended early."""
+    returned: str | None = None
+    """What the test's `check` returned, where that is text."""
     flags: tuple[str, ...] = ()
     isolation: str
     """`sealed` or `unsafe`."""

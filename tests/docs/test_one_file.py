@@ -41,6 +41,11 @@ FILES: dict[str, tuple[str, str, str]] = {
         f"async def own(move):\n    {MARK}\n    await move.generate()\n",
         "agents.a.harness='own.py:own'",
     ),
+    "a tool": (
+        "own.py",
+        f"def own():\n    {MARK}\n",
+        "agents.a={tools: ['own.py:own'], prompt: '<tool_call>{\"name\": \"own\"}</tool_call>'}",
+    ),
     "a parser": (
         "own.py",
         f"def own(response):\n    {MARK}\n    return response\n",

@@ -15,7 +15,7 @@ FLOORS = [
     {"records", "plugins", "analysis"},
     {"recipe"},
     {"models", "sandbox"},
-    {"agents"},
+    {"agents", "tools"},
     {"tasks", "rewards", "feedback"},
     {"runs"},
     {"runtime"},

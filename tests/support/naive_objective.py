@@ -53,12 +53,14 @@ def episodes(
     samples: int,
     n_turns: int = 2,
     rounds: int = 1,
+    steps: int = 1,
     solved: Collection[int] = (2,),
     when_solved: WhenSolved = "absorb",
 ) -> list[Episode]:
     """Hand-made episodes of two agents with ragged lengths and rewards; some end after a turn.
 
-    All begin with the same prompts; later prompts continue an agent's own history.
+    All begin with the same prompts; later prompts continue an agent's own history. Between the
+    `steps` of one move stand tokens that a tool wrote.
     """
     generator = torch.Generator().manual_seed(7)
     first = {agent: draw(generator, vocabulary, n) for agent, n in (("a", 5), ("b", 3))}
@@ -67,21 +69,21 @@ def episodes(
         turns = []
         history = dict(first)
         for turn in range(1 if sample in solved else n_turns):
-            decisions = tuple(
-                Decision(
-                    agent=agent,
-                    round=number,
-                    observation=(Message(role="user", content=""),),
-                    action=action(
-                        generator, vocabulary, history[agent], 1 + (3 * sample + place) % 7
-                    ),
-                )
-                for number in range(rounds)
-                for place, agent in enumerate(("a", "b"))
-            )
-            for decision in decisions:
-                feedback = draw(generator, vocabulary, 1 + (sample + turn) % 4)
-                history[decision.agent] += decision.action.token_ids + feedback
+            decisions = []
+            for number in range(rounds):
+                for place, agent in enumerate(("a", "b")):
+                    for step in range(steps):
+                        length = 1 + (3 * sample + place + 2 * step) % 7
+                        decision = Decision(
+                            agent=agent,
+                            round=number,
+                            step=step,
+                            observation=(Message(role="user", content=""),),
+                            action=action(generator, vocabulary, history[agent], length),
+                        )
+                        decisions.append(decision)
+                        told = draw(generator, vocabulary, 1 + (sample + turn) % 4)
+                        history[agent] += decision.action.token_ids + told
             points = [((5 * sample + 3 * turn + 2 * n) % 7) / 7 for n in range(2)]
             parts = tuple(
                 PartScore(name=name, level=name, value=value, weight=2.0, reason="")
@@ -94,7 +96,12 @@ def episodes(
                 parts=parts,
             )
             turns.append(
-                Turn(index=turn, decisions=decisions, artefacts={"a": "", "b": ""}, score=score)
+                Turn(
+                    index=turn,
+                    decisions=tuple(decisions),
+                    artefacts={"a": "", "b": ""},
+                    score=score,
+                )
             )
         found.append(
             Episode(

@@ -212,6 +212,20 @@ def test_every_response_of_a_discussion_gets_its_turns_weight(
 @pytest.mark.parametrize(
     "policies",
     [
+        pytest.param({**OPTIONS[name], "mismatch_tolerance": 1.0}, id=name)
+        for name in ("paper", "batch_mean", "clip_response_mean", "small_micro_batches")
+    ],
+    indirect=True,
+)
+def test_tokens_that_a_tool_wrote_carry_no_gradient(
+    policies: Policies, request: pytest.FixtureRequest
+) -> None:
+    check(policies, request, rounds=1, steps=3)
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
         pytest.param({**o, "mismatch_tolerance": 1.0}, id=name)
         for name, o in OPTIONS.items()
         if name in ("paper", "clip_and_importance", "small_micro_batches")

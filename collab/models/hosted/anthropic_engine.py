@@ -9,6 +9,7 @@ from collab.models.base import Progress, Request
 from collab.models.hosted.engine import HostedEngine, Reply, usual_url
 from collab.models.hosted.spending import Spending
 from collab.models.keys import read_key
+from collab.models.tool_text import fenced
 from collab.recipe.hosted import AnthropicModel
 from collab.records import FinishReason, Message, Sampling
 
@@ -90,7 +91,7 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
     so both are marked for Anthropic's prompt cache. Messages without text, e.g. an agent's empty
     answer, are left out: the API refuses them.
     """
-    told = [m for m in request.messages if m.content.strip()]
+    told = [m for m in fenced(request) if m.content.strip()]
     system = "\n\n".join(m.content for m in told if m.role == "system")
     history = [m for m in told if m.role != "system"]
     sampling = request.sampling

@@ -7,6 +7,7 @@ from typing import Any
 
 from collab.models.base import Request
 from collab.models.hosted.errors import Rejection
+from collab.models.tool_text import fenced
 from collab.recipe.hosted import OpenAIModel
 
 LARGEST_SEED = 2**31
@@ -40,7 +41,7 @@ class Dialect:
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": self._spec.name,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            "messages": [{"role": m.role, "content": m.content} for m in fenced(request)],
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": sampling.temperature,

@@ -15,10 +15,11 @@ from collab.plugins import check_call, check_options, find
 from collab.recipe.component import Component
 from collab.runtime.harness.move import Move
 from collab.runtime.harness.respond import respond
+from collab.runtime.harness.tools import tools
 
 Harness = Callable[[Move], Coroutine[Any, Any, None]]
 
-BUILT_IN: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"respond": respond}
+BUILT_IN: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"respond": respond, "tools": tools}
 
 
 def harness_for(component: Component) -> Harness:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from collab.models.tool_text import UnreadableCall, read_calls
 from collab.records import Action, Failure, Message
+from collab.tools import Tool
 
-Generate = Callable[[int, Sequence[Message]], Awaitable[Action]]
-"""From the number of the response within the move, and all that the agent has observed and said,
-to the response."""
+Generate = Callable[[int, Sequence[Message], bool], Awaitable[Action]]
+"""From the number of the response within the move, all that the agent has observed and said, and
+whether it may call tools, to the response."""
 
 
 class ActionFailed(Exception):
@@ -28,17 +31,24 @@ class Step:
 
 
 class Move:
-    """What a harness is handed: the agent's history, and its model.
+    """What a harness is handed: the agent's history, its model and its tools.
 
     Each response is one decision of its own in the record. Only tokens that the model drew are
     trained; what the harness says in between carries no gradient.
     """
 
     def __init__(
-        self, agent: str, history: Sequence[Message], observed: Sequence[Message], ask: Generate
+        self,
+        agent: str,
+        history: Sequence[Message],
+        observed: Sequence[Message],
+        ask: Generate,
+        tools: Mapping[str, Tool] | None = None,
     ) -> None:
         """`history` is what came before this move, `observed` what begins it."""
         self.agent = agent
+        self.tools: Mapping[str, Tool] = tools or {}
+        """By name: what the agent may call."""
         self.steps: list[Step] = []
         """The responses so far."""
         self._history = list(history)
@@ -54,17 +64,23 @@ class Move:
         """Tell the agent something before its next response."""
         self._pending.extend(messages)
 
-    async def generate(self) -> Action:
+    async def generate(self, *, may_call: bool = True) -> Action:
         """Ask the agent's model for one response to all that it has observed.
+
+        The response's `tool_calls` are the calls that it asks for; without `may_call` it is to
+        answer now. None of them is made here.
 
         Raises:
             ActionFailed: the model gave no answer; a harness lets it pass.
         """
         observation = tuple(self._pending)
-        action = await self._ask(len(self.steps), self.messages)
+        action = await self._ask(len(self.steps), self.messages, may_call)
+        if self.tools and not action.tool_calls:
+            with suppress(UnreadableCall):
+                action = action.model_copy(update={"tool_calls": read_calls(action.text)})
         self.steps.append(Step(observation, action))
         if action.failure:
             raise ActionFailed(action.failure)
-        self._history += [*observation, Message(role="assistant", content=action.text)]
+        self._history += [*observation, action.message]
         self._pending = []
         return action

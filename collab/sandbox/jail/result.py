@@ -39,6 +39,7 @@ class TrialResult:
         """The test has called the program."""
         self.done = False
         self.error: str | None = None
+        self.returned: str | None = None
         self.trouble: str | None = None
         self.refused: dict[str, str] | None = None
 
@@ -63,6 +64,7 @@ class TrialResult:
             self.error = self.error or frame["failed"]
         elif "done" in frame:
             self._finish(frame["error"])
+            self.returned = frame["returned"]
         else:
             self.trouble = frame.get("trouble")
             self.refused = frame.get("refused")
@@ -155,6 +157,7 @@ class TrialResult:
             "checks": self._checks,
             "loaded": self.loaded,
             "error": self.error,
+            "returned": self.returned,
             "flags": self._flags,
         }
 

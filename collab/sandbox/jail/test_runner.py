@@ -92,7 +92,8 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
         tell({"asserts": list(map(vars, test.assertions))})
         line = Line(INCOMING, OUTGOING, case.limits, tell)
         _open(line, case)
-        tell({"done": True, "error": _run(line, case, test)})
+        escaped, returned = _run(line, case, test)
+        tell({"done": True, "error": escaped, "returned": returned})
     except (BadTest, Trouble) as trouble:
         tell({"trouble": str(trouble)})
 
@@ -145,8 +146,8 @@ def _open(line: Line, case: Case) -> None:
     line.ended = reason
 
 
-def _run(line: Line, case: Case, test: CountedTest) -> str | None:
-    """Run the test; why it did not run to its end, if it did not."""
+def _run(line: Line, case: Case, test: CountedTest) -> tuple[str | None, str | None]:
+    """Run the test: why it did not run to its end, if it did not, and the text it returned."""
     candidate = RemoteFunction(line, case.limits, tell)
 
     def function(*arguments: object, **keywords: object) -> Any:
@@ -160,7 +161,7 @@ def _run(line: Line, case: Case, test: CountedTest) -> str | None:
         check = _loaded(case, test, TestRunner(test.assertions, tell_of), function)
     except Exception as error:
         if candidate.asked:
-            return described(error)
+            return described(error), None
         remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
         raise Trouble(f"the test could not be loaded: {described(error)}{remedy}") from error
     try:
@@ -170,11 +171,11 @@ def _run(line: Line, case: Case, test: CountedTest) -> str | None:
     except BaseException as error:
         if isinstance(error, ImportError) and not candidate.asked:
             raise Trouble(f"the test cannot run: {described(error)} ({IMPORTABLE})") from error
-        return described(error)
+        return described(error), None
     if inspect.iscoroutine(result):
         result.close()
         raise Trouble("the test's check must be a plain function, not a coroutine")
-    return None
+    return None, result if type(result) is str else None
 
 
 def described(error: BaseException) -> str:

@@ -1,0 +1,101 @@
+"""Calls of tools as text, for models that have no other way to ask for them.
+
+    ```tool
+    {"name": "search", "arguments": {"query": "prime numbers"}}
+    ```
+
+What models write that learned `<tool_call>{...}</tool_call>` is read as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from collab.models.base import Request
+from collab.records import Message, ToolCall, ToolSpec
+
+_OPENING = re.compile(r"<tool_call>\s*|```tool\b[^\S\n]*\n\s*")
+_NAME = re.compile(r"[\w.-]{1,64}")
+_JSON = json.JSONDecoder(strict=False)  # models write line ends into strings
+
+_FORM = """\
+You can call tools before you answer. To call one, write a block of this form and end there:
+
+```tool
+{"name": "NAME", "arguments": {"ARGUMENT": VALUE}}
+```
+
+You are then told its result. A response without such a block is your answer. The tools:
+"""
+
+
+class UnreadableCall(ValueError):
+    """A response begins a call of a tool that is not of the form."""
+
+
+def read_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls that a response asks for, in order; what it thought before is left out.
+
+    Raises:
+        UnreadableCall: a call that is not of the form; it says what is wrong with it.
+    """
+    said = text.rpartition("</think>")[2]
+    calls: list[ToolCall] = []
+    end = 0
+    while found := _OPENING.search(said, end):
+        try:
+            data, end = _JSON.raw_decode(said, found.end())
+        except ValueError as error:
+            raise UnreadableCall(f"not JSON: {error}") from None
+        calls.append(_call(data))
+    return tuple(calls)
+
+
+def _call(data: object) -> ToolCall:
+    if not isinstance(data, dict) or "name" not in data:
+        raise UnreadableCall('not an object with "name" and "arguments"')
+    name, arguments = data["name"], data.get("arguments", {})
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UnreadableCall(f'"name" is not the name of a tool: {name!r:.80}')
+    if not isinstance(arguments, dict):
+        raise UnreadableCall('"arguments" is not an object')
+    return ToolCall(name=name, arguments=arguments)
+
+
+def fenced(request: Request) -> tuple[Message, ...]:
+    """The request's messages for a model that knows no tools.
+
+    The first message tells of the tools; a tool's answers come from the user.
+    """
+    if not request.tools:
+        return request.messages
+    plain: list[Message] = []
+    after_tool = False
+    for message in request.messages:
+        said = _plain(message)
+        if after_tool and said.role == "user":  # templates want turns to alternate
+            said = Message(role="user", content=f"{plain.pop().content}\n\n{said.content}")
+        plain.append(said)
+        after_tool = message.role == "tool"
+    first, *others = plain
+    told = describe(request.tools)
+    content = f"{first.content}\n\n{told}" if first.role == "system" else f"{told}\n{first.content}"
+    return (first.model_copy(update={"content": content}), *others)
+
+
+def _plain(message: Message) -> Message:
+    if message.role == "tool":
+        name = message.answers.name if message.answers else "the tool"
+        return Message(role="user", content=f"Result of {name}:\n{message.content}")
+    return Message(role=message.role, content=message.content)
+
+
+def describe(tools: Sequence[ToolSpec]) -> str:
+    """How to call the tools, and what each one does and takes."""
+    return _FORM + "".join(
+        f"\n{tool.name}: {tool.description}\n"
+        f"its arguments, as JSON Schema: {json.dumps(tool.parameters)}\n"
+        for tool in tools
+    )

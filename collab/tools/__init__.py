@@ -1,0 +1,45 @@
+"""What agents may call before they answer: functions, the sandbox, servers of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collab.errors import RecipeError, UnknownName
+from collab.recipe.team import TeamSpec
+from collab.sandbox import Sandbox
+from collab.tools.base import Tool
+from collab.tools.functions import function_tool
+from collab.tools.python import python_tool
+
+Toolboxes = Mapping[str, Mapping[str, Tool]]
+"""By agent: its tools by name."""
+
+
+def open_tools(team: TeamSpec, sandbox: Sandbox) -> Toolboxes:
+    """The tools of every agent of a team.
+
+    Raises:
+        RecipeError: no such tool, a function that cannot be one, or two tools of one name.
+    """
+    return {name: _toolbox(name, spec.tools, sandbox) for name, spec in team.agents.items()}
+
+
+def _toolbox(agent: str, names: tuple[str, ...], sandbox: Sandbox) -> Mapping[str, Tool]:
+    tools: dict[str, Tool] = {}
+    for name in names:
+        tool = _tool(name, sandbox)
+        if tool.spec.name in tools:
+            raise RecipeError(f"agent '{agent}' has two tools called '{tool.spec.name}'")
+        tools[tool.spec.name] = tool
+    return tools
+
+
+def _tool(name: str, sandbox: Sandbox) -> Tool:
+    if name == "python":
+        return python_tool(sandbox)
+    if ":" not in name:
+        raise UnknownName("tool", name, ["python", "file.py:function"])
+    return function_tool(name)
+
+
+__all__ = ["Tool", "Toolboxes", "open_tools"]

@@ -1,0 +1,54 @@
+"""The tool and the team of docs/tools.md, and the team that ships with a tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import collab
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "tools.md").read_text()
+TASK = """\
+description: Words to find a rhyme for.
+kind: text
+source: {path: words.jsonl}
+reward: {parts: {rhymes: {use: contains, options: {phrases: [light]}}}}
+"""
+SOLUTION = "def strlen(string: str) -> int:\n    return len(string)"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def test_the_tool_of_the_page_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agents").mkdir()
+    team, harness = blocks("yaml")
+    (tmp_path / "agents" / "rhymes.yaml").write_text(team + "    " + harness)
+    (tmp_path / "lookup.py").write_text(blocks("python")[0])
+    [call] = re.findall(r"^    ```tool\n.*?^    ```", TEXT, re.MULTILINE | re.DOTALL)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
+    (tmp_path / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
+    (tmp_path / "script.yaml").write_text(json.dumps([call.replace("    ", ""), "light"]))
+    episode = collab.load("rhymes", model="scripted:script.yaml").run("words/0").episode
+    assert episode.failure is None
+    assert [m.content for m in episode.decisions("writer")[1].observation] == ['["light"]']
+    assert episode.turns[0].joint.strip() == "light"
+
+
+def test_the_team_with_tools_runs_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tried = json.dumps({"name": "python", "arguments": {"code": f"{SOLUTION}\nstrlen('abc')"}})
+    answers = [f"I try it.\n```tool\n{tried}\n```", f"```python\n{SOLUTION}\n```"]
+    (tmp_path / "script.yaml").write_text(json.dumps(answers))
+    team = collab.load("coding-tools", model="scripted:script.yaml")
+    episode = team.run("humaneval/23").episode
+    assert episode.failure is None
+    assert [m.content for m in episode.decisions("main")[1].observation] == ["3"]
+    assert episode.solved

@@ -1,0 +1,254 @@
+"""Agents that call tools until they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import collab
+from collab.errors import RecipeError
+from collab.models import Call, Request
+from collab.models.tool_text import UnreadableCall, fenced, read_calls
+from collab.recipe.references import changed
+from collab.records import Episode, Message, ToolCall, ToolSpec
+from collab.sandbox import Sandbox
+from collab.tools.functions import function_tool
+from collab.tools.python import python_tool
+
+TOOLS = '''\
+import time
+
+def double(n: int, times: int = 1) -> int:
+    """Twice a number."""
+    return n * 2 ** times
+
+async def later(word: str) -> dict[str, str]:
+    return {"word": word}
+
+def fails() -> None:
+    raise KeyError("nothing there")
+
+def sleeps() -> None:
+    time.sleep(20)
+
+def talks() -> str:
+    return "x" * 100
+
+def positional(n, /):
+    return n
+'''
+
+
+@pytest.fixture
+def tools(project: Path) -> Path:
+    (project / "tools.py").write_text(TOOLS)
+    return project
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox()
+    yield sandbox
+    sandbox.close()
+
+
+def fence(name: str, **arguments: Any) -> str:
+    return f"```tool\n{json.dumps({'name': name, 'arguments': arguments})}\n```"
+
+
+def play(project: Path, names: list[str], answers: list[str], *settings: str) -> Episode:
+    """The agent `a` has tools and gives these answers; b says a word."""
+    (project / "script.yaml").write_text(json.dumps({"a": answers, "b": ["Say w3."]}))
+    told = [f"agents.a.tools={json.dumps(names)}", *settings]
+    team = collab.load("pair", model="scripted:script.yaml", settings=told)
+    return team.run("words/3").episode
+
+
+def observed(episode: Episode, step: int) -> list[tuple[str, str]]:
+    return [(m.role, m.content) for m in episode.decisions("a")[step].observation]
+
+
+def test_an_agent_calls_until_it_answers(tools: Path) -> None:
+    said = [fence("double", n=4), "So " + fence("double", n=1, times=3), "Say w3."]
+    episode = play(tools, ["tools.py:double"], said)
+    assert episode.failure is None
+    assert observed(episode, 1) == [("tool", "8")]
+    assert observed(episode, 2) == [("tool", "8")]
+    first = episode.decisions("a")[0].action
+    assert first.tool_calls == (ToolCall(name="double", arguments={"n": 4}),)
+    assert episode.turns[0].artefacts["a"] == "Say w3."
+    assert episode.reward == 1.0
+    assert Episode.model_validate_json(episode.model_dump_json()) == episode
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (fence("later", word="so"), '{"word":"so"}'),
+        (fence("fails"), "KeyError: 'nothing there'"),
+        (fence("double", n="four"), "the arguments do not fit: n: Input should be a valid integer"),
+        (fence("double", m=4), "n: Missing"),
+        (fence("halve", n=4), "there is no tool 'halve'; there is: double, later, fails"),
+    ],
+)
+def test_an_error_is_told_to_the_agent(tools: Path, call: str, told: str) -> None:
+    names = [f"tools.py:{name}" for name in ("double", "later", "fails")]
+    episode = play(tools, names, [call, "Say w3."])
+    [(role, content)] = observed(episode, 1)
+    assert role == "tool"
+    assert told in content
+    assert episode.reward == 1.0
+
+
+def test_a_call_that_cannot_be_read_is_told(tools: Path) -> None:
+    episode = play(tools, ["tools.py:double"], ['```tool\n{"name": \n```', "Say w3."])
+    [(role, content)] = observed(episode, 1)
+    assert role == "user"
+    assert "could not be read: not JSON" in content
+
+
+def test_after_the_last_call_the_agent_is_asked_for_its_answer(tools: Path) -> None:
+    limit = "agents.a.harness={use: tools, options: {calls: 2}}"
+    said = [fence("double", n=1) + fence("double", n=2) + fence("double", n=3), "Say w3."]
+    episode = play(tools, ["tools.py:double"], said, limit)
+    assert observed(episode, 1) == [
+        ("tool", "2"),
+        ("tool", "4"),
+        ("tool", "Error: not called, since the limit of 2 calls is reached"),
+        ("user", "You have made all of your 2 calls of tools. Give your answer now."),
+    ]
+    assert episode.reward == 1.0
+
+
+def test_a_call_ends_at_its_time(tools: Path) -> None:
+    limit = "agents.a.harness={use: tools, options: {seconds: 0.05}}"
+    episode = play(tools, ["tools.py:sleeps"], [fence("sleeps"), "Say w3."], limit)
+    assert observed(episode, 1) == [
+        ("tool", "Error: sleeps was stopped at its time limit of 0.05 s")
+    ]
+
+
+def test_a_long_result_is_cut(tools: Path) -> None:
+    limit = "agents.a.harness={use: tools, options: {characters: 10}}"
+    episode = play(tools, ["tools.py:talks"], [fence("talks"), "Say w3."], limit)
+    assert observed(episode, 1) == [("tool", "x" * 10 + "\n(cut: 10 of 100 characters)")]
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "why"),
+    [
+        (["pyton"], (), "did you mean 'python'"),
+        (["tools.py:dubble"], (), "did you mean 'double'"),
+        (["tools.py:positional"], (), "without a name"),
+        (["python", "python"], (), "two tools called 'python'"),
+        (["python"], ("agents.a.harness={use: tools, options: {calls: 0}}",), "greater than"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_refused(
+    tools: Path, names: list[str], settings: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(RecipeError, match=why):
+        play(tools, names, [], *settings)
+
+
+def test_a_replay_calls_again(tools: Path) -> None:
+    (tools / "script.yaml").write_text(
+        json.dumps({"a": [fence("double", n=4), "Say w3."], "b": ["Say w3."]})
+    )
+    settings = ['agents.a.tools=["tools.py:double"]']
+    collab.load("pair", model="scripted:script.yaml", settings=settings).run("words/3", out="one")
+    again = collab.load("pair", model="replay:one", settings=settings).run("words/3").episode
+    assert observed(again, 1) == [("tool", "8")]
+    assert again.reward == 1.0
+    assert (tools / "one" / "functions" / "tools.py").is_file()
+
+
+def test_tools_are_found_in_a_recipe() -> None:
+    found: list[tuple[str, str]] = []
+
+    def look(kind: str, key: str, text: str) -> str:
+        found.append((kind, text))
+        return text
+
+    changed({"agents": {"a": {"tools": ["python", "t.py:f", "shop.tools:buy"]}}}, look)
+    assert found == [("file function", "t.py:f"), ("module function", "shop.tools:buy")]
+
+
+def test_a_function_is_described_by_its_signature_and_docstring(tools: Path) -> None:
+    spec = function_tool("tools.py:double").spec
+    assert (spec.name, spec.description) == ("double", "Twice a number.")
+    assert spec.parameters["properties"]["n"]["type"] == "integer"
+    assert spec.parameters["required"] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("print('so')\n1 + 1", "so\n2"),
+        ("x = 3", "(nothing was printed)"),
+        ("x = 1\nx / 0", "ZeroDivisionError: division by zero\nin line 2"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import os; os._exit(3)", "Error: the worker ended"),
+        ("open('/etc/passwd').read()", "FileNotFoundError"),
+    ],
+)
+def test_python_runs_in_the_sandbox(sandbox: Sandbox, code: str, told: str) -> None:
+    result = asyncio.run(python_tool(sandbox).answer({"code": code}, seconds=60))
+    assert told in result
+
+
+def request_of(*messages: Message) -> Request:
+    call = Call(task="t", sample=0, turn=0, round=0, agent="a")
+    return Request(call=call, messages=messages, tools=(ToolSpec(name="double"),))
+
+
+def test_without_a_template_for_tools_all_is_text() -> None:
+    call = ToolCall(name="double", arguments={"n": 4})
+    system, user, assistant, told = fenced(
+        request_of(
+            Message(role="system", content="Be brief."),
+            Message(role="user", content="What is twice 4?"),
+            Message(role="assistant", content=fence("double", n=4), tool_calls=(call,)),
+            Message(role="tool", content="8", answers=call),
+            Message(role="tool", content="9", answers=call),
+            Message(role="user", content="Answer now."),
+        )
+    )
+    assert system.content.startswith("Be brief.\n\nYou can call tools")
+    assert "\ndouble: " in system.content
+    assert (user.content, assistant.content) == ("What is twice 4?", fence("double", n=4))
+    assert told.role == "user"
+    assert told.content == "Result of double:\n8\n\nResult of double:\n9\n\nAnswer now."
+
+
+def test_without_a_system_message_the_first_one_tells_of_the_tools() -> None:
+    [user] = fenced(request_of(Message(role="user", content="What is twice 4?")))
+    assert user.role == "user"
+    assert user.content.endswith("What is twice 4?")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("no call", []),
+        ('<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>', ["a"]),
+        ('<tool_call>{"name": "a"}</tool_call><tool_call>{"name": "b"}', ["a", "b"]),
+        ('```tool\n{"name": "a", "arguments": {"code": "```python\nx\n```"}}\n```', ["a"]),
+        ('<think><tool_call>{"name": </think>so', []),
+        ("```tools\n{}\n```", []),
+    ],
+)
+def test_calls_are_read(text: str, names: list[str]) -> None:
+    assert [call.name for call in read_calls(text)] == names
+
+
+@pytest.mark.parametrize("data", ["{", "[]", '{"name": 3}', '{"name": "a b"}', '{"arguments": {}}'])
+def test_what_is_no_call_is_unreadable(data: str) -> None:
+    with pytest.raises(UnreadableCall):
+        read_calls(f"<tool_call>{data}</tool_call>")

@@ -1,0 +1,38 @@
+"""A team whose agent calls a tool learns from what its model drew, and from nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support.tiny_words import save_tiny
+from support.trainer_recipes import make_game
+
+from collab.recipe import Recipe
+from collab.records import read_episodes
+from collab.trainers import Training
+
+CALL = '<tool_call>{"name":"say"}</tool_call>'
+TOOL = "def say() -> str:\n    return 'left right'\n"
+
+
+def test_a_tool_round_is_one_more_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.py").write_text(TOOL)
+    model = save_tiny(tmp_path / "model", ["left", "right", "say", "a", CALL])
+    game = make_game(model, tmp_path, steps=2)
+    data = game.model_dump(mode="python", exclude_none=True)
+    data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
+    asyncio.run(Training(Recipe.model_validate(data), Path("run")).run())
+    episodes = [e for file in Path("run").rglob("episodes.jsonl") for e in read_episodes(file)]
+    turns = [turn for episode in episodes for turn in episode.turns]
+    rounds = [d for turn in turns for d in turn.decisions if d.step]
+    assert rounds
+    assert not [episode.failure for episode in episodes if episode.failure]
+    assert all(d.agent == "a" and d.observation[0].content == "left right" for d in rounds)
+    for turn in turns:
+        asked = [d.action for d in turn.decisions if d.agent == "a"]
+        for before, after in pairwise(asked):
+            assert len(after.prompt_ids) > len(before.prompt_ids + before.token_ids)
