@@ -15,8 +15,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collab.errors import CollabError, RecordError
-
-EPISODES = "episodes.jsonl"
+from collab.runs.layout import EPISODES
+from collab.runs.log import whole_lines
 
 FinishReason = Literal["stop", "length", "failed"]
 
@@ -344,11 +344,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
     """
     path = Path(path)
     file = path / EPISODES if path.is_dir() else path
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{file}: cannot be read: {error.strerror}") from error
-    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+    for number, line in enumerate(whole_lines(file)[0], start=1):
         try:
             yield Episode.model_validate_json(line)
         except ValidationError as error:

@@ -126,7 +126,7 @@ def _evaluate(
     from collab.cli.evaluating import exit_status, follow, open_evaluation_view
     from collab.cli.plan import warn
     from collab.evaluation.evaluation import Evaluation
-    from collab.runs.folder import new_run_id
+    from collab.runs.about import new_run_id
     from collab.runtime.dry_run import dry_run
 
     for entrant in entrants:

@@ -10,7 +10,7 @@ from collab.cli.page import Block, Column, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.records import Problem
 from collab.rewards.outlook import outlook
-from collab.runs.folder import dump_recipe
+from collab.runs.recipes import dump_recipe
 from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_new_tokens
 from collab.runtime.problems import find_problems

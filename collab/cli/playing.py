@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -21,8 +20,8 @@ from collab.cli.views import View
 from collab.errors import CollabError
 from collab.recipe import Recipe
 from collab.records import Episode, Failure
-from collab.runs.folder import RUN, write_atomically
-from collab.runtime import Team, read_about
+from collab.runs.about import mark_interrupted
+from collab.runtime import Team
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.wording import counted
@@ -86,7 +85,7 @@ def play(recipe: Recipe, addresses: Sequence[str], *, out: Path | None, view: Vi
     def give_up() -> None:
         played.finish("interrupted")
         if out is not None:
-            _mark_interrupted(out)
+            mark_interrupted(out)
 
     async def main() -> Status:
         with Interruption(give_up) as interruption:
@@ -161,14 +160,6 @@ def _kill_children() -> None:
         with suppress(OSError):
             for child in path.read_text().split():
                 os.kill(int(child), signal.SIGKILL)
-
-
-def _mark_interrupted(folder: Path) -> None:
-    """Say in `run.json` what the run itself could not."""
-    with suppress(CollabError):
-        about = read_about(folder)
-        if about.get("status") == "running":
-            write_atomically(folder / RUN, json.dumps({**about, "status": "interrupted"}, indent=2))
 
 
 def exit_status(played: Played, *, require_pass: bool) -> int:

@@ -39,7 +39,7 @@ def command(
     from collab.cli.live import open_view
     from collab.cli.playing import play
     from collab.recipe import read_recipe
-    from collab.runs.recorded import open_run
+    from collab.runs.reading import open_run
     from collab.trust import settle
 
     record = open_run(run)
@@ -89,11 +89,9 @@ def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
     from collab.recipe.feedback import ExpertFeedback
     from collab.recipe.model import ReplayModel
 
-    agents = {
-        name: agent.model_copy(update={"model": None}) for name, agent in recipe.team.agents.items()
-    }
+    recipe = recipe.with_agents({name: {"model": None} for name in recipe.team.agents})
     feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedback))
-    team = recipe.team.model_copy(update={"agents": agents, "feedback": feedback})
+    team = recipe.team.model_copy(update={"feedback": feedback})
     sandbox = recipe.sandbox.model_copy(update={"isolation": "sealed"} if seal else {})
     return recipe.model_copy(
         update={"team": team, "sandbox": sandbox, "model": ReplayModel(name=str(run))}

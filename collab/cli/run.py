@@ -121,7 +121,7 @@ def _run(
     from collab.cli.live import open_view
     from collab.cli.plan import check
     from collab.cli.playing import exit_status, play
-    from collab.runs.folder import new_run_id
+    from collab.runs.about import new_run_id
 
     check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)

@@ -45,7 +45,7 @@ def command(
     from collab.cli.page import open_page
     from collab.cli.runs import select
     from collab.cli.streams import json_text
-    from collab.runs.recorded import open_run
+    from collab.runs.reading import open_run
 
     _check_is_run(run)
     record = open_run(run)
@@ -64,8 +64,7 @@ def command(
 
 
 def _check_is_run(run: Path) -> None:
-    from collab.evaluation.results import EVAL
-    from collab.records import EPISODES
+    from collab.runs.layout import EPISODES, EVAL
 
     if (run / EVAL).is_file():
         teams = ", ".join(sorted(str(file.parent) for file in run.glob(f"*/{EPISODES}")))

@@ -103,7 +103,7 @@ def command(
 
 def _training_recipe(run: Path) -> Path:
     from collab.errors import RecordError
-    from collab.trainers.training.names import TRAINING
+    from collab.runs.layout import TRAINING
 
     if not run.exists():
         raise RecordError(f"{run} does not exist; runs are in runs/ or where --out said")
@@ -117,7 +117,7 @@ def _show_plan(recipe: Recipe, *, json: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
-    from collab.runs.folder import dump_recipe
+    from collab.runs.recipes import dump_recipe
     from collab.trainers.training.plan.plan import make_plan
 
     plan = make_plan(recipe)
@@ -133,9 +133,9 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
     import asyncio
 
     from collab.cli.playing import Interruption
-    from collab.cli.training import mark_interrupted, open_training_view
-    from collab.runs.folder import new_run_id
-    from collab.trainers.training.names import TRAINING
+    from collab.cli.training import open_training_view
+    from collab.runs.about import mark_interrupted, new_run_id
+    from collab.runs.layout import TRAINING
     from collab.trainers.training.run import Training
 
     folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)

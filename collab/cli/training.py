@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.cli.episode import BAD, DIM, GOOD, NAME, WARN, out_of
 from collab.cli.page import Column, Page, Piece, TerminalPage, fitted_table, open_page
 from collab.cli.views import JsonView, stage_text
-from collab.errors import CollabError
-from collab.runs.folder import RUN, write_atomically
-from collab.runtime import read_about
 from collab.runtime.events import RunFinished, RunStarted
 from collab.trainers.training.events import (
     CheckpointSaved,
@@ -241,11 +235,3 @@ def gains_table(gains: dict[str, dict[str, Any]]) -> tuple[list[Column], list[li
         row += [_number(gain["solved_before"], ".0%"), _number(gain["solved_after"], ".0%")]
         rows.append(row)
     return [Column(name, right=position > 0) for position, name in enumerate(names)], rows
-
-
-def mark_interrupted(folder: Path) -> None:
-    """Say in `run.json` what the run itself could not."""
-    with suppress(CollabError):
-        about = read_about(folder)
-        if about.get("status") == "running":
-            write_atomically(folder / RUN, json.dumps({**about, "status": "interrupted"}, indent=2))

@@ -11,7 +11,7 @@ from collab.evaluation.identity import identity_of, named_files
 from collab.evaluation.overlap import overlap_notes
 from collab.recipe import Recipe, TaskSpec, read_recipe
 from collab.records import Problem
-from collab.runs.folder import RECIPE
+from collab.runs.layout import RECIPE
 from collab.runtime.notes import unused
 from collab.runtime.problems import find_problems
 from collab.tasks import open_suite, split_address
@@ -134,13 +134,12 @@ def _greedy(recipe: Recipe) -> Recipe:
             f"greedy responses are all alike, so {recipe.samples} samples tell no more than 1;"
             " leave out --samples or --greedy"
         )
-    agents = {
-        name: agent.model_copy(
-            update={"sampling": agent.sampling.model_copy(update={"temperature": 0.0})}
-        )
-        for name, agent in recipe.team.agents.items()
-    }
-    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
+    return recipe.with_agents(
+        {
+            name: {"sampling": agent.sampling.model_copy(update={"temperature": 0.0})}
+            for name, agent in recipe.team.agents.items()
+        }
+    )
 
 
 def _entrant(label: str, recipe: Recipe, tasks: Sequence[str], split: str | None) -> Entrant:

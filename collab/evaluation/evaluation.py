@@ -28,7 +28,7 @@ from collab.evaluation.results import Results, TeamResult
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
-from collab.runs.folder import new_run_id
+from collab.runs.about import new_run_id
 from collab.runtime.team import versions
 from collab.trust import Consent
 from collab.wording import counted

@@ -1,21 +1,17 @@
 """What an evaluation leaves behind: a folder that can be read, and gone on with, at any moment.
 
 eval.json              `collab.evaluation.results.Results`: settings, numbers, intervals
-TEAM/                  one folder for each team, read and run like that of any run:
-TEAM/recipe.yaml       the resolved recipe, its task included
-TEAM/run.json          what was evaluated; `identity` is the digest that its episodes hang on
-TEAM/episodes.jsonl    one episode a line, appended as they end
+TEAM/                  one folder for each team, read and run like that of any run; in its
+                       `run.json`, `identity` is the digest that its episodes hang on
 
-`eval.json` is written at the start, after each team and at the end; its `status` is `running`
-until then, so that of a killed evaluation is. Its `teams` name their folders; one that it does
+`eval.json` is written at the start, after each team and at the end. A killed evaluation is left
+with `status: running`. Its `teams` name their folders; one that it does
 not name is of a team that was changed since. A team's folder may hold more than was asked for
 last: what counts are the `tasks` of `eval.json`, and samples below `samples`.
 """
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,14 +21,16 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from collab.errors import RecordError
-from collab.evaluation.results import EVAL, Results
+from collab.evaluation.results import Results
 from collab.recipe import Recipe
-from collab.records import EPISODES, Episode
-from collab.runs.folder import RECIPE, RUN, read_about, write_atomically, write_recipe
+from collab.records import Episode
+from collab.runs.about import read_about, write_about
+from collab.runs.atomic import write_atomically
+from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, RUN
+from collab.runs.log import Log
 from collab.runs.packing import Packing
-from collab.runs.recorded import read_whole_lines
-
-LOCK = ".lock"
+from collab.runs.reading import read_whole_lines
+from collab.runs.recipes import write_recipe
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -46,7 +44,7 @@ class Entry:
         self.path = path
         self.about: dict[str, Any] = read_about(path) if (path / RUN).exists() else {}
         self.episodes = _recorded(path / EPISODES)
-        self._stream: io.FileIO | None = None
+        self._log: Log | None = None
 
     def begin(self, recipe: Recipe, about: Mapping[str, Any]) -> None:
         """Write what is known; raises RecordError where that cannot be done."""
@@ -54,37 +52,22 @@ class Entry:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             write_recipe(self.path / RECIPE, recipe, Packing(self.path))
-            self._write("running")
-            self._stream = (self.path / EPISODES).open("ab", buffering=0)
+            write_about(self.path, {**self.about, "status": "running"})
+            self._log = Log(self.path / EPISODES)
         except OSError as error:
             raise RecordError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def append(self, episode: Episode) -> None:
-        """Add a finished episode, whole or not at all."""
-        assert self._stream is not None, "the entry was begun"
-        line = episode.model_dump_json().encode() + b"\n"
-        before = self._stream.seek(0, 2)
-        try:
-            written = self._stream.write(line)
-        except OSError as error:
-            self._stream.truncate(before)
-            raise RecordError(f"{self.path / EPISODES}: {error.strerror}") from error
-        if written != len(line):
-            self._stream.truncate(before)
-            raise RecordError(
-                f"{self.path / EPISODES}: only {written} of {len(line)} bytes fit; free some room"
-            )
+        """Add a finished episode, whole or not at all; raises RecordError where it does not fit."""
+        assert self._log is not None, "the entry was begun"
+        self._log.append(episode.model_dump_json())
         self.episodes[episode.task, episode.sample] = episode
 
     def close(self, status: str, summary: Mapping[str, Any]) -> None:
         """Write how it ended, where it was begun."""
-        if self._stream is not None:
-            self._stream.close()
-            self._write(status, summary=dict(summary))
-
-    def _write(self, status: str, **more: Any) -> None:
-        about = {**self.about, "status": status, **more}
-        write_atomically(self.path / RUN, json.dumps(about, indent=2))
+        if self._log is not None:
+            self._log.close()
+            write_about(self.path, {**self.about, "status": status, "summary": dict(summary)})
 
 
 class EvaluationFolder:

@@ -10,6 +10,7 @@ from typing import Any
 
 import collab
 from collab.recipe import Recipe
+from collab.runs.layout import EPISODES
 from collab.trust.sources import digest_of
 
 _SAY_NOTHING = {
@@ -19,7 +20,7 @@ _SAY_NOTHING = {
 }
 """Keys of a recipe that change no episode; a suite counts by its rows."""
 
-_FOLDERS = ("adapter_config.json", "config.json", "episodes.jsonl")
+_FOLDERS = ("adapter_config.json", "config.json", EPISODES)
 """Files by which a folder is known as an adapter, a model or a recorded run."""
 
 _LARGE = 2**28

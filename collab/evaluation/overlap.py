@@ -10,7 +10,7 @@ from collab.errors import CollabError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import local_weights
 from collab.records import Problem
-from collab.trainers.training.names import TRAINING
+from collab.runs.layout import TRAINING
 
 
 def overlap_notes(recipe: Recipe, problems: Sequence[Problem]) -> Iterator[str]:

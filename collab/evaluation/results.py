@@ -16,8 +16,6 @@ from typing import Any, Literal
 
 from collab.records import Failure, Record
 
-EVAL = "eval.json"
-
 
 class Estimate(Record):
     """A mean over tasks with its interval."""

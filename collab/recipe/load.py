@@ -19,6 +19,7 @@ from collab.recipe.model import parse_model
 from collab.recipe.question import check_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TABLES, TaskSpec
+from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, settle
 
 S = TypeVar("S", bound=Spec)
@@ -148,8 +149,8 @@ def _explain(place: str, error: ValidationError) -> list[str]:
 
 def _written(name: str, files: Files, *, is_run: bool) -> dict[str, Any]:
     path = Path(name)
-    if path.is_dir() and (path / "recipe.yaml").is_file():
-        return files.read(path / "recipe.yaml", own=False)
+    if path.is_dir() and (path / RECIPE).is_file():
+        return files.read(path / RECIPE, own=False)
     if path.suffix in (".yaml", ".yml"):
         data = files.read(path, own=not is_run)
         return {"team": str(path)} if "agents" in data else data

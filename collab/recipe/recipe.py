@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from collab.recipe.base import Spec
@@ -79,3 +82,11 @@ class Recipe(Spec):
     def sampling_of(self, agent: str) -> Sampling:
         """The agent's sampling settings: its own over the team's over the recipe's."""
         return merge_sampling(self.team.sampling, self.sampling, self.team.agents[agent].sampling)
+
+    def with_agents(self, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
+        """The recipe with other values for some fields of some agents, by their names."""
+        agents = {
+            name: agent.model_copy(update=dict(changes.get(name, {})))
+            for name, agent in self.team.agents.items()
+        }
+        return self.model_copy(update={"team": self.team.model_copy(update={"agents": agents})})

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from collab.runs.layout import EPISODES
+
 Kind = Literal["file function", "module function", "component", "data", "model", "adapter"]
 """What a text names: `file.py:function`, `module:function`, a YAML or data file that stands for a
 team, task, reward or trainer, a suite's rows, a model's folder or file, a folder with an adapter.
@@ -108,7 +110,7 @@ def anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _is_there(path: Path) -> bool:
     """A file, or a folder with a model, an adapter or a run."""
-    marks = ("", "config.json", "adapter_config.json", "episodes.jsonl")
+    marks = ("", "config.json", "adapter_config.json", EPISODES)
     return any((path / mark).is_file() for mark in marks)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from collab.errors import RecordError
-from collab.evaluation.results import EVAL, Results
+from collab.evaluation.results import Results
 from collab.report.runs import Run, read_run
+from collab.runs.layout import EVAL
 
 
 @dataclass

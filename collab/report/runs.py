@@ -8,15 +8,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from collab.errors import RecipeError, RecordError
 from collab.recipe.documents import parse_json, parse_yaml
-from collab.records import EPISODES, Episode
-from collab.runs.folder import RECIPE, RUN
-from collab.runs.recorded import open_run, read_whole_lines
+from collab.records import Episode
+from collab.runs.layout import EPISODES, EVALUATION, METRICS, RECIPE, RUN, TRAINING
+from collab.runs.reading import open_run, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
-from collab.trainers.training.names import EVALUATION, METRICS, TRAINING
 
 MOST_COMPLAINTS = 10
 
@@ -132,22 +129,18 @@ def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], lis
 def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Evaluation]]:
     if not path.is_file():
         return [], []
-    *lines, rest = path.read_bytes().split(b"\n")
-    if rest:
-        complaints.append(f"{path}: the last line was cut off and is passed over")
-    steps: dict[int, Row] = {}
-    evaluations: dict[int, Evaluation] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = parse_json(line)
-            if row["type"] == "evaluation.finished":
-                evaluations[row["step"]] = Evaluation.model_validate(row)
-            else:
-                steps[int(row["step"])] = _numbers(row)
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
-            told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            complaints.append(f"{path}, line {number}: neither a step nor an evaluation: {told}")
+    rows, found = read_lines(path, _row, "neither a step nor an evaluation")
+    complaints += found
+    evaluations = {row.step: row for row in rows if isinstance(row, Evaluation)}
+    steps = {int(row["step"]): row for row in rows if not isinstance(row, Evaluation)}
     return [steps[n] for n in sorted(steps)], [evaluations[n] for n in sorted(evaluations)]
+
+
+def _row(line: bytes) -> Row | Evaluation:
+    row = parse_json(line)
+    if row["type"] == "evaluation.finished":
+        return Evaluation.model_validate(row)
+    return {**_numbers(row), "step": int(row["step"])}
 
 
 def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:

@@ -1,1 +1,1 @@
-"""What a run leaves: its folder, its files, and how they are read."""
+"""What a run leaves: its files by name, and how they are written and read."""

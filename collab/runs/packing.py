@@ -13,9 +13,8 @@ from typing import Any
 
 from collab.recipe import Recipe
 from collab.recipe.references import Kind, changed, is_file_function
+from collab.runs.layout import DATA, FUNCTIONS
 from collab.trust.sources import sources_of
-
-FUNCTIONS, DATA = "functions", "data"
 
 
 class Packing:

@@ -1,6 +1,6 @@
 """The runtime: teams play episodes; what happens is a stream of events."""
 
-from collab.runs.folder import read_about
+from collab.runs.about import read_about
 from collab.runtime.events import Event
 from collab.runtime.session import Session
 from collab.runtime.team import Rollout, Team, load

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-RUN_MARKS = ("run.json", "episodes.jsonl", "training.yaml", "eval.json")
-"""Files by which the folder of a run, a training run or an evaluation is known."""
+from collab.runs.layout import MARKS
 
 
 def is_own(path: Path) -> bool:
@@ -21,6 +20,6 @@ def is_own(path: Path) -> bool:
 def run_folder_of(path: Path) -> Path | None:
     """The nearest folder of a run that a file lies in, the folders above it included."""
     for folder in path.resolve().parents:
-        if any((folder / mark).exists() for mark in RUN_MARKS):
+        if any((folder / mark).exists() for mark in MARKS):
             return folder
     return None

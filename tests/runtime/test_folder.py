@@ -10,7 +10,9 @@ import pytest
 from collab.errors import RecordError
 from collab.recipe import load_recipe
 from collab.records import Episode, read_episodes
-from collab.runs.folder import RunFolder, read_about, write_atomically
+from collab.runs.about import read_about
+from collab.runs.atomic import write_atomically
+from collab.runs.folder import RunFolder
 
 
 def episode(number: int) -> Episode:
@@ -76,9 +78,11 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=True
     )
-    folder.close()
     assert "bytes fit" in done.stdout
     assert list(read_episodes(folder.path)) == [episode(0)]
+    folder.append(episode(1))  # on a line of its own: the torn one was taken back
+    folder.close()
+    assert list(read_episodes(folder.path)) == [episode(0), episode(1)]
 
 
 def test_write_atomically_makes_files_as_open_to_others_as_any(project: Path) -> None:

@@ -291,7 +291,7 @@ def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
     import sys
 
     from collab.records import read_episodes
-    from collab.runs.folder import dump_recipe
+    from collab.runs.recipes import dump_recipe
 
     data = game.model_dump()
     data["trainer"] |= {"steps": 200, "checkpoint_every": 1000, "lora": {"rank": 1}}

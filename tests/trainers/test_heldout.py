@@ -12,7 +12,7 @@ from support.trainer_recipes import make_game
 
 from collab.records import read_episodes
 from collab.report.runs import read_run
-from collab.runs.recorded import open_run, read_whole_lines
+from collab.runs.reading import open_run, read_whole_lines
 from collab.trainers import Training
 from collab.trainers.training.events import HeldOut
 

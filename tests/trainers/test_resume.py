@@ -21,10 +21,10 @@ from support.trainer_recipes import make_game
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.recipe import Recipe, load_recipe
 from collab.records import read_episodes
-from collab.runs.folder import dump_recipe
+from collab.runs.layout import TRAINING
+from collab.runs.recipes import dump_recipe
 from collab.trainers import Training
 from collab.trainers.training.events import HeldOut, TrainingEvent
-from collab.trainers.training.names import TRAINING
 
 OPTIONS: dict[str, Any] = {
     "steps": 8,

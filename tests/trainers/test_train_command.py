@@ -21,7 +21,7 @@ from collab.cli.app import app
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.library import components
-from collab.runs.folder import dump_recipe
+from collab.runs.recipes import dump_recipe
 from collab.trainers import Training
 from collab.trainers.training.plan.plan import make_plan
 

@@ -22,7 +22,7 @@ from collab.models.local.adapters import check_harmless
 from collab.models.local.engine import TransformersEngine
 from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
-from collab.runs.folder import open_as_usual
+from collab.runs.atomic import open_as_usual
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"

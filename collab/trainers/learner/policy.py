@@ -152,8 +152,9 @@ class Policies:
 
     def acting(self, recipe: Recipe) -> Recipe:
         """The recipe whose agents act by these policies."""
-        named = {a: p.name if p.is_adapter else None for p in self for a in p.agents}
-        return with_adapters(recipe, named)
+        return recipe.with_agents(
+            {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
+        )
 
     @property
     def samplers(self) -> dict[Samples, tuple[Policy, ...]]:
@@ -183,15 +184,6 @@ class Policies:
         await self._pool.aclose()
         for engine in self._engines:
             await engine.aclose()
-
-
-def with_adapters(recipe: Recipe, adapters: Mapping[str, str | None]) -> Recipe:
-    """The recipe with other adapters for some of its agents."""
-    agents = {
-        name: spec.model_copy(update={"adapter": adapters[name]}) if name in adapters else spec
-        for name, spec in recipe.team.agents.items()
-    }
-    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
 
 
 def open_policies(

@@ -9,7 +9,6 @@ checkpoints/step-000012/
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ import torch
 
 from collab.errors import RecordError
 from collab.recipe.documents import parse_json
+from collab.runs.atomic import sync_files, sync_names
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 
@@ -54,10 +54,10 @@ class Checkpoints:
             parts = {"learner": learner.state(), "algorithm": dict(algorithm.state())}
             torch.save({**parts, "random": random_states()}, partial / "state.pt")
             (partial / "state.json").write_text(json.dumps({**state, "step": step}))
-            _sync(partial)
+            sync_files(partial)
             self._remove(path)
             partial.rename(path)
-            _sync_folder(self.folder)
+            sync_names(self.folder)
         except (OSError, RuntimeError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
@@ -145,19 +145,3 @@ def restore_random_states(states: Mapping[str, Any]) -> None:
     torch.set_rng_state(states["torch"])
     if states["cuda"] and len(states["cuda"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(states["cuda"])
-
-
-def _sync(folder: Path) -> None:
-    """Bring every file to the disk before the folder gets its name."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

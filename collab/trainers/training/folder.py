@@ -1,13 +1,6 @@
 """What training leaves behind: a folder that is readable, and a team that runs, at every moment.
 
-recipe.yaml        the trained team: `collab run FOLDER`
-training.yaml      the recipe as it was trained
-run.json           what was run, with which versions, and how it ended
-episodes.jsonl     one episode of training a line
-metrics.jsonl      one step or evaluation a line
-evaluation.jsonl   one held-out episode a line, as they end, with its step and mode
-adapters/POLICY/   the policies in PEFT's format (models/AGENT/ for whole models)
-checkpoints/       see `collab.trainers.training.checkpoints`
+`collab.runs.layout` lists its files.
 """
 
 from __future__ import annotations
@@ -21,12 +14,17 @@ from collab.errors import RecordError
 from collab.recipe import Recipe
 from collab.recipe.documents import parse_json
 from collab.recipe.model import TransformersModel
-from collab.records import EPISODES, Episode
-from collab.runs.folder import RECIPE, RUN, read_about, write_atomically, write_recipe
+from collab.records import Episode
+from collab.runs.about import write_about
+from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
+from collab.runs.log import Log
 from collab.runs.packing import Packing
-from collab.trainers.learner.policy import Policies, with_adapters
+from collab.runs.reading import read_lines
+from collab.runs.recipes import write_recipe
+from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.training.events import HeldOut
-from collab.trainers.training.names import EVALUATION, METRICS, TRAINING
+
+_LOGS = (EPISODES, METRICS, EVALUATION)
 
 
 class TrainingFolder:
@@ -35,7 +33,8 @@ class TrainingFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.packing = Packing(path)
-        self._streams = {name: (path / name).open("ab", buffering=0) for name in _LOGS}
+        remedy = f"free some room, then go on with --resume {path}"
+        self._logs = {name: Log(path / name, remedy) for name in _LOGS}
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
@@ -86,95 +85,60 @@ class TrainingFolder:
 
     def about(self, about: Mapping[str, Any]) -> None:
         """Write `run.json` anew."""
-        self._write(RUN, json.dumps(dict(about), indent=2))
+        write_about(self.path, about)
 
     def append_episode(self, episode: Episode) -> None:
-        self._append(EPISODES, episode.model_dump_json())
+        self._logs[EPISODES].append(episode.model_dump_json())
 
     def append_held_out(self, played: HeldOut) -> None:
-        self._append(EVALUATION, played.model_dump_json())
+        self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        self._append(METRICS, json.dumps(dict(row)))
+        self._logs[METRICS].append(json.dumps(dict(row)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines of `metrics.jsonl`."""
-        data = (self.path / METRICS).read_bytes()
-        try:
-            return [parse_json(line) for line in data.split(b"\n")[:-1]]
-        except ValueError as error:
-            raise RecordError(f"{self.path / METRICS}: not JSON lines: {error}") from error
+        """The lines of `metrics.jsonl`; raises RecordError for one that is no JSON."""
+        rows, complaints = read_lines(self.path / METRICS, parse_json, "not JSON")
+        if complaints:
+            raise RecordError(complaints[0])
+        return rows
 
     def sizes(self) -> dict[str, int]:
         """How long the logs are, in bytes."""
-        return {name: (self.path / name).stat().st_size for name in _LOGS}
+        return {name: log.size() for name, log in self._logs.items()}
 
     def cut(self, sizes: Mapping[str, int]) -> None:
         """Forget what was logged later, which is to be done again."""
-        for name in _LOGS:
-            self._streams[name].truncate(sizes.get(name, 0))
+        for name, log in self._logs.items():
+            log.cut(sizes.get(name, 0))
 
     def save_team(self, recipe: Recipe, policies: Policies) -> None:
         """Write the team as it is now, for `collab run`; files are replaced one by one, whole."""
-        trained = recipe.model_copy(update={"trainer": None})
         try:
             for policy in policies:
-                kind = "adapters" if policy.is_adapter else "models"
-                policy.save(self.path / kind / policy.name)
+                policy.save(self.path / _place_of(policy))
         except (OSError, RuntimeError) as error:
             raise RecordError(f"{self.path}: the team cannot be written: {error}") from error
-        trained = with_adapters(
-            trained,
-            {a: f"adapters/{p.name}" if p.is_adapter else None for p in policies for a in p.agents},
-        )
+        trained = recipe.with_agents({a: _as_trained(p) for p in policies for a in p.agents})
+        trained = trained.model_copy(update={"trainer": None})
         try:
-            write_recipe(self.path / RECIPE, _with_models(trained, policies), self.packing)
+            write_recipe(self.path / RECIPE, trained, self.packing)
         except OSError as error:
             raise RecordError(f"{self.path}: {RECIPE} cannot be written: {error}") from error
 
     def close(self) -> None:
-        for stream in self._streams.values():
-            stream.close()
-
-    def _write(self, name: str, text: str) -> None:
-        try:
-            write_atomically(self.path / name, text)
-        except OSError as error:
-            raise RecordError(f"{self.path / name} cannot be written: {error.strerror}") from error
-
-    def _append(self, name: str, line: str) -> None:
-        """Add a line, whole or not at all."""
-        data = line.encode() + b"\n"
-        stream = self._streams[name]
-        before = stream.seek(0, 2)
-        try:
-            written = stream.write(data)
-        except OSError as error:
-            stream.truncate(before)
-            raise RecordError(_full(self.path / name, str(error.strerror))) from error
-        if written != len(data):
-            stream.truncate(before)
-            raise RecordError(_full(self.path / name, f"only {written} of {len(data)} bytes fit"))
+        for log in self._logs.values():
+            log.close()
 
 
-_LOGS = (EPISODES, METRICS, EVALUATION)
+def _place_of(policy: Policy) -> str:
+    return f"{ADAPTERS if policy.is_adapter else MODELS}/{policy.name}"
 
 
-def _full(path: Path, reason: str) -> str:
-    return f"{path}: {reason}; free some room, then go on with --resume {path.parent}"
-
-
-def _with_models(recipe: Recipe, policies: Policies) -> Recipe:
-    """Point the agents of whole models to their folders."""
-    agents = dict(recipe.team.agents)
-    for policy in policies:
-        if not policy.is_adapter:
-            spec = policy.engine.spec
-            model = TransformersModel(
-                name=f"models/{policy.name}", **spec.model_dump(exclude={"name", "revision"})
-            )
-            agents[policy.name] = agents[policy.name].model_copy(update={"model": model})
-    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
-
-
-__all__ = ["METRICS", "TRAINING", "TrainingFolder", "read_about"]
+def _as_trained(policy: Policy) -> dict[str, Any]:
+    """What changes for an agent that acts by the policy: its adapter, or its whole model."""
+    place = _place_of(policy)
+    if policy.is_adapter:
+        return {"adapter": place}
+    settings = policy.engine.spec.model_dump(exclude={"name", "revision"})
+    return {"adapter": None, "model": TransformersModel(name=place, **settings)}

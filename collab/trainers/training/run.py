@@ -13,6 +13,8 @@ from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import failure_of
+from collab.runs.about import read_about
+from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.team import versions
 from collab.trainers.credit import Algorithm
@@ -29,7 +31,7 @@ from collab.trainers.training.events import (
     TrainingEvent,
     TrainingProgress,
 )
-from collab.trainers.training.folder import TrainingFolder, read_about
+from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.rollouts import Played
 from collab.trainers.training.skipping import Skipping
@@ -75,7 +77,7 @@ class Training:
         self.evaluations = Evaluations(
             recipe, self.spec.evaluation, self.tasks.held_out, self.total_steps
         )
-        self._checkpoints = Checkpoints(out / "checkpoints", self.spec.keep_checkpoints)
+        self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
         self._trackers: list[Tracker] = []
         self._signs = Signs()

@@ -63,15 +63,13 @@ async def evaluate(
 
 def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
     """The recipe with another temperature for those of its agents that are trained."""
-    agents = {
-        name: spec.model_copy(
-            update={"sampling": spec.sampling.model_copy(update={"temperature": temperature})}
-        )
-        if spec.trainable
-        else spec
-        for name, spec in recipe.team.agents.items()
-    }
-    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"agents": agents})})
+    return recipe.with_agents(
+        {
+            name: {"sampling": spec.sampling.model_copy(update={"temperature": temperature})}
+            for name, spec in recipe.team.agents.items()
+            if spec.trainable
+        }
+    )
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,11 +10,14 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from collab.errors import RecordError
-from collab.records import EPISODES, Episode, Record
-from collab.runs.folder import read_about
+from collab.records import Episode, Record
+from collab.runs.about import read_about
+from collab.runs.layout import EPISODES
+from collab.runs.log import whole_lines
 from collab.wording import counted
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,25 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
 
 def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     """The lines that are such records, and a complaint for each one that is not."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
-    *lines, rest = data.split(b"\n")
-    records, complaints = [], []
+    return read_lines(path, kind.model_validate_json, "not an episode")
+
+
+def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> tuple[list[T], list[str]]:
+    """What `parse` makes of each line, and a complaint for each line of which it makes nothing.
+
+    A line is refused by `ValueError`, `KeyError` or `TypeError`; `refused` says what it is not.
+
+    Raises:
+        RecordError: the file cannot be read.
+    """
+    lines, is_torn = whole_lines(path)
+    found, complaints = [], []
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(kind.model_validate_json(line))
-        except ValidationError as error:
-            complaints.append(f"{path}, line {number}: not an episode: {error.errors()[0]['msg']}")
-    if rest:
+            found.append(parse(line))
+        except (ValueError, KeyError, TypeError) as error:
+            told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            complaints.append(f"{path}, line {number}: {refused}: {told}")
+    if is_torn:
         complaints.append(f"{path}: the last line was cut off and is passed over")
-    return records, complaints
+    return found, complaints

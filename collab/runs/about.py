@@ -1,0 +1,89 @@
+"""`run.json`: what was run, with which versions, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from collab.errors import CollabError, RecordError
+from collab.recipe.documents import parse_json
+from collab.runs.atomic import write_atomically
+from collab.runs.layout import RUN
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class _About(TypedDict, total=False):
+    """What is read of `run.json`; there may be more, and there may be less."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+
+    run: str
+    team: str
+    status: str
+    models: dict[str, str]
+    tasks: list[str]
+    samples: Count
+    turns: Count
+    steps: Count
+    versions: dict[str, str]
+    command: list[str]
+    summary: dict[str, Any]
+
+
+_ABOUT = TypeAdapter(_About)
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `run.json` says.
+
+    Raises:
+        RecordError: the folder is not a run's, or the file says what no run does.
+    """
+    path = folder / RUN
+    try:
+        about = parse_json(path.read_bytes())
+    except OSError as error:
+        raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON: {error}") from error
+    if not isinstance(about, dict):
+        raise RecordError(f"{path}: expected a mapping, got {type(about).__name__}")
+    try:
+        return dict(_ABOUT.validate_python(about))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{path}: {place}: {first['msg']}") from error
+
+
+def write_about(folder: Path, about: Mapping[str, Any]) -> None:
+    """Write `run.json` anew, as a whole.
+
+    Raises:
+        RecordError: it cannot be written; the file is as it was.
+    """
+    try:
+        write_atomically(folder / RUN, json.dumps(dict(about), indent=2))
+    except OSError as error:
+        raise RecordError(f"{folder / RUN} cannot be written: {error.strerror}") from error
+
+
+def mark_interrupted(folder: Path) -> None:
+    """Say in `run.json` what a run that was killed could not; one that ended is left as it is."""
+    with suppress(CollabError):
+        about = read_about(folder)
+        if about.get("status") == "running":
+            write_about(folder, {**about, "status": "interrupted"})
+
+
+def new_run_id(name: str) -> str:
+    """A name for a run: when it began, and what it is of."""
+    return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{name or 'run'}"

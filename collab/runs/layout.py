@@ -1,0 +1,41 @@
+"""Every name of a file or folder that a run leaves; imports nothing.
+
+A run (`collab run`):
+
+recipe.yaml            the resolved recipe; what it names of the user's lies beside it
+functions/  data/      the user's functions, and the rows of a suite that is a file
+run.json               what was run, with which versions, and how it ended
+episodes.jsonl         one episode a line, appended as they end
+
+Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
+
+training.yaml          the recipe as it was trained
+metrics.jsonl          one step or evaluation a line
+evaluation.jsonl       one held-out episode a line, with its step and mode
+adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
+checkpoints/           see `collab.trainers.training.checkpoints`
+
+An evaluation (`collab eval`):
+
+eval.json              settings, numbers, intervals
+TEAM/                  one folder for each team, like that of a run
+"""
+
+RECIPE = "recipe.yaml"
+FUNCTIONS = "functions"
+DATA = "data"
+RUN = "run.json"
+EPISODES = "episodes.jsonl"
+
+TRAINING = "training.yaml"
+METRICS = "metrics.jsonl"
+EVALUATION = "evaluation.jsonl"
+ADAPTERS = "adapters"
+MODELS = "models"
+CHECKPOINTS = "checkpoints"
+
+EVAL = "eval.json"
+LOCK = ".lock"
+
+MARKS = (RUN, EPISODES, TRAINING, EVAL)
+"""The folder of a run, a training run or an evaluation holds at least one of these."""

@@ -1,0 +1,48 @@
+"""Recipes in a run's folder: YAML that loads to the same recipe, wherever the folder is moved."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collab.errors import CollabError
+from collab.recipe import Recipe, read_recipe
+from collab.runs.atomic import write_atomically
+from collab.runs.packing import Packing
+from collab.trust import remember
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe as YAML that loads to the same recipe."""
+    return _as_yaml(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
+    """Write a recipe with all that it names, so that its folder can be moved, and trust it.
+
+    Raises:
+        OSError: a file cannot be written or copied.
+    """
+    write_atomically(path, _as_yaml(packing.pack(recipe)))
+    with suppress(CollabError):
+        remember(read_recipe(str(path), is_run=True)[1])
+
+
+def _as_yaml(data: dict[str, Any]) -> str:
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines, such as prompts, as they are."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text.strip("\n") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _write_text)

@@ -1,0 +1,106 @@
+"""A log holds whole lines only, whatever stops its writer."""
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from collab.errors import RecordError
+from collab.runs.log import Log, whole_lines
+from collab.runs.reading import read_lines
+
+Open = Callable[..., Log]
+
+
+@pytest.fixture
+def open_log(tmp_path: Path) -> Iterator[Open]:
+    with ExitStack() as logs:
+        yield lambda *remedy: logs.enter_context(closing(Log(tmp_path / "log", *remedy)))
+
+
+def test_what_is_appended_is_read_back(open_log: Open) -> None:
+    log = open_log()
+    for line in ("one", "", "drei \u00e4"):
+        log.append(line)
+    assert whole_lines(log.path) == ([b"one", b"", "drei \u00e4".encode()], False)
+
+
+@pytest.mark.parametrize("left", ["", "whole\n", "whole\n\n"])
+def test_opening_leaves_whole_lines_as_they_are(tmp_path: Path, open_log: Open, left: str) -> None:
+    (tmp_path / "log").write_text(left)
+    assert open_log().size() == len(left)
+
+
+@pytest.mark.parametrize("whole", ["", "whole\n", "one\n\n"])
+def test_opening_takes_back_a_torn_line(tmp_path: Path, open_log: Open, whole: str) -> None:
+    (tmp_path / "log").write_text(whole + '{"cut": ')
+    log = open_log()
+    log.append("next")
+    assert (tmp_path / "log").read_text() == whole + "next\n"
+
+
+def test_a_line_that_does_not_fit_is_taken_back_and_the_next_one_is_whole(open_log: Open) -> None:
+    log = open_log("buy a disk")
+    log.append("first")
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(RecordError, match="only 4 of 21 bytes fit; buy a disk"):
+            log.append("x" * 20)
+        log.append("ok")
+        with pytest.raises(RecordError, match="only 1 of 3 bytes fit"):
+            log.append("no")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert log.path.read_text() == "first\nok\n"
+
+
+def test_cut_forgets_what_came_later(open_log: Open) -> None:
+    log = open_log()
+    log.append("kept")
+    size = log.size()
+    log.append("forgotten")
+    log.cut(size)
+    log.append("next")
+    assert log.path.read_text() == "kept\nnext\n"
+
+
+def test_a_killed_writer_leaves_whole_lines_to_go_on_from(tmp_path: Path, open_log: Open) -> None:
+    path = tmp_path / "log"
+    code = (
+        "import sys; from pathlib import Path; from collab.runs.log import Log\n"
+        "log = Log(Path(sys.argv[1]))\nwhile True: log.append('x' * 100_000)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, str(path)])
+    while not (path.exists() and path.stat().st_size > 1_000_000):
+        time.sleep(0.01)
+    writer.kill()
+    writer.wait()
+    open_log().append("next")
+    *lines, last = whole_lines(path)[0]
+    assert last == b"next"
+    assert set(lines) == {b"x" * 100_000}
+
+
+def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"1\ntwo\n3\n4")
+    numbers, complaints = read_lines(path, int, "not a number")
+    assert numbers == [1, 3]
+    assert [c.removeprefix(str(path)).partition(": inv")[0] for c in complaints] == [
+        ", line 2: not a number",
+        ": the last line was cut off and is passed over",
+    ]
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="nothere: cannot be read: No such file"):
+        whole_lines(tmp_path / "nothere")
