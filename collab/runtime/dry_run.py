@@ -20,6 +20,7 @@ from collab.feedback import Outcome, check_sources
 from collab.models import Progress, Request
 from collab.models.fakes.echo import EchoModel
 from collab.models.lengths import check_fits
+from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe
 from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
 from collab.recipe.model import TransformersModel
@@ -32,6 +33,8 @@ from collab.runtime.events import Event
 from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
 from collab.runtime.scheduler import Scheduler
+from collab.sandbox import Sandbox
+from collab.tools import open_tools, uncalled
 from collab.wording import counted
 
 CHARACTERS_A_TOKEN = 3.5
@@ -88,15 +91,16 @@ def most_new_tokens(requests: Sequence[Request]) -> int:
 
 
 def characters(request: Request) -> int:
-    """Of all messages."""
-    return sum(len(message.content) for message in request.messages)
+    """Of all messages, and of what is told of the tools."""
+    return sum(len(message.content) for message in fenced(request))
 
 
 async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
     """All requests, and a warning for each template that was not asked for."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = _FullEcho(), _Seen()
-    players = make_players(recipe, dict.fromkeys(recipe.team.agents, model))
+    tools = uncalled(open_tools(recipe.team, Sandbox(recipe.sandbox)))
+    players = make_players(recipe, dict.fromkeys(recipe.team.agents, model), tools)
     stage = Stage(
         recipe=recipe,
         players={name: _played_by(player, seen) for name, player in players.items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.team import TeamSpec
@@ -24,6 +25,18 @@ def open_tools(team: TeamSpec, sandbox: Sandbox) -> Toolboxes:
     return {name: _toolbox(name, spec.tools, sandbox) for name, spec in team.agents.items()}
 
 
+def uncalled(tools: Toolboxes) -> Toolboxes:
+    """The same tools to look at: a call runs nothing, and is answered by nothing."""
+
+    async def nothing(arguments: Mapping[str, Any]) -> str:  # noqa: ARG001
+        return ""
+
+    return {
+        agent: {name: Tool(tool.spec, nothing) for name, tool in own.items()}
+        for agent, own in tools.items()
+    }
+
+
 def _toolbox(agent: str, names: tuple[str, ...], sandbox: Sandbox) -> Mapping[str, Tool]:
     tools: dict[str, Tool] = {}
     for name in names:
@@ -42,4 +55,4 @@ def _tool(name: str, sandbox: Sandbox) -> Tool:
     return function_tool(name)
 
 
-__all__ = ["Tool", "Toolboxes", "open_tools"]
+__all__ = ["Tool", "Toolboxes", "open_tools", "uncalled"]

@@ -16,6 +16,8 @@ from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, fenced, read_calls
 from collab.recipe.references import changed
 from collab.records import Episode, Message, ToolCall, ToolSpec
+from collab.runtime.dry_run import dry_run
+from collab.runtime.problems import find_problems
 from collab.sandbox import Sandbox
 from collab.tools.functions import function_tool
 from collab.tools.python import python_tool
@@ -166,6 +168,20 @@ def test_a_replay_calls_again(tools: Path) -> None:
     assert observed(again, 1) == [("tool", "8")]
     assert again.reward == 1.0
     assert (tools / "one" / "functions" / "tools.py").is_file()
+
+
+def test_a_dry_run_calls_no_tool(tools: Path) -> None:
+    (tools / "script.yaml").write_text('{"a": [], "b": []}')
+    (tools / "tools.py").write_text("def mark() -> None:\n    open('called', 'w').close()\n")
+    settings = [
+        'agents.a.tools=["tools.py:mark"]',
+        'agents.a.prompt=\'<tool_call>{"name": "mark"}</tool_call>\'',
+    ]
+    team = collab.load("pair", task="words", model="echo", settings=settings)
+    dry_run(team.recipe, find_problems(team.recipe, ["words/0"])[1])
+    assert not (tools / "called").exists()
+    assert team.run("words/0").episode.failure is None
+    assert (tools / "called").exists()
 
 
 def test_tools_are_found_in_a_recipe() -> None:
