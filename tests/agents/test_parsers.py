@@ -1,6 +1,7 @@
 """From responses to artefacts."""
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_bombs_are_survived(bomb: str) -> None:
     assert isinstance(parse_python(f"```python\n{bomb}\n```"), str)
 
 
-def test_a_parser_of_ones_own(tmp_path, monkeypatch) -> None:
+def test_a_parser_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text("def shout(response):\n    return response.upper()\n")
     monkeypatch.chdir(tmp_path)
     assert parser_for("mine.py:shout")("a") == "A"

@@ -98,7 +98,9 @@ def test_the_team_and_the_task_run_together(folder: Path) -> None:
     episode = collab.load("editors", model="echo").run("mine/0").episode
     assert episode.failure is None
     assert len(episode.turns) == 2
-    assert episode.turns[0].score.reward == 2.0
+    score = episode.turns[0].score
+    assert score
+    assert score.reward == 2.0
 
 
 def test_the_embedding_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

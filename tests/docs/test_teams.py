@@ -18,8 +18,10 @@ import collab
 from collab.cli.app import app
 from collab.errors import CollabError
 from collab.feedback import Outcome, gather, open_sources
+from collab.models import Model
 from collab.recipe import TeamSpec, load_recipe
-from collab.records import Episode, Feedback, Problem, read_episodes
+from collab.recipe.model import ModelSpec
+from collab.records import Episode, Feedback, Problem, Score, Turn, read_episodes
 from collab.rewards.outlook import outlook
 from collab.trainers import Training
 from collab.trainers.training.events import StepFinished, TrainingEvent
@@ -52,6 +54,11 @@ def play(folder: Path, team: str, coder: list[str], *settings: str) -> Episode:
     return episode
 
 
+def score_of(turn: Turn) -> Score:
+    assert turn.score
+    return turn.score
+
+
 def told(episode: Episode) -> dict[str, str]:
     """By agent: what it was told after the first turn."""
     return {
@@ -65,8 +72,9 @@ def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
     first, second = play(folder, team, [WRONG, RIGHT]).turns
     assert PLAN not in first.joint
     assert REVIEW not in first.joint
-    assert (first.score.passed, second.score.passed) == (False, True)
-    assert second.score.reward == second.score.maximum == pytest.approx(2.1)
+    before, after = score_of(first), score_of(second)
+    assert (before.passed, after.passed) == (False, True)
+    assert after.reward == after.maximum == pytest.approx(2.1)
     seen = {d.agent: d.observation[-1].content for d in second.decisions}
     assert PLAN in {d.agent: d.observation[-1].content for d in first.decisions}["coder"]
     assert REVIEW in seen["coder"]
@@ -80,7 +88,7 @@ def test_nobody_is_told_anything_false(folder: Path, team: str, join: str) -> No
     with (folder / "joins.py").open("a") as file:
         file.write("\ndef coders(artefacts, problem):\n    return artefacts['coder']\n")
     episode = play(folder, team, [WRONG, RIGHT], f"team.join={join}")
-    assert episode.turns[0].score.maximum == pytest.approx(2.1)
+    assert score_of(episode.turns[0]).maximum == pytest.approx(2.1)
     heard = told(episode)
     assert "Static analysis:\n- `longest` is defined" in heard["coder"]
     whole = "Static analysis of the joint program:\n- coder: `longest` is defined"
@@ -205,8 +213,11 @@ def test_the_sources_work(folder: Path) -> None:
         turn=0,
     )
 
+    def no_model(spec: ModelSpec) -> Model:
+        raise AssertionError("no source asks for a model")
+
     async def tell() -> dict[str, tuple[Feedback, ...]]:
-        sources = open_sources(spec.feedback, sandbox=None, open_model=lambda _: None)
+        sources = open_sources(spec.feedback, sandbox=None, open_model=no_model)
         heard, _ = await gather(sources, spec.feedback, outcome)
         return heard
 

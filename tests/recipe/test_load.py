@@ -2,7 +2,9 @@
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -97,7 +99,7 @@ def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
         ("task.reward=code-correct-first", lambda r: r.task.reward.name, "code-correct-first"),
     ],
 )
-def test_set(setting: str, read, value: object) -> None:
+def test_set(setting: str, read: Callable[[Recipe], Any], value: object) -> None:
     assert read(load_recipe("coding", task="humaneval", settings=[setting])) == value
 
 
@@ -116,7 +118,7 @@ def test_set_takes_a_short_model_apart(project: Path) -> None:
         ("seeed", 4, "did you mean 'seed'?"),
     ],
 )
-def test_a_key_of_a_section_given_from_python(key: str, value: object, remedy: str) -> None:
+def test_a_key_of_a_section_given_from_python(key: str, value: Any, remedy: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(remedy)) as caught:
         load_recipe("coding", **{key: value})
     if "settings" in remedy:

@@ -33,7 +33,7 @@ class ClaudeServer(Service):
             "cache_creation_input_tokens": cached.get("written", 0),
             "output_tokens": 1,
         }
-        message = {
+        message: dict[str, Any] = {
             "id": "msg_1",
             "type": "message",
             "role": "assistant",
