@@ -49,6 +49,9 @@ class Assertion:
     """It stands below a loop."""
     telling: bool
     """It can depend on the candidate; one that cannot gives no marks."""
+    optional: bool = False
+    """Not to reach it is right: it is false in itself, such as `assert False`, or it stands where
+    one assert takes the place of another that failed."""
 
     @property
     def required(self) -> bool:
@@ -127,7 +130,7 @@ class _Counter(ast.NodeTransformer):
         self._lines = test.splitlines()
         self._candidates, self._telling = candidates, telling
         self._elsewhere = self._branched = self._looped = False
-        self._caught = self._assertion_caught = False
+        self._caught = self._assertion_caught = self._instead = False
         self._depth = 0
 
     @contextmanager
@@ -147,6 +150,7 @@ class _Counter(ast.NodeTransformer):
                 _looped=False,
                 _caught=False,
                 _assertion_caught=False,
+                _instead=False,
             ):
                 return super().visit(node)
         if isinstance(node, _BRANCHES):
@@ -172,11 +176,13 @@ class _Counter(ast.NodeTransformer):
 
     def _tried(self, node: ast.Try | ast.TryStar) -> ast.AST:
         caught = self._caught or bool(node.handlers)
+        instead = self._instead or any(map(_names_assertion, node.handlers))
         named = self._assertion_caught or any(map(_names_assertion, node.handlers))
-        with self._within(_caught=caught, _assertion_caught=named):
+        with self._within(_caught=caught, _assertion_caught=named, _instead=instead):
             node.body = self._all(node.body)
-        for handler in node.handlers:
-            handler.body = self._all(handler.body)
+        with self._within(_instead=instead):
+            for handler in node.handlers:
+                handler.body = self._all(handler.body)
         node.orelse, node.finalbody = self._all(node.orelse), self._all(node.finalbody)
         return node
 
@@ -204,6 +210,7 @@ class _Counter(ast.NodeTransformer):
             branched=self._branched,
             looped=self._looped,
             telling=node in self._telling,
+            optional=self._instead or (isinstance(node.test, ast.Constant) and not node.test.value),
         )
 
     def _call(self, number: int, test: ast.expr) -> ast.expr:

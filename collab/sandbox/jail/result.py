@@ -191,10 +191,13 @@ class TrialResult:
             return 0, failed
         known = self._known(number)
         if not evaluated:
-            return 0, (known or 1) if self._missed(number) else 0
+            due = self._missed(number) or not (assertion.optional or known == 0)
+            return 0, (known or 1) if due else 0
         if not known:
-            # As one test, all of whose evaluations must hold.
-            return int(not failed and (self._ended or not assertion.repeats)), 1
+            # As one test, all of whose evaluations must hold, and none be left out.
+            whole = evaluated >= (self._counted(number) or 0)
+            whole = whole and (self._ended or not assertion.repeats)
+            return int(not failed and whole), 1
         return min(evaluated - failed, max(0, known - failed)), max(known, failed)
 
     def _known(self, number: int) -> int | None:
@@ -202,9 +205,11 @@ class TrialResult:
         assertion = self._assertions[number]
         if not assertion.repeats:
             return 1
-        if assertion.branched or number >= len(self.counts):
-            return None
-        return self.counts[number]
+        return None if assertion.branched else self._counted(number)
+
+    def _counted(self, number: int) -> int | None:
+        """How often stand-ins for the program had an assert evaluated, where they agree."""
+        return self.counts[number] if number < len(self.counts) else None
 
 
 def _printable(text: str) -> str:

@@ -28,6 +28,8 @@ FIRST_PID, NO_PID = 1, 1 << 30
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
 """F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, the record locks, F_DUPFD_CLOEXEC."""
 _PR_SET_NAME, _PR_GET_NAME = 15, 16
+_FUTEX_PRIVATE = 128
+"""Without it, who waits on a page of a mapped file is found from every process that maps it."""
 _MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
 """What concerns a process's own memory; the rest moves pages of mapped files in and out."""
 
@@ -66,7 +68,9 @@ def _conditional(pid: int) -> dict[str, bytes]:
     kill = _give(KILL_PROCESS)
     threads_only = _instruction(_ANY_BIT, CLONE_THREAD, 1, 0) + kill + _give(ALLOW)
     only_reading = _instruction(_EQUAL, 0, 1, 0) + _fail(errno.EPERM)
+    own_memory_only = _instruction(_ANY_BIT, _FUTEX_PRIVATE, 0, 1) + _give(ALLOW)
     return {
+        "futex": _argument(1) + own_memory_only + _fail(errno.EAGAIN),
         "clone": _argument(0) + threads_only,
         "clone3": _fail(errno.ENOSYS),
         "kill": _argument(0) + _one_of((pid,), kill),

@@ -30,7 +30,7 @@ symlink:88:- symlinkat:266:36 truncate:76:45 ftruncate:77:46 fsync:74:82 fdatasy
 fadvise64:221:223 fallocate:285:47 flock:73:32 chmod:90:- fchmod:91:52 fchmodat:268:53
 utimensat:280:88 umask:95:166 statfs:137:43 fstatfs:138:44 mmap:9:222 munmap:11:215
 mprotect:10:226 mremap:25:216 brk:12:214 membarrier:324:283
-futex:202:98 set_robust_list:273:99 get_robust_list:274:100 rseq:334:293 gettid:186:178
+set_robust_list:273:99 get_robust_list:274:100 rseq:334:293 gettid:186:178
 set_tid_address:218:96 sched_yield:24:124 sched_getaffinity:204:123 sched_getparam:143:121
 sched_getscheduler:145:120 sched_get_priority_max:146:125 sched_get_priority_min:147:126
 getcpu:309:168 rt_sigaction:13:134 rt_sigprocmask:14:135 rt_sigreturn:15:139
@@ -68,8 +68,8 @@ ioperm:173:- modify_ldt:154:-
 """What only an attack asks for: the process is killed with SIGSYS."""
 
 CONDITIONAL = """
-clone:56:220 clone3:435:435 kill:62:129 tgkill:234:131 fcntl:72:25 ioctl:16:29 prctl:157:167
-madvise:28:233
+clone:56:220 clone3:435:435 futex:202:98 kill:62:129 tgkill:234:131 fcntl:72:25 ioctl:16:29
+prctl:157:167 madvise:28:233
 prlimit64:302:261 socketpair:53:199
 """
 """Calls whose arguments decide; see `seccomp`."""

@@ -1,0 +1,116 @@
+"""A fresh reader's programs: none earns more than an honest failure, and none leaves anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from attack_run import LIMIT, run_all, trial
+from red_team_counts import HONEST_FAILURE, MARKS, RIGHT, WAYS, marks, ways, whole_tests
+
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox, Verdict
+
+TESTS = whole_tests()
+SPEC = SandboxSpec(seconds=0.8, workers=2)
+SHARED = ("waiting on a shared page", "shared memory", "posix queue", "host name")
+Outcomes = dict[str, dict[str, Any]]
+
+
+def share(outcome: dict[str, Any]) -> float:
+    held, total = outcome["tests"]
+    return float(held / total)
+
+
+async def verdicts(*pairs: tuple[str, str]) -> list[Verdict]:
+    """One for each program and test, run at the same time."""
+    async with Sandbox(SPEC) as sandbox:
+        return await asyncio.gather(*(sandbox.check(trial(p, TESTS[t])) for p, t in pairs))
+
+
+@pytest.fixture(scope="module")
+def honest() -> dict[str, float]:
+    found = asyncio.run(verdicts(*((HONEST_FAILURE, name) for name in TESTS)))
+    return {n: v.tests.passed / v.tests.total for n, v in zip(TESTS, found, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcomes]:
+    """By test. Every program runs against one of them."""
+    programs = list(ways().items())
+    found = {
+        name: asyncio.run(run_all(dict(programs[n :: len(TESTS)]), TESTS[name]))
+        for n, name in enumerate(TESTS)
+    }
+    found["helpers within"] |= asyncio.run(run_all(marks(True), TESTS["helpers within"], times=2))
+    return found
+
+
+def test_the_corpus_is_large_and_the_right_program_passes_every_test() -> None:
+    assert len(WAYS) + len(MARKS) >= 80
+    assert all(v.passed for v in asyncio.run(verdicts(*((RIGHT, name) for name in TESTS))))
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_no_program_earns_more_than_an_honest_failure(
+    outcomes: dict[str, Outcomes], honest: dict[str, float], test: str
+) -> None:
+    paid = {n: o["tests"] for n, o in outcomes[test].items() if share(o) > honest[test]}
+    assert paid == {}
+
+
+def test_nothing_is_left_behind(outcomes: dict[str, Outcomes]) -> None:
+    every = {name: o for of_test in outcomes.values() for name, o in of_test.items()}
+    assert len(every) == len(WAYS) + len(MARKS)
+    assert all(o["next_passed"] and o["same_supervisor"] for o in every.values())
+    assert {n: o["left"] for n, o in every.items() if o["left"] or o["planted"]} == {}
+    assert {n: o["seconds"] for n, o in every.items() if o["seconds"] > LIMIT + 2} == {}
+
+
+@pytest.mark.parametrize("mark", SHARED)
+def test_two_trials_at_the_same_time_do_not_find_each_other(
+    honest: dict[str, float], mark: str
+) -> None:
+    """One leaves its mark and stays; the other comes while it is there."""
+    stays = marks(True)[mark] + "\nimport time\ntime.sleep(0.4)\n"
+    finds = "import time\ntime.sleep(0.2)\n" + marks(False)[mark]
+    _, found = asyncio.run(verdicts((stays, "helpers within"), (finds, "helpers within")))
+    assert found.tests.passed / found.tests.total <= honest["helpers within"]
+
+
+START = "f = candidate\nassert f(1) == 2\nassert f(4) == 5\n"
+AVOIDED = {
+    "below a condition": ("r = f(5)\nif r is not None:\n    assert r == 6", (1, 3)),
+    "in a loop below a condition": (
+        "for n in (0, 5):\n    if f(n) is not None:\n        assert f(n) == n + 1",
+        (1, 3),
+    ),
+    "in a function that is not called": (
+        "def one(r):\n    assert r == 6\nr = f(5)\nif r:\n    one(r)",
+        (1, 3),
+    ),
+    "never to be reached": ("if f(5) is not None:\n    assert False", (1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", AVOIDED)
+def test_an_assert_that_an_answer_avoids_has_failed(name: str) -> None:
+    body, counts = AVOIDED[name]
+    lines = "".join(f"    {line}\n" for line in f"{START}{body}".split("\n"))
+    program = "def f(n):\n    return n + 1 if n < 2 else None\n"
+
+    async def main() -> Verdict:
+        async with Sandbox(SPEC) as sandbox:
+            return await sandbox.check(trial(program, f"def check(candidate):\n{lines}"))
+
+    verdict = asyncio.run(main())
+    assert (verdict.tests.passed, verdict.tests.total) == counts
+
+
+@pytest.mark.slow
+def test_no_program_earns_more_in_any_test(honest: dict[str, float]) -> None:
+    pairs = [(program, name) for program in ways().values() for name in TESTS]
+    found = asyncio.run(verdicts(*pairs))
+    for (program, name), verdict in zip(pairs, found, strict=True):
+        assert verdict.tests.passed / verdict.tests.total <= honest[name], (program, name)
