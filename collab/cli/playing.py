@@ -19,9 +19,9 @@ from collab import errors
 from collab.cli.views import View
 from collab.errors import CollabError
 from collab.recipe import Recipe
-from collab.records import Episode, Failure
+from collab.records import Episode, Failure, Problem
 from collab.runs.about import mark_interrupted
-from collab.runtime import Team
+from collab.runtime import team
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.wording import counted
@@ -49,10 +49,14 @@ class Played:
         """The first failure of an episode."""
         return next((episode.failure for episode in self.episodes if episode.failure), None)
 
-    async def follow(self, recipe: Recipe, addresses: Sequence[str]) -> None:
+    async def follow(self, recipe: Recipe, problems: Sequence[Problem]) -> None:
         """Show the run's events; its end is told by `finish`, when all is closed."""
-        stream = Team(recipe).stream(
-            *addresses, out=self.out, progress=self.view.progress, loading=self.view.loading
+        stream = team.play(
+            recipe,
+            problems,
+            out=self.out,
+            progress=self.view.progress,
+            loading=self.view.loading,
         )
         async with aclosing(stream) as events:
             async for event in events:
@@ -78,7 +82,7 @@ class Played:
             print(told, file=sys.stderr)
 
 
-def play(recipe: Recipe, addresses: Sequence[str], *, out: Path | None, view: View) -> Played:
+def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
     """Run to the end; an interruption is a status, other trouble raises as `Team.stream` does."""
     played = Played(view, out)
 
@@ -90,7 +94,7 @@ def play(recipe: Recipe, addresses: Sequence[str], *, out: Path | None, view: Vi
     async def main() -> Status:
         with Interruption(give_up) as interruption:
             try:
-                await played.follow(recipe, addresses)
+                await played.follow(recipe, problems)
             except asyncio.CancelledError:
                 if not interruption.happened:
                     raise
@@ -117,6 +121,8 @@ class Interruption:
         self.happened = False
         self._give_up = give_up
         self._handlers: dict[signal.Signals, Any] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     def __enter__(self) -> Interruption:
         self._loop = asyncio.get_running_loop()
@@ -142,7 +148,7 @@ class Interruption:
         deadline = threading.Timer(GRACE_SECONDS, self._leave)
         deadline.daemon = True
         deadline.start()
-        if self._task is not None:
+        if self._loop is not None and self._task is not None:
             self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _leave(self) -> None:

@@ -40,6 +40,7 @@ def command(
     from collab.cli.playing import play
     from collab.recipe import read_recipe
     from collab.runs.reading import open_run
+    from collab.runtime.problems import find_problems
     from collab.trust import settle
 
     record = open_run(run)
@@ -52,7 +53,8 @@ def command(
     settle(functions, trust)
     recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
-    played = play(recipe, tasks, out=out, view=open_view(json=json))
+    recipe, problems = find_problems(recipe, tasks)
+    played = play(recipe, problems, out=out, view=open_view(json=json))
     if played.status == "interrupted":
         raise typer.Exit(130)
     differences = compare(record.episodes, played.episodes)

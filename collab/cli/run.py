@@ -123,9 +123,9 @@ def _run(
     from collab.cli.playing import exit_status, play
     from collab.runs.about import new_run_id
 
-    check(recipe, addresses)
+    recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
-    played = play(recipe, addresses, out=folder, view=open_view(json=json))
+    played = play(recipe, problems, out=folder, view=open_view(json=json))
     status = exit_status(played, require_pass=require_pass)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
         told = f"{played.failure.type}: {played.failure.message}"

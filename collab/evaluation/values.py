@@ -7,6 +7,7 @@ from math import fsum
 
 from collab.evaluation.metrics import best_of_k, pass_at_k
 from collab.records import Episode, PartScore, Score
+from collab.stats import mean
 
 COOPERATION = "cooperation"
 """The level of a reward that coop@k is about."""
@@ -35,20 +36,20 @@ def _of_task(episodes: Sequence[Episode], ks: Sequence[int]) -> Iterator[tuple[s
     for k in ks:
         if k <= len(cooperation):
             yield f"coop@{k}", best_of_k(cooperation, k)
-    yield "return", _mean(e.joint_return or 0.0 for e in episodes)
-    yield "return.share", _mean(map(_return_share, episodes))
-    yield "final.share", _mean(score.reward / (score.maximum or 1.0) for score in scores)
+    yield "return", mean([e.joint_return or 0.0 for e in episodes])
+    yield "return.share", mean([_return_share(e) for e in episodes])
+    yield "final.share", mean([score.reward / (score.maximum or 1.0) for score in scores])
     for level, shares in _collect(_shares(score).items() for score in scores).items():
-        yield f"level.{level}", _mean(shares)
+        yield f"level.{level}", mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
     for part, found in parts.items():
-        yield f"part.{part}", _mean(found)
+        yield f"part.{part}", mean(found)
 
 
 def _of_tests(scores: Sequence[Score], ks: Sequence[int]) -> Iterator[tuple[str, float]]:
     passed = [score.passed for score in scores if score.passed is not None]
     if passed:
-        yield "solved", _mean(map(float, passed))
+        yield "solved", mean(passed)
     fractions = [score.tests.fraction for score in scores if score.tests]
     for k in ks:
         if k <= len(passed):
@@ -77,7 +78,7 @@ def _share(parts: Sequence[PartScore]) -> float | None:
     largest = fsum(part.weight for part in parts if part.weight > 0)
     if largest:
         return fsum(part.points for part in parts) / largest
-    return None if any(part.weight for part in parts) else _mean(part.value for part in parts)
+    return None if any(part.weight for part in parts) else mean([part.value for part in parts])
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
@@ -86,8 +87,3 @@ def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[floa
         for name, value in row:
             found.setdefault(name, []).append(value)
     return found
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return fsum(listed) / len(listed)

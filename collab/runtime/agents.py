@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 from collab.agents import Template, parser_for
@@ -14,6 +13,7 @@ from collab.models import Call, Checks, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.records import Message, Sampling
 from collab.runtime.harness import Harness, harness_for
+from collab.seeds import seed_of
 from collab.tools import Tool, Toolboxes
 
 
@@ -117,7 +117,5 @@ def make_request(
 
 def _seed_of(seed: int, call: Call) -> int:
     """A seed of its own for every decision, the same in every run with the same `seed`."""
-    key = f"{seed}|{call.task}|{call.sample}|{call.turn}|{call.round}|{call.agent}"
-    if call.step:
-        key += f"|{call.step}"
-    return int.from_bytes(blake2b(key.encode(), digest_size=7).digest(), "big")
+    step = (call.step,) if call.step else ()
+    return seed_of(seed, call.task, call.sample, call.turn, call.round, call.agent, *step)

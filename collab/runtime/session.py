@@ -54,7 +54,8 @@ class Session:
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
 
-    async def __aenter__(self) -> Session:
+    async def open(self) -> Session:
+        """Open everything; `aclose` closes it, without asking whether a script was used up."""
         try:
             for name in self.recipe.team.agents:
                 if name not in self.models:
@@ -75,6 +76,9 @@ class Session:
             await self.aclose()
             raise
         return self
+
+    async def __aenter__(self) -> Session:
+        return await self.open()
 
     async def __aexit__(
         self,

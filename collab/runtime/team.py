@@ -111,39 +111,10 @@ class Team:
         asks for `agent.progress` events; `loading` is told of models that are fetched.
         """
         recipe, problems = find_problems(self.recipe, flat_addresses(addresses), trust=self._trust)
-        started = time.perf_counter()
-        episodes: list[Episode] = []
-        about: dict[str, Any] = {}
-        folder = None
-        status = "interrupted"
-        try:
-            async with Session(recipe, loading=loading) as session:
-                opening = _opening(recipe, session, problems, Path(out) if out else None)
-                about = {
-                    **opening.model_dump(mode="json", exclude={"type"}),
-                    "command": sys.argv[:],
-                }
-                folder = RunFolder.create(Path(out), recipe, about) if out else None
-                yield opening
-                rollout = session.stream(
-                    problems, samples=recipe.samples, seed=recipe.seed, progress=progress
-                )
-                async with aclosing(rollout) as events:
-                    async for event in events:
-                        if isinstance(event, EpisodeFinished):
-                            episodes.append(event.episode)
-                            if folder:
-                                folder.append(event.episode)
-                        yield event
-            status = "done"
-        except Exception:
-            status = "failed"
-            raise
-        finally:
-            summary = summarise(episodes, time.perf_counter() - started)
-            if folder:
-                folder.finish({**about, "status": status, "summary": summary})
-        yield RunFinished(run=opening.run, status="done", summary=summary)
+        run = play(recipe, problems, out=out, progress=progress, loading=loading)
+        async with aclosing(run) as events:
+            async for event in events:
+                yield event
 
 
 def load(
@@ -168,6 +139,50 @@ def load(
     """
     recipe = load_recipe(name, task=task, settings=settings, trust=trust, **top)
     return Team(recipe, trust=trust)
+
+
+async def play(
+    recipe: Recipe,
+    problems: Sequence[Problem],
+    *,
+    out: str | Path | None = None,
+    progress: bool = False,
+    loading: StoreProgress | None = None,
+) -> AsyncGenerator[Event, None]:
+    """The events of a run of problems that were found, as `Team.stream` gives them."""
+    started = time.perf_counter()
+    episodes: list[Episode] = []
+    about: dict[str, Any] = {}
+    folder = None
+    status = "interrupted"
+    try:
+        async with Session(recipe, loading=loading) as session:
+            opening = _opening(recipe, session, problems, Path(out) if out else None)
+            about = {
+                **opening.model_dump(mode="json", exclude={"type"}),
+                "command": sys.argv[:],
+            }
+            folder = RunFolder.create(Path(out), recipe, about) if out else None
+            yield opening
+            rollout = session.stream(
+                problems, samples=recipe.samples, seed=recipe.seed, progress=progress
+            )
+            async with aclosing(rollout) as events:
+                async for event in events:
+                    if isinstance(event, EpisodeFinished):
+                        episodes.append(event.episode)
+                        if folder:
+                            folder.append(event.episode)
+                    yield event
+        status = "done"
+    except Exception:
+        status = "failed"
+        raise
+    finally:
+        summary = summarise(episodes, time.perf_counter() - started)
+        if folder:
+            folder.finish({**about, "status": status, "summary": summary})
+    yield RunFinished(run=opening.run, status="done", summary=summary)
 
 
 def _opening(

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from collab.recipe import TaskSpec
 from collab.records import read_episodes
+from collab.runtime import problems
+from collab.tasks import Suite, open_suite
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -152,3 +155,15 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(collab, project
     result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
     assert "\\x1b[31mred\\x07" in result.out
     assert "\x1b" not in result.out
+
+
+def test_problems_are_found_once_a_run(collab, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def watched(spec: TaskSpec) -> Suite:
+        opened.append(spec.name)
+        return open_suite(spec)
+
+    monkeypatch.setattr(problems, "open_suite", watched)
+    assert collab(*ECHO, "--task", "words/0-1", "--out", "out").status == 0
+    assert opened == ["words"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import fsum, isfinite
+from math import isfinite
 
 from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
+from collab.stats import mean
 from collab.trainers.credit import Algorithm, Group, Place, Weights
 from collab.trainers.credit.group import Rewards, Shape, Tree, make_group, tree_of
 from collab.trainers.credit.joint_actions import JointActions, Sandbox, reward_of
@@ -118,7 +119,7 @@ def _mean_reward(
     results: Mapping[tuple[int, ...], Mapping[str, float]], slot: int, position: int, agent: str
 ) -> float:
     own = [result[agent] for choice, result in results.items() if choice[slot] == position]
-    return fsum(own) / len(own)
+    return mean(own)
 
 
 def _check(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:

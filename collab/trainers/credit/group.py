@@ -16,6 +16,7 @@ from typing import Literal
 
 from collab.errors import TrainingError
 from collab.records import Episode
+from collab.stats import mean
 
 Place = tuple[int, int]
 """Position of an episode in its group, and a turn of it: one joint action."""
@@ -188,7 +189,7 @@ def make_group(
         again = 0.0 if following else _geometric(discount, episodes[place[0]].absorbed)
         returns[place] = {
             agent: rewards[place][agent]
-            + discount * (_mean([r[agent] for r in following]) + again * lasting[place][agent])
+            + discount * (mean([r[agent] for r in following]) + again * lasting[place][agent])
             for agent in agents
         }
     absorbed = {
@@ -230,7 +231,3 @@ def compare(group: Group, rule: Rule) -> Weights:
             for (episode, turn), weight in zip(places, found, strict=True):
                 weights[episode, turn, agent] = weight
     return weights
-
-
-def _mean(values: Sequence[float]) -> float:
-    return fsum(values) / len(values) if values else 0.0

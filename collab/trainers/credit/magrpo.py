@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum
 
+from collab.stats import mean
 from collab.trainers.credit.base import comparing
 from collab.trainers.credit.group import Group, Weights, compare
 
@@ -18,7 +18,7 @@ def magrpo(group: Group) -> Weights:
     """
 
     def advantages(returns: Sequence[float]) -> list[float]:
-        baseline = fsum(returns) / len(returns)
+        baseline = mean(returns)
         return [value - baseline for value in returns]
 
     return compare(group, advantages)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from math import fsum, sqrt
 
 from collab.errors import TrainingError
 from collab.recipe.trainer import Normalise
+from collab.stats import deviation
 from collab.trainers.credit.group import Group, Weights
 
 Key = tuple[int, tuple[int, int, str]]
@@ -28,9 +28,9 @@ def normalise(groups: Sequence[Group], weights: Sequence[Weights], how: Normalis
     if how == "none":
         return list(weights)
     changed = [_numbers(found, how) for found in weights]
-    for keys, deviation in _PARTS[how](groups, changed):
+    for keys, divisor in _PARTS[how](groups, changed):
         for number, key in keys:
-            changed[number][key] /= deviation
+            changed[number][key] /= divisor
     return list(changed)
 
 
@@ -60,26 +60,25 @@ def _of_peers(groups: Sequence[Group], weights: Sequence[Numbers]) -> Parts:
             values = [weights[n][k] for n, k in keys]
             if len(places) == 1:
                 values = group.compared(places, agent)
-            yield keys, _deviation(values)
+            yield keys, _divisor(values)
 
 
 def _of_tasks(groups: Sequence[Group], weights: Sequence[Numbers]) -> Parts:
     for number, group in enumerate(groups):
         for agent in group.agents:
             keys = [(number, key) for key in weights[number] if key[2] == agent]
-            yield keys, _deviation([weights[n][k] for n, k in keys])
+            yield keys, _divisor([weights[n][k] for n, k in keys])
 
 
 def _of_step(groups: Sequence[Group], weights: Sequence[Numbers]) -> Parts:
     for agent in {agent: None for group in groups for agent in group.agents}:
         keys = [(n, key) for n, found in enumerate(weights) for key in found if key[2] == agent]
-        yield keys, _deviation([weights[n][k] for n, k in keys])
+        yield keys, _divisor([weights[n][k] for n, k in keys])
 
 
-def _deviation(values: Sequence[float]) -> float:
-    mean = fsum(values) / max(len(values), 1)
-    deviation = sqrt(fsum((value - mean) ** 2 for value in values) / max(len(values), 1))
-    return deviation if deviation > NO_SPREAD else 1.0
+def _divisor(values: Sequence[float]) -> float:
+    spread = deviation(values)
+    return spread if spread > NO_SPREAD else 1.0
 
 
 _PARTS: dict[Normalise, Callable[[Sequence[Group], Sequence[Numbers]], Parts]] = {

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
 from collab.runs.atomic import open_as_usual
+from collab.seeds import seed_of
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
@@ -45,7 +45,7 @@ def add_adapter(
     from collab.models.weights import quiet_transformers
 
     with quiet_transformers(), torch.random.fork_rng():
-        torch.manual_seed(_seed_of(seed, name))
+        torch.manual_seed(seed_of(seed, "adapter", name))
         config, tensors = _read_adapter(Path(start)) if start else (lora_config(spec), None)
         config.inference_mode = False
         module: Any = engine.module
@@ -105,10 +105,6 @@ def lora_config(spec: LoraSpec) -> Any:
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
-
-
-def _seed_of(seed: int, name: str) -> int:
-    return int.from_bytes(blake2b(f"{seed}|adapter|{name}".encode(), digest_size=7).digest(), "big")
 
 
 def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:

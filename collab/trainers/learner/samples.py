@@ -10,6 +10,7 @@ from math import fsum
 from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Action, Sampling
+from collab.stats import mean
 from collab.trainers.credit.assign import Credited
 
 NEGLIGIBLE = 1e-9
@@ -75,7 +76,7 @@ def make_samples(
                     token_ids=action.token_ids,
                     logprobs=action.logprobs,
                     temperature=sampling.temperature,
-                    weight=fsum(own) / len(own),
+                    weight=mean(own),
                     scale=share,
                     top_p=sampling.top_p,
                     top_k=sampling.top_k,

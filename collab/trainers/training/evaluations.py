@@ -7,10 +7,11 @@ from typing import Any
 
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Problem
+from collab.seeds import seed_of
 from collab.trainers.learner.policy import Policies
 from collab.trainers.training.events import Evaluation, Gain, HeldOut
 from collab.trainers.training.folder import TrainingFolder
-from collab.trainers.training.step import Report, seed_of
+from collab.trainers.training.step import Report
 from collab.trainers.training.validation import compare, evaluate, mean_return
 
 

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import fsum, sqrt
+from math import fsum
 
 from collab.records import Action, Episode, Failure, Turn
+from collab.stats import deviation, mean
 from collab.trainers.credit.assign import Credited
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
@@ -191,13 +192,3 @@ def memory_gb(policies: Policies) -> float:
         return sum(torch.cuda.max_memory_allocated(device) for device in devices) / 1e9
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
-
-
-def mean(values: Sequence[float]) -> float:
-    return fsum(values) / len(values) if values else 0.0
-
-
-def deviation(values: Sequence[float]) -> float:
-    """The population standard deviation."""
-    middle = mean(values)
-    return sqrt(mean([(value - middle) ** 2 for value in values]))

@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
 from itertools import accumulate
 from threading import Event as Flag
 
 from collab.recipe import Recipe, TrainerSpec
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
+from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import give_credit
 from collab.trainers.credit.group import Shape
@@ -30,12 +30,6 @@ from collab.trainers.training.timing import Clock
 
 Report = Callable[[str, int, int], None]
 """Told of a phase of the step, and how many of its episodes are done."""
-
-
-def seed_of(seed: int, *place: object) -> int:
-    """A seed of its own for every place; no state is carried from one to the next."""
-    key = "|".join(str(part) for part in (seed, *place))
-    return int.from_bytes(blake2b(key.encode(), digest_size=7).digest(), "big")
 
 
 class Stepper:
@@ -147,7 +141,7 @@ class Stepper:
             if self._session is not None:
                 await self._session.aclose()
             acting = self._policies.acting(stretch.recipe)
-            self._session = await Session(acting, models=self._policies.models).__aenter__()
+            self._session = await Session(acting, models=self._policies.models).open()
             self._stretch = stretch.index
         return self._session
 

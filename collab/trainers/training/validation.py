@@ -12,6 +12,7 @@ from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
+from collab.stats import mean
 from collab.trainers.training.events import (
     Evaluation,
     Gain,
@@ -20,7 +21,6 @@ from collab.trainers.training.events import (
     TaskResult,
     largest_return,
 )
-from collab.trainers.training.metrics import mean
 from collab.trainers.training.rollouts import play_samples
 
 
