@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import platform
+import struct
 
 import pytest
 
 from collab.sandbox.doctor import examine, probe
 from collab.sandbox.jail.layers import LAYERS, seccomp, syscalls
 from collab.sandbox.jail.probes import PROBES
+from collab.sandbox.jail.warm_up import run_trial
 
 NAMES = [layer.name for layer in LAYERS]
 
@@ -48,6 +51,74 @@ def test_the_filter_fits_the_kernel_and_returns_on_every_path(machine: str) -> N
     assert int.from_bytes(code[-8:-6], "little") == seccomp._RETURN
 
 
+def filtered(code: bytes, nr: int, arch: int) -> int:
+    """What the filter returns for a call without arguments, worked out as the kernel does."""
+    data = struct.pack("=IIQ6Q", nr, arch, 0, *[0] * 6)
+    program = list(struct.iter_unpack("=HBBI", code))
+    at = word = 0
+    while True:
+        operation, true, false, k = program[at]
+        at += 1
+        if operation == seccomp._RETURN:
+            return int(k)
+        if operation == seccomp._LOAD:
+            (word,) = struct.unpack_from("=I", data, k)
+        elif operation == seccomp._JUMP:
+            at += k
+        else:
+            holds = {
+                seccomp._EQUAL: word == k,
+                seccomp._AT_LEAST: word >= k,
+                seccomp._ANY_BIT: bool(word & k),
+            }[operation]
+            at += true if holds else false
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_the_filter_does_with_every_number_what_the_tables_say(machine: str) -> None:
+    code, arch = seccomp.program(1, machine), seccomp.AUDIT_ARCH[machine]
+    conditional = set(syscalls.numbers(syscalls.CONDITIONAL, machine).values())
+    allowed = set(syscalls.numbers(syscalls.ALLOWED, machine).values())
+    hostile = set(syscalls.numbers(syscalls.HOSTILE, machine).values())
+    refused = seccomp.ERRNO | errno.EPERM
+    for nr in {*range(1000), (1 << 30) - 1} - conditional:
+        expected = seccomp.ALLOW if nr in allowed else refused
+        assert filtered(code, nr, arch) == (seccomp.KILL_PROCESS if nr in hostile else expected), nr
+        assert filtered(code, nr, arch + 1) == seccomp.KILL_PROCESS
+    for nr in (1 << 30, (1 << 30) + 1, (1 << 32) - 1):
+        other_table = machine == "x86_64"
+        assert filtered(code, nr, arch) == (seccomp.KILL_PROCESS if other_table else refused)
+    calls = syscalls.numbers(syscalls.CONDITIONAL, machine)
+    assert filtered(code, calls["clone"], arch) == seccomp.KILL_PROCESS
+    assert filtered(code, calls["clone3"], arch) == seccomp.ERRNO | errno.ENOSYS
+    assert filtered(code, calls["ioctl"], arch) == seccomp.ERRNO | errno.ENOTTY
+    assert filtered(code, calls["kill"], arch) == seccomp.KILL_PROCESS
+    assert filtered(code, calls["fcntl"], arch) == seccomp.ALLOW
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_no_number_takes_the_filter_many_steps(machine: str) -> None:
+    assert max(steps(seccomp.program(1, machine))) < 32
+
+
+def steps(code: bytes) -> list[int]:
+    """The lengths of the filter's paths."""
+    program = list(struct.iter_unpack("=HBBI", code))
+    lengths, open_ = [], [(0, 1)]
+    while open_:
+        at, length = open_.pop()
+        operation, true, false, k = program[at]
+        if operation == seccomp._RETURN:
+            lengths.append(length)
+        elif operation == seccomp._LOAD:
+            open_.append((at + 1, length + 1))
+        elif operation == seccomp._JUMP:
+            open_.append((at + 1 + k, length + 1))
+        else:
+            open_ += [(at + 1 + true, length + 1), (at + 1 + false, length + 1)]
+    return lengths
+
+
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
 def test_no_call_is_in_two_tables(machine: str) -> None:
     tables = (syscalls.ALLOWED, syscalls.CONDITIONAL, syscalls.HOSTILE)
@@ -59,3 +130,9 @@ def test_an_unknown_processor_is_refused() -> None:
     with pytest.raises(OSError, match="not supported"):
         seccomp.program(1, "vax")
     assert platform.machine() in syscalls.MACHINES
+
+
+def test_the_trial_that_warms_the_supervisor_passes() -> None:
+    verdict = run_trial()
+    assert verdict["passed"], verdict
+    assert verdict["tests"] == {"passed": 4, "total": 4}

@@ -85,8 +85,7 @@ def _instrument(test: str, tree: ast.Module, entry_point: str, prelude: str) -> 
         raise BadTest("the test defines no function `check(candidate)`")
     candidates = {entry_point, *(check.args.args[0].arg for check in checks if check.args.args)}
     counter = _Counter(test, candidates, _telling(tree, candidates, prelude))
-    tree = ast.fix_missing_locations(counter.visit(tree))
-    code = compile(tree, "test.py", "exec", dont_inherit=True)
+    code = compile(counter.visit(tree), "test.py", "exec", dont_inherit=True)
     return CountedTest(code, tuple(counter.assertions))
 
 
@@ -194,10 +193,10 @@ class _Counter(ast.NodeTransformer):
         self.assertions.append(self._describe(node))
         call = ast.Expr(self._call(number, node.test))
         if self._caught:
-            return ast.copy_location(call, node)
+            return _placed(call, node)
         raised = ast.Expr(_method("raised", ast.Constant(number), ast.Name(_ERROR, ast.Load())))
         handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), _ERROR, [raised])
-        return ast.copy_location(ast.Try([call], [handler], [], []), node)
+        return _placed(ast.Try([call], [handler], [], []), node)
 
     def _describe(self, node: ast.Assert) -> Assertion:
         source = " ".join("\n".join(self._lines[node.lineno - 1 : node.end_lineno]).split())
@@ -232,6 +231,15 @@ class _Counter(ast.NodeTransformer):
 def _method(name: str, *arguments: ast.expr) -> ast.Call:
     test_runner = ast.Name(REFEREE, ast.Load())
     return ast.Call(ast.Attribute(test_runner, name, ast.Load()), list(arguments), [])
+
+
+def _placed(made: ast.AST, node: ast.Assert) -> ast.AST:
+    """`made`, with the place of `node` for all of it that was not parsed and so has none."""
+    if "lineno" in made._attributes and not hasattr(made, "lineno"):
+        ast.copy_location(made, node)
+        for below in ast.iter_child_nodes(made):
+            _placed(below, node)
+    return made
 
 
 def _names_assertion(handler: ast.ExceptHandler) -> bool:

@@ -26,8 +26,12 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 
 
 def preload() -> None:
-    """Import the modules, and set memory in order for many forks."""
+    """Import the modules."""
     for name in MODULES.split():
         importlib.import_module(name)
+
+
+def settle() -> None:
+    """Set memory in order for many forks."""
     gc.collect()
     gc.freeze()

@@ -57,6 +57,8 @@ class Jail:
         if "seccomp" in self._names:
             with granted("seccomp"):
                 seccomp.prepare()
+        if "capabilities" in self._names:
+            linux.capabilities()
         if self._shared:
             oom_first()
             seal(Setting(NO_LIMITS, self._shared, self._mapped, writable=False))

@@ -16,10 +16,11 @@ from . import wire
 from .caller import Caller, Outputs
 from .layers import ALL, linux
 from .limits import Limits
-from .preload import preload
+from .preload import preload, settle
 from .processes import Jail
 from .result import TrialResult
 from .test_runner import Case, run_test
+from .warm_up import warm_up
 from .worker import work
 from .zygote import Zygote, ZygoteLost
 
@@ -48,6 +49,8 @@ def main(caller: int, isolation: str) -> None:
     # From here on no file of Python's may be needed: a jail has none, and when root is given up
     # the interpreter's own folder may not be readable any more.
     preload()
+    warm_up()
+    settle()
     supervisor = Supervisor(Caller(caller, requests), isolation)
     try:
         while supervisor.caller.wait_for_request():

@@ -106,7 +106,7 @@ def tell(message: object) -> None:
 def _counts(case: Case, test: CountedTest) -> list[int | None]:
     def run(counting: Counting, stand_in: StandIn) -> bool:
         try:
-            _loaded(case, test, counting, stand_in)(stand_in)
+            loaded(case, test, counting, stand_in)(stand_in)
         except Exception:
             return False
         return True
@@ -114,7 +114,7 @@ def _counts(case: Case, test: CountedTest) -> list[int | None]:
     return counted(run, len(test.assertions))
 
 
-def _loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
+def loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
     """The test's `check`, in a place of its own. Raises what the test raises."""
     space: dict[str, Any] = {"__name__": "test"}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
@@ -158,7 +158,7 @@ def _run(line: Line, case: Case, test: CountedTest) -> tuple[str | None, str | N
 
     function.__name__ = function.__qualname__ = case.entry_point
     try:
-        check = _loaded(case, test, TestRunner(test.assertions, tell_of), function)
+        check = loaded(case, test, TestRunner(test.assertions, tell_of), function)
     except Exception as error:
         if candidate.asked:
             return described(error), None

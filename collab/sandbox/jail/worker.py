@@ -48,7 +48,7 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     while True:
         call = wire.receive(IN, TRIAL_BYTES)
         treatment.begin()
-        answer = _answer(function, call, limits)
+        answer = answered(function, call, limits)
         wire.send(OUT, {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)})
 
 
@@ -108,7 +108,8 @@ def _message(error: BaseException) -> str:
     return str(error)[:MESSAGE_CHARACTERS]
 
 
-def _answer(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
+def answered(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
+    """What the function comes to, as the fields of a frame."""
     try:
         arguments = codec.decode(call["arguments"], limits.argument_depth, bounded=False)
         keywords = codec.decode(call["keywords"], limits.argument_depth, bounded=False)

@@ -7,6 +7,7 @@ import itertools
 import os
 import platform
 import signal
+from functools import cache
 
 NEWNS = 0x00020000
 NEWCGROUP = 0x02000000
@@ -33,6 +34,7 @@ _NUMBERS = {
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 def number(name: str) -> int:
@@ -56,8 +58,8 @@ def syscall(name: str, nr: int, *arguments: object) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    words = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
-    return _checked(f"prctl({option})", _libc.prctl(option, *words))
+    result: int = _libc.prctl(option, *arguments, *[0] * (4 - len(arguments)))
+    return result if result >= 0 else _checked(f"prctl({option})", result)
 
 
 def one_malloc_arena() -> None:
@@ -108,7 +110,7 @@ def own_user_namespace(flags: int, inside: int) -> None:
 
 def drop_capabilities() -> None:
     """Give up every capability, and any way to gain one by running another program."""
-    for capability in itertools.takewhile(_known_capability, range(64)):
+    for capability in capabilities():
         prctl(PR_CAPBSET_DROP, capability)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     version_3, this_process = 0x20080522, 0
@@ -118,5 +120,11 @@ def drop_capabilities() -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _known_capability(capability: int) -> bool:
-    return bool(_libc.prctl(PR_CAPBSET_READ, ctypes.c_ulong(capability), 0, 0, 0) >= 0)
+@cache
+def capabilities() -> tuple[int, ...]:
+    """Those that this kernel knows."""
+    return tuple(itertools.takewhile(_is_capability, range(64)))
+
+
+def _is_capability(number: int) -> bool:
+    return bool(_libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0)

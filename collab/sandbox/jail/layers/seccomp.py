@@ -20,7 +20,9 @@ X32_BIT = 0x40000000
 CLONE_THREAD = 0x00010000
 
 KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
+_FARTHEST = 255
+"""Instructions that a branch may pass over."""
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 
 FIRST_PID, NO_PID = 1, 1 << 30
@@ -59,9 +61,27 @@ def _one_of(values: tuple[int, ...], otherwise: bytes) -> bytes:
     return b"".join(_instruction(_EQUAL, v, 0, 1) + _give(ALLOW) for v in values) + otherwise
 
 
-def _call(nr: int, body: bytes) -> bytes:
-    """Run `body`, which must return, when the loaded number is `nr`."""
-    return _instruction(_EQUAL, nr, 0, len(body) // 8) + body
+def _choose(cases: list[tuple[int, bytes]]) -> bytes:
+    """Run the body, which must return, of the last case whose number is not above the loaded one.
+
+    As a tree: the kernel tries every number when a filter is put on.
+    """
+    if len(cases) == 1:
+        return cases[0][1]
+    middle = len(cases) // 2
+    lower, upper = _choose(cases[:middle]), _choose(cases[middle:])
+    number, over = cases[middle][0], len(lower) // 8
+    if over <= _FARTHEST:
+        return _instruction(_AT_LEAST, number, over, 0) + lower + upper
+    return _instruction(_AT_LEAST, number, 0, 1) + _instruction(_JUMP, over) + lower + upper
+
+
+def _cases(bodies: dict[int, bytes], otherwise: bytes) -> list[tuple[int, bytes]]:
+    """What each number leads to, by where a run of numbers that lead to the same begins."""
+    starts = sorted({0, *bodies, *(number + 1 for number in bodies)})
+    all_cases = [(start, bodies.get(start, otherwise)) for start in starts]
+    begins = zip(all_cases, [(-1, b""), *all_cases], strict=False)
+    return [case for case, before in begins if case[1] != before[1]]
 
 
 def _conditional(pid: int) -> dict[str, bytes]:
@@ -94,13 +114,14 @@ def program(pid: int, machine: str) -> bytes:
     if machine not in AUDIT_ARCH:
         raise OSError(f"the processor {machine} is not supported, only {', '.join(AUDIT_ARCH)}")
     kill, special = _give(KILL_PROCESS), _conditional(pid)
-    parts = [_load(_ARCH), _instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0), kill, _load(_NR)]
+    head = [_load(_ARCH), _instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0), kill, _load(_NR)]
+    bodies = dict.fromkeys(numbers(HOSTILE, machine).values(), kill)
+    bodies |= {nr: special[name] for name, nr in numbers(CONDITIONAL, machine).items()}
+    bodies |= dict.fromkeys(numbers(ALLOWED, machine).values(), _give(ALLOW))
+    cases = _cases(bodies, _fail(errno.EPERM))
     if machine == "x86_64":
-        parts += [_instruction(_AT_LEAST, X32_BIT, 0, 1), kill]
-    parts += [_call(nr, _give(ALLOW)) for nr in numbers(ALLOWED, machine).values()]
-    parts += [_call(nr, special[name]) for name, nr in numbers(CONDITIONAL, machine).items()]
-    parts += [_call(nr, kill) for nr in numbers(HOSTILE, machine).values()]
-    return b"".join([*parts, _fail(errno.EPERM)])
+        cases.append((X32_BIT, kill))
+    return b"".join([*head, _choose(cases)])
 
 
 def prepare() -> None:

@@ -28,7 +28,9 @@ OPEN_FILES = 64
 QUEUED_SIGNALS = 64
 STACK_BYTES = 64 << 20
 MIB = 1 << 20
-_MOUNT_POINTS = ("/tmp", "/var", "/usr")
+_MOUNT_POINTS = tuple(map(Path, ("/tmp", "/var", "/usr")))
+_FOLDERS = tuple(map(Path, ("/tmp", "/dev", "/dev/shm")))
+"""Where to write, and where the C library keeps named semaphores."""
 _USER_NAMESPACES = (
     "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, "
     "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, `sysctl user.max_user_namespaces`; "
@@ -100,15 +102,15 @@ def _namespaces(_: Setting) -> None:
 
 
 def _root(setting: Setting) -> None:
-    point = next(p for p in _MOUNT_POINTS if Path(p).is_dir())
+    point = str(next(p for p in _MOUNT_POINTS if p.is_dir()))
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
     size = f"size={setting.limits.disk_mb}m,nr_inodes={INODES},mode=700"
     linux.mount("tmpfs", point, "tmpfs", flags, size)
     os.chdir(point)
     linux.pivot_here()
-    Path("/tmp").mkdir(0o700)
-    Path("/dev/shm").mkdir(0o700, parents=True)  # where the C library keeps named semaphores
+    for folder in _FOLDERS:
+        folder.mkdir(0o700)
     if not setting.writable:
         linux.mount("none", "/", None, flags | linux.MS_REMOUNT | linux.MS_RDONLY)
     os.chdir("/tmp")

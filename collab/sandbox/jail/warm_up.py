@@ -1,0 +1,89 @@
+"""What every trial does, done before the first fork.
+
+The interpreter adapts a function to its use when that has run some times. Done here it is done for
+the processes of all trials, each of which would begin anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import wire
+from .asserts import instrument
+from .limits import Limits
+from .remote_function import Line, RemoteFunction
+from .result import TrialResult
+from .test_runner import Case, TestRunner, loaded
+from .worker import answered
+
+TIMES = 16
+"""Twice as often as a function runs before the interpreter adapts it."""
+FRAME_BYTES = 1 << 16
+LIMITS = Limits(
+    seconds=1,
+    cpu_seconds=1,
+    memory_mb=1,
+    answer_bytes=FRAME_BYTES,
+    depth=8,
+    threads=1,
+    disk_mb=1,
+)
+TEST = """
+def check(candidate):
+    assert candidate([1, 2.5], "a") == [[1, 2.5], "a"], "a list"
+    assert candidate({"a": (1, None)}, {True}) == [{"a": (1, None)}, {True}]
+    assert candidate(1, -1) != [1, 1]
+    for number in range(2):
+        assert abs(candidate(number, 0)[0] - number) < 1e-6
+"""
+CASE = Case(program="", entry_point="f", prelude="import math", test=TEST, limits=LIMITS)
+
+
+def warm_up() -> None:
+    """Run a trial within this process, with a program and a test of our own, some times."""
+    for _ in range(TIMES):
+        run_trial()
+
+
+def run_trial() -> dict[str, Any]:
+    """One trial; its verdict."""
+    result = TrialResult()
+    calls, answers, reports = os.pipe(), os.pipe(), os.pipe()
+
+    def tell(message: object) -> None:
+        wire.send(reports[1], message)
+        result.note(wire.receive(reports[0], FRAME_BYTES))
+
+    try:
+        test = instrument(CASE.test, CASE.entry_point, CASE.prelude)
+        tell({"asserts": list(map(vars, test.assertions))})
+        tell({"loaded": True})
+        function = _Within(calls, answers, tell).function()
+        loaded(CASE, test, TestRunner(test.assertions, tell), function)(function)
+        tell({"done": True, "error": None})
+        return result.verdict()
+    finally:
+        for fd in (*calls, *answers, *reports):
+            os.close(fd)
+
+
+class _Within(Line):
+    """A line to a worker in this very process."""
+
+    def __init__(
+        self, calls: tuple[int, int], answers: tuple[int, int], tell: Callable[..., None]
+    ) -> None:
+        super().__init__(answers[0], calls[1], LIMITS, tell)
+        self._calls, self._answers = calls[0], answers[1]
+
+    def function(self) -> Callable[..., Any]:
+        candidate = RemoteFunction(self, LIMITS, self._tell)
+        return lambda *arguments, **keywords: candidate.ask(arguments, keywords)
+
+    def send(self, message: object) -> None:
+        super().send(message)
+        call = wire.receive(self._calls, FRAME_BYTES)
+        answer = answered(lambda *values: list(values), call, LIMITS)
+        wire.send(self._answers, {"id": call["id"], **answer})
