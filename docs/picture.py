@@ -18,6 +18,7 @@ from collab.cli.page import TerminalPage
 from collab.cli.playing import play
 from collab.cli.views import ReportView
 from collab.recipe import load_recipe
+from collab.runtime.problems import find_problems
 
 PICTURE = Path(__file__).with_name("run.svg")
 ADDRESS = "humaneval/30"
@@ -38,7 +39,12 @@ def draw(model: str | None = None) -> str:
     page.line(("$ ", "dim"), COMMAND)
     recipe = load_recipe("coding", task="humaneval", model=model)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        play(recipe, [ADDRESS], out=Path("runs") / "today-coding", view=ReportView(page))
+        play(
+            recipe,
+            find_problems(recipe, [ADDRESS]),
+            out=Path("runs") / "today-coding",
+            view=ReportView(page),
+        )
     return console.export_svg(title="collab", unique_id="run")
 
 
