@@ -11,8 +11,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "seeds", "stats", "syntax", "wording"},
-    {"runs.layout", "runs.atomic"},
+    {"distribution", "errors", "seeds", "stats", "syntax", "wording", "runs.layout", "runs.atomic"},
     {"trust", "runs.log"},
     {"records", "plugins", "analysis"},
     {"recipe"},
