@@ -62,7 +62,7 @@ def run_trial() -> dict[str, Any]:
         tell({"loaded": True})
         function = _Within(calls, answers, tell).function()
         loaded(CASE, test, TestRunner(test.assertions, tell), function)(function)
-        tell({"done": True, "error": None})
+        tell({"done": True, "error": None, "returned": None})
         return result.verdict()
     finally:
         for fd in (*calls, *answers, *reports):
