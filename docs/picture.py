@@ -38,10 +38,11 @@ def draw(model: str | None = None) -> str:
     page = TerminalPage(console)
     page.line(("$ ", "dim"), COMMAND)
     recipe = load_recipe("coding", task="humaneval", model=model)
+    recipe, problems = find_problems(recipe, [ADDRESS])
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         play(
             recipe,
-            find_problems(recipe, [ADDRESS]),
+            problems,
             out=Path("runs") / "today-coding",
             view=ReportView(page),
         )
