@@ -71,25 +71,34 @@ def fenced(request: Request) -> tuple[Message, ...]:
     """
     if not request.tools:
         return request.messages
-    plain: list[Message] = []
+    history: list[Message] = []
     after_tool = False
     for message in request.messages:
-        said = _plain(message)
+        said = plain(message)
         if after_tool and said.role == "user":  # templates want turns to alternate
-            said = Message(role="user", content=f"{plain.pop().content}\n\n{said.content}")
-        plain.append(said)
+            said = Message(role="user", content=f"{history.pop().content}\n\n{said.content}")
+        history.append(said)
         after_tool = message.role == "tool"
-    first, *others = plain
+    first, *others = history
     told = describe(request.tools)
     content = f"{first.content}\n\n{told}" if first.role == "system" else f"{told}\n{first.content}"
     return (first.model_copy(update={"content": content}), *others)
 
 
-def _plain(message: Message) -> Message:
+def plain(message: Message) -> Message:
+    """The message without calls and answers that are more than text."""
     if message.role == "tool":
         name = message.answers.name if message.answers else "the tool"
         return Message(role="user", content=f"Result of {name}:\n{message.content}")
-    return Message(role=message.role, content=message.content)
+    calls = [written(call) for call in message.tool_calls if call.id]
+    content = "\n".join([message.content, *calls]) if calls else message.content
+    return Message(role=message.role, content=content)
+
+
+def written(call: ToolCall) -> str:
+    """A call as text."""
+    data = {"name": call.name, "arguments": call.arguments}
+    return f"```tool\n{json.dumps(data, ensure_ascii=False)}\n```"
 
 
 def describe(tools: Sequence[ToolSpec]) -> str:

@@ -88,6 +88,26 @@ def answer(
     return behave
 
 
+def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behaviour:
+    """Stream some text and a call of a tool, its arguments in two pieces."""
+
+    def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
+        server.start(handler)
+        server.say(handler, "I ask.")
+        _send(handler, "content_block_stop", index=0)
+        block = {"type": "tool_use", "id": call, "name": name, "input": {}}
+        _send(handler, "content_block_start", index=1, content_block=block)
+        for piece in (arguments[:5], arguments[5:]):
+            delta = {"type": "input_json_delta", "partial_json": piece}
+            _send(handler, "content_block_delta", index=1, delta=delta)
+        _send(handler, "content_block_stop", index=1)
+        delta = {"stop_reason": "tool_use", "stop_sequence": None}
+        _send(handler, "message_delta", delta=delta, usage={"output_tokens": 9})
+        _send(handler, "message_stop")
+
+    return behave
+
+
 def talk() -> Behaviour:
     """Answer as the request asks, as a model would."""
 

@@ -77,6 +77,20 @@ def answer(
     return behave
 
 
+def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behaviour:
+    """Stream a call of a tool, its arguments in two pieces."""
+
+    def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
+        server.start(handler)
+        begun = {"index": 0, "id": call, "function": {"name": name, "arguments": arguments[:5]}}
+        server.chunk(handler, {"tool_calls": [begun]})
+        rest = {"index": 0, "function": {"arguments": arguments[5:]}}
+        server.chunk(handler, {"tool_calls": [rest]})
+        server.end(handler, "tool_calls", None)
+
+    return behave
+
+
 def whole(content: dict[str, Any]) -> Behaviour:
     """One JSON body, from a server that does not stream."""
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
+from collab.models.hosted.anthropic_messages import messages_of, text_block
 from collab.models.hosted.engine import HostedEngine, Reply, usual_url
 from collab.models.hosted.spending import Spending
 from collab.models.keys import read_key
-from collab.models.tool_text import fenced
 from collab.recipe.hosted import AnthropicModel
-from collab.records import FinishReason, Message, Sampling
+from collab.records import FinishReason, Sampling
 
 KEY = "ANTHROPIC_API_KEY"
 URL = "https://api.anthropic.com"
@@ -35,6 +35,7 @@ class AnthropicEngine(HostedEngine):
         "max_tokens": "length",
         "model_context_window_exceeded": "length",
     }
+    calls_tools = "tool_use"
 
     def __init__(self, spec: AnthropicModel) -> None:
         """Raises RecipeError for a bad address, ModelUnavailable without a key."""
@@ -91,17 +92,24 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
     so both are marked for Anthropic's prompt cache. Messages without text, e.g. an agent's empty
     answer, are left out: the API refuses them.
     """
-    told = [m for m in fenced(request) if m.content.strip()]
+    told = [m for m in request.messages if m.content.strip() or m.tool_calls or m.answers]
     system = "\n\n".join(m.content for m in told if m.role == "system")
     history = [m for m in told if m.role != "system"]
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": sampling.max_new_tokens,
-        "messages": [_message(m, marked=len(history) > 1 and m is history[-1]) for m in history],
+        "messages": messages_of(history),
     }
+    if request.tools:
+        body["tools"] = [
+            {"name": t.name, "description": t.description, "input_schema": t.parameters}
+            for t in request.tools
+        ]
+        if not request.may_call:
+            body["tool_choice"] = {"type": "none"}
     if system:
-        body["system"] = [_text(system, marked=True)]
+        body["system"] = [text_block(system, marked=True)]
     if settings := _settings(sampling):
         body["extra_body"] = settings
     if sampling.stop:
@@ -119,14 +127,3 @@ def _settings(sampling: Sampling) -> dict[str, float]:
     if sampling.top_k:
         settings["top_k"] = sampling.top_k
     return settings
-
-
-def _message(message: Message, *, marked: bool) -> dict[str, Any]:
-    return {"role": message.role, "content": [_text(message.content, marked=marked)]}
-
-
-def _text(text: str, *, marked: bool) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "text", "text": text}
-    if marked:
-        block["cache_control"] = {"type": "ephemeral"}
-    return block

@@ -68,6 +68,11 @@ def _take(reply: Reply, event: Any) -> str:
         text: str = event.delta.text
         reply.text += text
         return text
+    elif event.type == "content_block_start" and event.content_block.type == "tool_use":
+        call = reply.call(event.index)
+        call.id, call.name = event.content_block.id, event.content_block.name
+    elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+        reply.call(event.index).arguments += event.delta.partial_json
     elif event.type == "message_delta":
         reply.stop_reason = event.delta.stop_reason or ""
         reply.new_tokens = count(event.usage.output_tokens)

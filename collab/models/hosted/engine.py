@@ -15,9 +15,12 @@ from collab.errors import CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
 from collab.models.hosted.retry import retrying
 from collab.models.hosted.spending import Spending
+from collab.models.hosted.streamed_call import StreamedCall
 from collab.models.keys import Unkeyed, unkeyed
+from collab.models.tool_text import fenced
+from collab.recipe.documents import parse_json
 from collab.recipe.hosted import HostedModel, address
-from collab.records import Action, FinishReason, Sampling, Usage, failure_of
+from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
 
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What is raised where a service says a thing of another type than its protocol has."""
@@ -47,6 +50,12 @@ class Reply:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
+    calls: dict[int, StreamedCall] = field(default_factory=dict)
+    """The calls of tools, by their place in the answer."""
+
+    def call(self, place: int) -> StreamedCall:
+        """The call at that place; it is begun where it is new."""
+        return self.calls.setdefault(place, StreamedCall())
 
 
 class HostedEngine(ABC):
@@ -60,6 +69,8 @@ class HostedEngine(ABC):
     """The highest temperature that the service takes."""
     finished: dict[str, FinishReason]
     """By the service's own reasons to stop."""
+    calls_tools: str
+    """The service's reason to stop where it asks for tools to be called."""
 
     def __init__(
         self, engine: str, spec: HostedModel, url: str, spending: Spending, key: str
@@ -138,7 +149,7 @@ class HostedEngine(ABC):
 
     async def _ask(self, request: Request, progress: Progress | None) -> Reply:
         """One request with its further attempts, within the budget."""
-        guess = sum(len(m.content) for m in request.messages) // CHARACTERS_PER_TOKEN
+        guess = sum(len(m.content) for m in fenced(request)) // CHARACTERS_PER_TOKEN
         most = request.sampling.max_new_tokens
 
         async def attempt() -> Reply:
@@ -185,10 +196,14 @@ class HostedEngine(ABC):
 
     def _made_of(self, reply: Reply, seconds: float) -> Action:
         finish_reason = self.finished.get(reply.stop_reason)
+        if reply.calls and reply.stop_reason == self.calls_tools:
+            finish_reason = "stop"
         if finish_reason is None:
             raise ModelError(f"{self.peer} stopped for a reason unknown here: {reply.stop_reason}")
+        calls, unread = self._calls(reply)
         return Action(
-            text=unkeyed(reply.text, self._key),
+            text=unkeyed(reply.text, self._key) + unread,
+            tool_calls=calls,
             token_ids=tuple(reply.token_ids),
             logprobs=tuple(reply.logprobs),
             prompt_ids=tuple(reply.prompt_ids),
@@ -202,6 +217,19 @@ class HostedEngine(ABC):
             ),
             seconds=seconds,
         )
+
+    def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
+        """The calls of tools; or their text, where the model's arguments are no JSON object."""
+        found = [(c.id, c.name, unkeyed(c.arguments, self._key)) for c in reply.calls.values()]
+        try:
+            calls = [
+                ToolCall(id=id_, name=name, arguments=parse_json(arguments or "{}"))
+                for id_, name, arguments in found
+            ]
+        except ValueError:
+            texts = [f'<tool_call>{{"name": "{n}", "arguments": {a}}}' for _, n, a in found]
+            return (), "\n" + "\n".join(texts)
+        return tuple(calls), ""
 
 
 def count(said: Any) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 from collab.models.base import Request
 from collab.models.hosted.errors import Rejection
-from collab.models.tool_text import fenced
+from collab.models.tool_text import fenced, plain
 from collab.recipe.hosted import OpenAIModel
+from collab.records import Message
 
 LARGEST_SEED = 2**31
 
@@ -35,13 +37,15 @@ class Dialect:
         self._spec = spec
         self._limit = "max_tokens"
         self._refused: set[str] = set()
+        self._told_in_text = False
+        """The server knows no tools; they are told of in the messages."""
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of one request."""
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": self._spec.name,
-            "messages": [{"role": m.role, "content": m.content} for m in fenced(request)],
+            "messages": self._messages(request),
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": sampling.temperature,
@@ -55,7 +59,18 @@ class Dialect:
             body["top_k"] = sampling.top_k
         if self._spec.tokens:
             body = {"top_k": -1, **body, **EXTENSIONS}
+        if request.tools and not self._told_in_text:
+            body["tools"] = [
+                {"type": "function", "function": tool.model_dump()} for tool in request.tools
+            ]
+            if not request.may_call:
+                body["tool_choice"] = "none"
         return {field: value for field, value in body.items() if field not in self._refused}
+
+    def _messages(self, request: Request) -> list[dict[str, Any]]:
+        if self._told_in_text:
+            return [{"role": m.role, "content": m.content} for m in fenced(request)]
+        return [_message(m) for m in request.messages]
 
     def learn(self, said: Rejection, body: dict[str, Any]) -> bool:
         """Whether the rejection is of a field that can be asked for otherwise."""
@@ -64,9 +79,35 @@ class Dialect:
         if "max_completion_tokens" in said.reason and "max_tokens" in body:
             self._limit = "max_completion_tokens"
             return True
+        if "tools" in body and re.search(r"\btools?\b|tool[-_]", said.reason):
+            self._told_in_text = True
+            return True
         named = {field for field in _dispensable(body) if re.search(rf"\b{field}\b", said.reason)}
         self._refused |= named
         return bool(named)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message with its calls of tools; those that the model wrote as text stay text."""
+    if message.answers and message.answers.id:
+        return {
+            "role": "tool",
+            "tool_call_id": message.answers.id,
+            "content": message.content,
+        }
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+        }
+        for call in message.tool_calls
+        if call.id
+    ]
+    if calls:
+        return {"role": "assistant", "content": message.content, "tool_calls": calls}
+    said = plain(message)
+    return {"role": said.role, "content": said.content}
 
 
 def _dispensable(body: dict[str, Any]) -> set[str]:

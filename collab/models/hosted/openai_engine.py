@@ -31,6 +31,7 @@ class OpenAIEngine(HostedEngine):
 
     hottest = 2.0
     finished: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+    calls_tools = "tool_calls"
 
     def __init__(self, spec: OpenAIModel) -> None:
         """Raises RecipeError for a bad address, ModelUnavailable where OpenAI has no key."""

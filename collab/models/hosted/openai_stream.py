@@ -127,6 +127,11 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
         raise ModelRefused(f"{reply.model} declined to answer: {said['refusal']!s:.200}")
     _take_tokens(reply, choice)
     reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
+    for number, piece in enumerate(said.get("tool_calls") or ()):
+        call, function = reply.call(piece.get("index", number)), piece.get("function") or {}
+        call.id = piece.get("id") or call.id
+        call.name = function.get("name") or call.name
+        call.arguments += function.get("arguments") or ""
     text: str = said.get("content") or ""
     reply.text += text
     return text

@@ -1,0 +1,15 @@
+"""A call of a tool, as it comes in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class StreamedCall:
+    """What has come of a call."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    """JSON, whole at the end of the stream."""

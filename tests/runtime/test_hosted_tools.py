@@ -1,0 +1,115 @@
+"""Agents with tools whose models are behind a service, in the service's own fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import claude_server, openai_server
+from support.claude_server import ClaudeServer
+from support.openai_server import OpenAIServer
+from support.service import status
+
+import collab
+from collab.records import Episode
+
+TOOL = 'def double(n: int) -> int:\n    """Twice a number."""\n    return 2 * n\n'
+LIMIT = "agents.a.harness={use: tools, options: {calls: 1}}"
+
+
+@pytest.fixture
+def double(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123456789")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (project / "tools.py").write_text(TOOL)
+    return project
+
+
+def play(engine: str, url: str, *settings: str) -> Episode:
+    model = json.dumps({"engine": engine, "name": "qwen", "base_url": url})
+    told = ['agents.a.tools=["tools.py:double"]', f"agents.a.model={model}", *settings]
+    episode = collab.load("pair", model="echo", settings=told).run("words/3").episode
+    assert episode.failure is None
+    return episode
+
+
+def results(episode: Episode) -> list[tuple[str, str]]:
+    return [(m.role, m.content) for m in episode.decisions("a")[1].observation]
+
+
+def test_an_openai_server_is_asked_in_its_own_fields(double: Path) -> None:
+    behaviours = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviours) as server:
+        episode = play("openai", server.base_url)
+    first, second = server.bodies
+    [tool] = first["tools"]
+    assert (tool["type"], tool["function"]["name"]) == ("function", "double")
+    assert tool["function"]["parameters"]["required"] == ["n"]
+    assert results(episode) == [("tool", "8")]
+    *_, asked, told = second["messages"]
+    [call] = asked["tool_calls"]
+    assert (call["id"], json.loads(call["function"]["arguments"])) == ("call_1", {"n": 4})
+    assert told == {"role": "tool", "tool_call_id": "call_1", "content": "8"}
+    assert "tool_choice" not in second
+    assert episode.turns[0].artefacts["a"] == "Say w3."
+
+
+def test_claude_is_asked_in_its_own_fields(double: Path) -> None:
+    behaviours = claude_server.ask_for("double", '{"n": 4}'), claude_server.answer("Say w3.")
+    with ClaudeServer(*behaviours) as server:
+        episode = play("anthropic", server.url, LIMIT)
+    first, second = server.bodies
+    [tool] = first["tools"]
+    assert tool["name"] == "double"
+    assert tool["input_schema"]["properties"]["n"]["type"] == "integer"
+    _, asked, told = second["messages"]
+    assert asked["content"] == [
+        {"type": "text", "text": "I ask."},
+        {"type": "tool_use", "id": "toolu_1", "name": "double", "input": {"n": 4}},
+    ]
+    result, limit = told["content"]
+    assert told["role"] == "user"
+    assert (result["type"], result["tool_use_id"], result["content"]) == (
+        "tool_result",
+        "toolu_1",
+        "8",
+    )
+    assert "Give your answer now." in limit["text"]
+    assert second["tool_choice"] == {"type": "none"}
+    assert results(episode)[0] == ("tool", "8")
+
+
+def test_at_the_limit_an_openai_server_is_asked_to_answer(double: Path) -> None:
+    behaviours = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviours) as server:
+        play("openai", server.base_url, LIMIT)
+    assert server.bodies[1]["tool_choice"] == "none"
+
+
+@pytest.mark.parametrize("arguments", ['{"n": 4', "[4]"])
+def test_arguments_that_are_no_object_are_told_to_the_agent(double: Path, arguments: str) -> None:
+    behaviours = openai_server.ask_for("double", arguments), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviours) as server:
+        episode = play("openai", server.base_url)
+    [(role, content)] = results(episode)
+    assert role == "user"
+    assert "could not be read" in content
+
+
+def test_a_server_without_tools_is_told_of_them_in_text(double: Path) -> None:
+    def refusing(handler: Any, server: Any, body: dict[str, Any]) -> None:
+        if "tools" in body:
+            message = '"auto" tool choice requires --enable-auto-tool-choice'
+            status(400, "BadRequestError", message)(handler, server, body)
+            return
+        told = any("Result of double:\n8" in m["content"] for m in body["messages"])
+        call = '```tool\n{"name": "double", "arguments": {"n": 4}}\n```'
+        openai_server.answer("Say w3." if told else call)(handler, server, body)
+
+    with OpenAIServer(refusing) as server:
+        episode = play("openai", server.base_url)
+    assert results(episode) == [("tool", "8")]
+    assert [("tools" in body) for body in server.bodies] == [True, False, False]
+    assert episode.turns[0].artefacts["a"] == "Say w3."
