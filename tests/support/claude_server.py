@@ -101,8 +101,8 @@ def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behaviour:
             delta = {"type": "input_json_delta", "partial_json": piece}
             _send(handler, "content_block_delta", index=1, delta=delta)
         _send(handler, "content_block_stop", index=1)
-        delta = {"stop_reason": "tool_use", "stop_sequence": None}
-        _send(handler, "message_delta", delta=delta, usage={"output_tokens": 9})
+        ended: dict[str, Any] = {"stop_reason": "tool_use", "stop_sequence": None}
+        _send(handler, "message_delta", delta=ended, usage={"output_tokens": 9})
         _send(handler, "message_stop")
 
     return behave
