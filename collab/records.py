@@ -12,7 +12,7 @@ from math import fsum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from collab.errors import CollabError, RecordError
 from collab.runs.layout import EPISODES
@@ -201,8 +201,8 @@ class Score(Record):
     reward: float
     maximum: float
     """The largest reward that this team could have been given."""
-    passed: bool | None = None
-    """All hidden tests held; None for tasks without tests."""
+    solved: bool | None = None
+    """Whether the task is solved; None where nothing in its reward says so."""
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
     flags: tuple[str, ...] = ()
@@ -214,6 +214,14 @@ class Score(Record):
     schemes: tuple[Scheme, ...] = ()
     """How the agents' functions work together: all that matches, by precedence."""
     seconds: float = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older_records(cls, data: Any) -> Any:
+        """`solved` was called `passed`."""
+        if isinstance(data, dict) and "passed" in data and "solved" not in data:
+            return {"solved" if key == "passed" else key: value for key, value in data.items()}
+        return data
 
     @property
     def scheme(self) -> str | None:
@@ -279,7 +287,7 @@ class Episode(Record):
 
     @property
     def solved(self) -> bool:
-        return bool(self.score and self.score.passed)
+        return bool(self.score and self.score.solved)
 
     @property
     def unplayed(self) -> int:

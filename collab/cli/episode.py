@@ -60,8 +60,8 @@ def _work_of(turn: Turn, agent: str) -> Block:
 
 
 def _language(turn: Turn) -> str:
-    """Programs are what tests are run on; all else is text."""
-    return "text" if turn.score and turn.score.passed is None else "python"
+    """Programs are what the sandbox runs; all else is text."""
+    return "text" if turn.score and turn.score.isolation is None else "python"
 
 
 def show_score(
@@ -92,9 +92,9 @@ def describe(scheme: Scheme) -> str:
 
 def verdict(score: Score) -> list[Piece]:
     tests = f", {score.tests.passed} of {score.tests.total} tests" if score.tests else ""
-    if score.passed is None:
+    if score.solved is None:
         return ["scored" + tests]
-    return [("passed", f"bold {GOOD}") if score.passed else ("not passed", f"bold {BAD}"), tests]
+    return [("solved", f"bold {GOOD}") if score.solved else ("not solved", f"bold {BAD}"), tests]
 
 
 def _part(part: PartScore) -> list[Piece]:
@@ -178,11 +178,11 @@ def show_line(page: Page, episode: Episode, width: int) -> None:
 
 
 def _status(episode: Episode) -> Sequence[Piece]:
-    if episode.score is None or episode.score.passed is None:
+    if episode.score is None or episode.score.solved is None:
         return [f"{'done':<10}"]
     if episode.solved:
-        return [(f"{'passed':<10}", GOOD)]
-    return [(f"{'not passed':<10}", BAD)]
+        return [(f"{'solved':<10}", GOOD)]
+    return [(f"{'not solved':<10}", BAD)]
 
 
 def _compact(episode: Episode) -> str:

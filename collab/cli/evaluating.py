@@ -93,7 +93,7 @@ class LiveEvaluation:
     def __init__(self, page: TerminalPage) -> None:
         self._report = EvaluationReport(page)
         self._team = self._stage = ""
-        self._planned = self._finished = self._tested = self._passed = self._tokens = 0
+        self._planned = self._finished = self._solvable = self._solved = self._tokens = 0
         self._acting: dict[tuple[str, str], int] = {}
         """New tokens of the responses under way, by episode and agent."""
         self._since = time.monotonic()
@@ -104,7 +104,7 @@ class LiveEvaluation:
         match event:
             case TeamStarted():
                 self._team, self._planned = event.label, event.planned
-                self._finished, self._tested, self._passed = event.recorded, 0, 0
+                self._finished, self._solvable, self._solved = event.recorded, 0, 0
                 self._tokens, self._since = 0, time.monotonic()
             case AgentProgress():
                 self._stage = ""
@@ -115,8 +115,8 @@ class LiveEvaluation:
             case EpisodeFinished():
                 self._finished += 1
                 score = event.episode.score
-                self._tested += bool(score and score.passed is not None)
-                self._passed += event.episode.solved
+                self._solvable += bool(score and score.solved is not None)
+                self._solved += event.episode.solved
             case TeamFinished():
                 self._team = ""
             case EvaluationFinished():
@@ -138,7 +138,7 @@ class LiveEvaluation:
             return Text("")
         seconds = time.monotonic() - self._since
         told = f" {self._finished} of {self._planned} episodes"
-        told += f", {self._passed} of {self._tested} passed" if self._tested else ""
+        told += f", {self._solved} of {self._solvable} solved" if self._solvable else ""
         if seconds >= 1:
             tokens = self._tokens + sum(self._acting.values())
             told += f", {tokens / seconds:,.0f} tokens/s, {seconds:.0f} s"

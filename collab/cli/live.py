@@ -51,7 +51,7 @@ class LiveView:
         self._report = ReportView(page)
         self._console = page.console
         self._acting: dict[tuple[str, str], _Acting] = {}
-        self._finished = self._tested = self._passed = self._planned = 0
+        self._finished = self._solvable = self._solved = self._planned = 0
         self._stage = ""
         self._live = page.live(
             self._render, refresh_per_second=8, transient=True, vertical_overflow="crop"
@@ -76,8 +76,8 @@ class LiveView:
             case EpisodeFinished():
                 self._finished += 1
                 score = event.episode.score
-                self._tested += bool(score and score.passed is not None)
-                self._passed += event.episode.solved
+                self._solvable += bool(score and score.solved is not None)
+                self._solved += event.episode.solved
                 self._report.see(event)
             case RunFinished():
                 self.close()
@@ -106,7 +106,7 @@ class LiveView:
             lines.append(Text(f"model: {self._stage}", WARN))
         if self._planned > 1:
             told = f"{self._finished} of {self._planned} episodes"
-            told += f", {self._passed} passed" if self._tested else ""
+            told += f", {self._solved} solved" if self._solvable else ""
             lines.append(Text(told, DIM))
         return Group(*lines)
 

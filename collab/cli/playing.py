@@ -168,7 +168,7 @@ def _kill_children() -> None:
                 os.kill(int(child), signal.SIGKILL)
 
 
-def exit_status(played: Played, *, require_pass: bool) -> int:
+def exit_status(played: Played, *, require_solved: bool) -> int:
     """0 done, 1 failed, 130 interrupted; 2 when no episode could begin for a lack of something."""
     if played.status == "interrupted":
         return 130
@@ -176,6 +176,6 @@ def exit_status(played: Played, *, require_pass: bool) -> int:
     if failures and len(failures) == len(played.episodes):
         kinds = [getattr(errors, failure.type, CollabError) for failure in failures]
         return 2 if all(kind.exit_status == 2 for kind in kinds) else 1
-    if require_pass and not all(episode.solved for episode in played.episodes):
+    if require_solved and not all(episode.solved for episode in played.episodes):
         return 1
     return 0

@@ -57,8 +57,11 @@ def command(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
     ] = None,
-    require_pass: Annotated[
-        bool, typer.Option("--require-pass", help="Exit 1 unless every episode passes its tests.")
+    require_solved: Annotated[
+        bool,
+        typer.Option(
+            "--require-solved", "--require-pass", help="Exit 1 unless every episode is solved."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, show the plan and the recipe.")
@@ -76,7 +79,7 @@ def command(
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing (a key, a server, a package), 130 interrupted. A program
-    that fails its tests is a result, not an error, unless with --require-pass.
+    that fails its tests is a result, not an error, unless with --require-solved.
     """
     from collab.recipe import load_recipe
     from collab.runtime.notes import unused
@@ -97,7 +100,7 @@ def command(
     if dry_run:
         _plan(recipe, addresses, json=json)
     else:
-        raise typer.Exit(_run(recipe, addresses, out, json=json, require_pass=require_pass))
+        raise typer.Exit(_run(recipe, addresses, out, json=json, require_solved=require_solved))
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
@@ -116,7 +119,7 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
 
 
 def _run(
-    recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_pass: bool
+    recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_solved: bool
 ) -> int:
     from collab.cli.live import open_view
     from collab.cli.plan import check
@@ -126,7 +129,7 @@ def _run(
     recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
     played = play(recipe, problems, out=folder, view=open_view(json=json))
-    status = exit_status(played, require_pass=require_pass)
+    status = exit_status(played, require_solved=require_solved)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
         told = f"{played.failure.type}: {played.failure.message}"
         print(f"error: every episode failed: {told}", file=sys.stderr)

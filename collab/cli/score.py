@@ -95,7 +95,7 @@ class Result:
 
         score = self.score
         data: dict[str, Any] = {"task": address, "file": self.file}
-        data["passed"] = score.passed if score else None
+        data["solved"] = score.solved if score else None
         data["tests"] = score.tests.model_dump() if score and score.tests else None
         data["reward"] = score.reward if score else None
         data["maximum"] = score.maximum if score else None

@@ -124,10 +124,10 @@ def _row(number: int, episode: Episode) -> list[Any]:
     score, failure = episode.score, episode.failure
     if failure:
         told = (f"failed: {failure.type}", "red")
-    elif score is None or score.passed is None:
+    elif score is None or score.solved is None:
         told = ("done", "")
     else:
-        told = ("passed", "green") if score.passed else ("not passed", "red")
+        told = ("solved", "green") if score.solved else ("not solved", "red")
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
     earned = [
         "-" if points is None else f"{points:.2f}"

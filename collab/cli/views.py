@@ -150,8 +150,9 @@ class ReportView:
 
 def _counts(summary: dict[str, Any]) -> str:
     text = counted(summary["episodes"], "episode")
-    if summary["tested"]:
-        text += f": {summary['passed']} passed, {summary['tested'] - summary['passed']} not passed"
+    if summary["solvable"]:
+        solved, known = summary["solved"], summary["solvable"]
+        text += f": {solved} solved, {known - solved} not solved"
     if summary["failed"]:
         types = ", ".join(f"{name} {count}" for name, count in summary["failures"].items())
         text += f", {summary['failed']} failed ({types})"

@@ -196,7 +196,10 @@ def _levels(reward: RewardSpec) -> dict[str, tuple[str, ...]]:
 
 def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
     if any(team.metrics for team in teams) and not any("solved" in t.metrics for t in teams):
-        yield f"pass@k and accuracy@k are left out: the problems of '{suite}' have no tests"
+        yield (
+            f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a problem"
+            " is solved; mark a part of it with 'solves: true'"
+        )
     for team in teams:
         if team.episodes < team.planned:
             yield f"{team.label}: {team.episodes} of {counted(team.planned, 'episode')} finished"

@@ -2,7 +2,7 @@
 
 Shares are from 0 to 1. The names of `metrics`:
 
-solved, pass@K                 all hidden tests hold; the unbiased estimate for K tries
+solved, pass@K                 the share that is solved; the unbiased estimate for K tries
 accuracy@K, coop@K             the best test fraction and cooperation of K tries
 return, return.share           the joint rewards of all turns, in points and of their maximum
 final.share                    the last turn's joint reward of its maximum, for several turns

@@ -47,13 +47,13 @@ def _of_task(episodes: Sequence[Episode], ks: Sequence[int]) -> Iterator[tuple[s
 
 
 def _of_tests(scores: Sequence[Score], ks: Sequence[int]) -> Iterator[tuple[str, float]]:
-    passed = [score.passed for score in scores if score.passed is not None]
-    if passed:
-        yield "solved", mean(passed)
+    solved = [score.solved for score in scores if score.solved is not None]
+    if solved:
+        yield "solved", mean(solved)
     fractions = [score.tests.fraction for score in scores if score.tests]
     for k in ks:
-        if k <= len(passed):
-            yield f"pass@{k}", pass_at_k(len(passed), sum(passed), k)
+        if k <= len(solved):
+            yield f"pass@{k}", pass_at_k(len(solved), sum(solved), k)
         if k <= len(fractions):
             yield f"accuracy@{k}", best_of_k(fractions, k)
 

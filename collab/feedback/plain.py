@@ -30,11 +30,11 @@ class Solved:
     name = "solved"
 
     async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError where nothing tests the outcome."""
+        """Raises FeedbackError where the reward does not say when the task is solved."""
         if outcome.solved is None:
             raise FeedbackError(
-                f"feedback 'solved': nothing tests {outcome.problem.address}, so whether it is"
-                " solved is not known"
+                f"feedback 'solved': the reward does not say whether {outcome.problem.address} is"
+                " solved; mark one of its parts with 'solves: true'"
             )
         text = "Result: solved." if outcome.solved else "Result: not solved yet."
         return {agent: Feedback(source=self.name, text=text) for agent in outcome.agents}

@@ -22,8 +22,19 @@ class PartSpec(Spec):
     """When its value is 0 (of a ramp: beyond its end), the parts after it are not scored."""
     requires: str | None = None
     """An earlier part whose value must be above 0 for this one to be scored."""
+    solves: bool = False
+    """A value of 1 says that the task is solved; where several parts have this, all of them do."""
     options: dict[str, Any] = {}
     """Passed on to the part's function."""
+
+    @model_validator(mode="after")
+    def _no_penalty_solves(self) -> PartSpec:
+        if self.solves and self.weight < 0:
+            raise ValueError(
+                f"'solves' is set and the weight is {self.weight:g}, so to solve the task would"
+                " cost points; set the weight to 0 or more"
+            )
+        return self
 
 
 class RewardSpec(Spec):

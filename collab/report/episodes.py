@@ -46,9 +46,9 @@ def verdict(episode: Episode) -> str:
     """How an episode ended, in a word or two."""
     if episode.failure:
         return "failed"
-    if episode.score is None or episode.score.passed is None:
+    if episode.score is None or episode.score.solved is None:
         return "done"
-    return "passed" if episode.score.passed else "not passed"
+    return "solved" if episode.score.solved else "not solved"
 
 
 def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
     return {
         "reward": score.reward,
         "maximum": score.maximum,
-        "passed": score.passed,
+        "solved": score.solved,
         "tests": [score.tests.passed, score.tests.total] if score.tests else None,
         "parts": [
             {

@@ -48,7 +48,7 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
 
 def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
     episodes = [item.episode for _, item in items]
-    known = [e.score.passed for e in episodes if e.score and e.score.passed is not None]
+    known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
     row = [
         words(title, pair=_ends(items)),
         words(len(episodes)),

@@ -153,8 +153,8 @@ def _cut_note(texts: Texts) -> str:
 
 
 def _is_code(run: Run) -> bool:
-    """Whether the joint artefact is a program: that is what tests are run on."""
-    return any(e.score is not None and e.score.passed is not None for e in run.episodes)
+    """Whether the joint artefact is a program: that is what the sandbox runs."""
+    return any(e.score is not None and e.score.isolation is not None for e in run.episodes)
 
 
 def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collab.analysis import returns_value
-from collab.rewards.context import RewardContext
+from collab.rewards.context import Part, RewardContext
 from collab.syntax import parse
 
 
@@ -39,17 +39,19 @@ def parses(context: RewardContext) -> tuple[float, str]:
     return 1.0, "the joint program parses"
 
 
-async def tests(context: RewardContext) -> tuple[float, str]:
-    """The fraction of the hidden tests that hold."""
+async def tests(context: RewardContext) -> Part:
+    """The fraction of the hidden tests that hold; when all do, the task is solved."""
     verdict = await context.verdict()
     counts = f"{verdict.tests.passed} of {verdict.tests.total} tests hold"
-    return verdict.tests.fraction, f"{counts}: {verdict.error}" if verdict.error else counts
+    reason = f"{counts}: {verdict.error}" if verdict.error else counts
+    return Part(verdict.tests.fraction, reason, solved=verdict.passed)
 
 
-async def solved(context: RewardContext) -> tuple[float, str]:
+async def solved(context: RewardContext) -> Part:
     """Every hidden test holds."""
     verdict = await context.verdict()
-    return float(verdict.passed), "solved" if verdict.passed else "not solved"
+    told = "solved" if verdict.passed else "not solved"
+    return Part(float(verdict.passed), told, solved=verdict.passed)
 
 
 def function_name(context: RewardContext, agent: str, function: str) -> str:

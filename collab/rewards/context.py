@@ -30,6 +30,8 @@ class Part:
     """False where the part has no meaning here; it then leaves the maximum too."""
     passes: bool | None = None
     """Whether a gate here lets scoring go on; None: when the value is above 0."""
+    solved: bool | None = None
+    """Whether the task is solved; None: a part marked `solves` says so by a value of 1."""
 
 
 class RewardContext:

@@ -132,7 +132,8 @@ class PartFunction:
             raise RewardError(
                 f"reward part '{self.name}' gave {value}; a part gives a number from 0 to 1"
             )
-        return Part(value, part.reason, part.applies, part.passes)
+        solved = None if part.solved is None else bool(part.solved)
+        return Part(value, part.reason, part.applies, part.passes, solved)
 
 
 def open_part(name: str, spec: PartSpec) -> PartFunction:
@@ -165,4 +166,6 @@ def _mean(found: Mapping[str, Part]) -> Part:
     if not apply:
         return Part(0.0, "applies to no helper", applies=False)
     reason = "; ".join(f"{helper}: {part.reason}" for helper, part in apply.items())
-    return Part(math.fsum(part.value for part in apply.values()) / len(apply), reason)
+    value = math.fsum(part.value for part in apply.values()) / len(apply)
+    said = [part.solved for part in apply.values() if part.solved is not None]
+    return Part(value, reason, solved=all(said) if said else None)

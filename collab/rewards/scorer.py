@@ -62,10 +62,13 @@ class Scorer:
             shown = await in_thread(self._schemes, context)
         finally:
             context.close()
+        solved = scoring.solved
+        if solved is None and verdict is not None:
+            solved = verdict.passed
         return Score(
             reward=math.fsum(part.points for part in parts),
             maximum=math.fsum(part.weight for part in parts if part.applies and part.weight > 0),
-            passed=verdict.passed if verdict else None,
+            solved=solved,
             tests=verdict.tests if verdict else None,
             parts=tuple(parts),
             flags=verdict.flags if verdict else (),
@@ -78,7 +81,7 @@ class Scorer:
     async def _verdict(self, problem: Problem, context: RewardContext) -> Verdict | None:
         """The joint program's verdict, whether or not a gate kept some part from asking for it.
 
-        So `passed` and `tests` say what the program does, and the reward what it is worth.
+        So `solved` and `tests` say what the program does, and the reward what it is worth.
         """
         if self._sandbox is not None and "test" in problem.hidden:
             return await context.verdict()
@@ -105,6 +108,12 @@ class _Scoring:
         self._budget = Budget(spec.seconds, context)
         self.closed: str | None = None
         """The gate at which scoring stopped."""
+        self._said: list[bool] = []
+
+    @property
+    def solved(self) -> bool | None:
+        """Whether every part that can tell says that the task is solved; None where none can."""
+        return all(self._said) if self._said else None
 
     async def part(self, name: str) -> PartScore:
         spec = self._spec.parts[name]
@@ -120,6 +129,9 @@ class _Scoring:
             applies=found.applies,
         )
         self._done[name] = score
+        said = spec.solves and found.value == 1.0 if found.solved is None else found.solved
+        if found.applies and (spec.solves or found.solved is not None):
+            self._said.append(said)
         passes = score.value > 0 if found.passes is None else found.passes
         if spec.gate and score.applies and not passes and self.closed is None:
             self.closed = name

@@ -116,7 +116,7 @@ class EpisodeRun:
             try:
                 await self._act(turn, told)
                 await self._score(turn)
-                solved = bool(turn.score and turn.score.passed)
+                solved = bool(turn.score and turn.score.solved)
                 last = index + 1 == team.turns or (solved and team.when_solved != "continue")
                 if not last:
                     await self._tell(turn)
@@ -167,7 +167,7 @@ class EpisodeRun:
             agents=tuple(self.stage.players),
             artefacts=turn.artefacts,
             joint=turn.joint,
-            solved=turn.score.passed if turn.score else None,
+            solved=turn.score.solved if turn.score else None,
             turn=turn.index,
             sample=self.sample,
             roles=self.stage.recipe.team.roles.among(turn.joined),

@@ -154,8 +154,9 @@ class Session:
         """
         if self._scorer is None:
             raise RecipeError("the recipe names no task, so there is no reward; set task")
-        joint = make_joint(self._join, artefacts, problem)
-        return await self._scorer.score(problem, joint, artefacts, list(artefacts))
+        agents = self.recipe.team.roles.among(artefacts).contributors
+        joint = make_joint(self._join, {name: artefacts[name] for name in agents}, problem)
+        return await self._scorer.score(problem, joint, artefacts, agents)
 
     async def _play_all(
         self, starts: Sequence[Start], seed: int, emit: Emit, progress: bool

@@ -14,6 +14,7 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
     """Counts, mean rewards and returns, and the cost of a run; per agent where that tells more.
 
     A reward is the last turn's, a return the sum over all turns; each with its largest.
+    `solvable` are the episodes whose reward says whether the task is solved.
     """
     scored = [episode for episode in episodes if episode.failure is None]
     rewards = [episode.reward for episode in scored if episode.reward is not None]
@@ -23,8 +24,8 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "episodes": len(episodes),
         "failed": len(episodes) - len(scored),
         "failures": dict(Counter(e.failure.type for e in episodes if e.failure)),
-        "tested": sum(bool(e.score and e.score.passed is not None) for e in scored),
-        "passed": sum(episode.solved for episode in scored),
+        "solvable": sum(bool(e.score and e.score.solved is not None) for e in scored),
+        "solved": sum(episode.solved for episode in scored),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
         "maximum": max((e.score.maximum for e in scored if e.score), default=None),
         "mean_return": sum(returns) / len(returns) if returns else None,

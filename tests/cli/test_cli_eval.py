@@ -58,10 +58,10 @@ def test_teams_stand_side_by_side_with_intervals(collab) -> None:
     assert "record: out" in result.out
 
 
-def test_tasks_without_tests_leave_pass_out_and_say_why(collab) -> None:
+def test_a_reward_without_solved_leaves_pass_out_and_says_why(collab) -> None:
     result = collab(*ECHO, "--task", "words/0-1", "--samples", "3")
     assert "pass@" not in result.out.partition("note: ")[0]
-    assert "pass@k and accuracy@k are left out: the problems of 'words' have no tests" in result.out
+    assert "the reward of 'words' does not say when a problem is solved" in result.out
 
 
 def test_a_split_by_its_name(collab) -> None:
@@ -330,3 +330,14 @@ def test_an_interrupted_evaluation_shows_what_is_there(held: Path) -> None:
     assert results.notes[-1] == "pair: 1 of 4 episodes finished"
     about = json.loads(Path("out/pair/run.json").read_text())
     assert about["status"] == "interrupted"
+
+
+def test_a_text_task_that_can_be_solved_has_pass_at_k(collab, project: Path) -> None:
+    suite = project / "tasks" / "words.yaml"
+    suite.write_text(suite.read_text().replace('right"}', 'right", solves: true}'))
+    result = collab(*ECHO, "--task", "words/0-1", "--samples", "2", "--k", "1,2")
+    assert result.status == 0, result.err
+    assert row(result.out, "pass@1 %")[0].startswith("100.0")
+    assert row(result.out, "pass@2 %")[1].startswith("0.0")
+    shown = collab("show", "out/pair")
+    assert shown.out.count("solved") == 4

@@ -25,18 +25,18 @@ def live(monkeypatch: pytest.MonkeyPatch) -> LiveEvaluation:
 
 
 def test_tokens_of_all_responses_make_the_speed(live: LiveEvaluation) -> None:
-    episode = make_episode("t", 0, make_score(passed=True))
+    episode = make_episode("t", 0, make_score(solved=True))
     decision: Decision = episode.turns[0].decisions[0]
     live.see(TeamStarted(label="coding", planned=12, recorded=4))
     live.see(AgentProgress(episode="t#0", agent="aux", new_tokens=7, text=""))
     live.see(AgentProgress(episode="t#1", agent="aux", new_tokens=20, text=""))
     live.see(AgentActed(episode="t#0", turn=0, decision=decision))
     live.see(EpisodeFinished(episode=episode))
-    told = "coding 5 of 12 episodes, 1 of 1 passed, 3 tokens/s, 10 s"
+    told = "coding 5 of 12 episodes, 1 of 1 solved, 3 tokens/s, 10 s"
     assert live._render().plain == told
 
 
 def test_nothing_passes_where_there_are_no_tests(live: LiveEvaluation) -> None:
     live.see(TeamStarted(label="pair", planned=2, recorded=0))
     live.see(EpisodeFinished(episode=make_episode("t", 0, make_score())))
-    assert "passed" not in live._render().plain
+    assert "solved" not in live._render().plain

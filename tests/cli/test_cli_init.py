@@ -38,7 +38,7 @@ def test_its_canonical_solutions_pass(collab, scaffold: Path) -> None:
     for number, row in enumerate(rows):
         Path("solution.py").write_text(row["prompt"] + row["canonical_solution"])
         (scored,) = collab("score", f"my-task/{number}", "solution.py", "--json").events
-        assert scored["passed"], scored
+        assert scored["solved"], scored
 
 
 def test_nothing_is_overwritten(collab, scaffold: Path) -> None:

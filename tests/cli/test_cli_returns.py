@@ -18,9 +18,9 @@ from collab.runtime.summary import summarise
 from collab.trainers.training.events import Evaluation, StepFinished, TaskResult, TrainingProgress
 
 TWO = make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2)
-EARLY = make_episode("t", 1, make_score(4.0, passed=True), horizon=2)
+EARLY = make_episode("t", 1, make_score(4.0, solved=True), horizon=2)
 STOPPED = EARLY.model_copy(update={"when_solved": "stop"})
-OLD = make_episode("t", 2, make_score(4.0, passed=True))
+OLD = make_episode("t", 2, make_score(4.0, solved=True))
 
 
 @pytest.fixture

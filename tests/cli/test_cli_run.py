@@ -110,8 +110,9 @@ def test_a_model_that_cannot_be_had_is_bad_usage(collab, project: Path) -> None:
     assert "ModelUnavailable: no such model on the hub" in result.err
 
 
-def test_require_pass_wants_every_test_to_hold(collab) -> None:
-    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1
+def test_require_solved_wants_every_episode_solved(collab) -> None:
+    assert collab(*ECHO, "--task", "words/0", "--require-solved").status == 1
+    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, "its older name"
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(collab) -> None:

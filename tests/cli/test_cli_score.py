@@ -40,19 +40,19 @@ def test_several_programs_at_once(collab) -> None:
     right, wrong, broken = result.events
     assert result.status == 0
     assert [right["file"], wrong["file"], broken["file"]] == list(files)
-    assert (right["task"], right["passed"], right["reward"]) == ("humaneval/12", True, 4.0)
+    assert (right["task"], right["solved"], right["reward"]) == ("humaneval/12", True, 4.0)
     assert right["tests"] == {"passed": 3, "total": 3}
     assert {part["name"] for part in right["parts"]} >= {"syntax", "tests", "calls"}
     assert (right["flags"], right["failure"]) == ([], None)
     assert right["seconds"] > 0
-    assert (wrong["passed"], wrong["tests"]["passed"]) == (False, 0)
-    assert (broken["passed"], broken["reward"]) == (False, 0.0)
+    assert (wrong["solved"], wrong["tests"]["passed"]) == (False, 0)
+    assert (broken["solved"], broken["reward"]) == (False, 0.0)
 
 
 def test_agents_artefacts(collab) -> None:
     agents = ("--agent", "aux=aux.py", "--agent", "main=main.py")
     result = collab("score", "humaneval/12", *agents)
-    assert "passed, 3 of 3 tests, reward 4.00 of 4.00" in result.out
+    assert "solved, 3 of 3 tests, reward 4.00 of 4.00" in result.out
 
 
 def test_another_reward(collab) -> None:
@@ -90,7 +90,7 @@ def test_what_editors_write_besides_the_program(collab, project: Path) -> None:
     program = (project / "right.py").read_bytes().replace(b"\n", b"\r\n")
     (project / "windows.py").write_bytes(b"\xef\xbb\xbf" + program)
     (scored,) = collab("score", "humaneval/12", "windows.py", "--json").events
-    assert scored["passed"]
+    assert scored["solved"]
 
 
 def test_a_file_without_end(collab) -> None:

@@ -42,7 +42,7 @@ def score(reward: float) -> Score:
     return Score(
         reward=reward,
         maximum=1.0,
-        passed=reward == 1,
+        solved=reward == 1,
         tests=records.Tests(passed=int(3 * reward), total=3),
         parts=(part,),
         flags=("worker_died",) if reward < 1 else (),
@@ -89,7 +89,7 @@ def test_few_episodes_are_shown_in_full_and_fit(width: int) -> None:
     shown = text_of(terminal)
     for told in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
         assert told in shown
-    assert "2 episodes: 1 passed, 1 not passed; mean return 0.67 of 1.00" in shown
+    assert "2 episodes: 1 solved, 1 not solved; mean return 0.67 of 1.00" in shown
     assert "record: runs/r" in shown
 
 

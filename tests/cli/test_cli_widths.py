@@ -95,7 +95,7 @@ def test_a_narrow_list_of_episodes_names_what_it_leaves_out(
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_run(width: int) -> None:
-    scores = [make_score(1234.5, passed=False), make_score(0.25, passed=True)]
+    scores = [make_score(1234.5, solved=False), make_score(0.25, solved=True)]
     episodes = [make_episode("suite/123456", n, score) for n, score in enumerate(scores)]
     opening = RunStarted(
         run="r", folder="runs/r", team="pair", agents=("aux", "main"), seed=123456789,

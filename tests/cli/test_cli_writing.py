@@ -22,7 +22,7 @@ def test_run_and_show(collab, tmp_path: Path) -> None:
     shown = collab("show", str(out), "tldr/0")
     assert "scored, reward 0.50 of 3.00" in shown.out
     assert "content words from 'prompt'" in shown.out
-    assert "passed" not in ran.out + shown.out
+    assert "solved" not in ran.out + shown.out
 
 
 def test_a_part_without_weight_shows_its_value(collab) -> None:
@@ -38,7 +38,7 @@ def test_texts_are_scored(collab, project: Path) -> None:
     agents = ("--agent", "concise=short.txt", "--agent", "detailed=long.txt")
     (two,) = collab("score", "tldr/0", *agents, "--json").events
     (one,) = collab("score", "tldr/0", "both.txt", "--json").events
-    assert two["passed"] is one["passed"] is None
+    assert two["solved"] is one["solved"] is None
     assert two["reward"] == one["reward"] > 2.0
 
 

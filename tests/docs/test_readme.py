@@ -97,7 +97,8 @@ def test_the_team_and_the_task_run_together(folder: Path) -> None:
     (folder / "rewards.py").write_text(blocks("python")[0])
     episode = collab.load("editors", model="echo").run("mine/0").episode
     assert episode.failure is None
-    assert len(episode.turns) == 2
+    assert episode.solved, "the echo names the answer"
+    assert (len(episode.turns), episode.joint_return) == (1, 4.0)
     score = episode.turns[0].score
     assert score
     assert score.reward == 2.0

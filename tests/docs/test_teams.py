@@ -73,7 +73,7 @@ def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
     assert PLAN not in first.joint
     assert REVIEW not in first.joint
     before, after = score_of(first), score_of(second)
-    assert (before.passed, after.passed) == (False, True)
+    assert (before.solved, after.solved) == (False, True)
     assert after.reward == after.maximum == pytest.approx(2.1)
     seen = {d.agent: d.observation[-1].content for d in second.decisions}
     assert PLAN in {d.agent: d.observation[-1].content for d in first.decisions}["coder"]

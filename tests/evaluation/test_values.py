@@ -11,9 +11,9 @@ def group(task: str, *scores) -> list:
 
 
 def test_passes_and_best_test_fractions() -> None:
-    passed = [make_score(passed=p, tests=t) for p, t in [(True, (4, 4)), (False, (2, 4))]]
+    passed = [make_score(solved=p, tests=t) for p, t in [(True, (4, 4)), (False, (2, 4))]]
     values = task_values(
-        {"t": group("t", *passed, *[make_score(passed=False, tests=(0, 4))] * 2)}, [1, 2]
+        {"t": group("t", *passed, *[make_score(solved=False, tests=(0, 4))] * 2)}, [1, 2]
     )
     assert values["solved"]["t"] == 0.25
     assert values["pass@1"]["t"] == 0.25
@@ -69,7 +69,7 @@ def test_without_tests_there_is_no_pass() -> None:
 
 
 def test_failed_episodes_have_no_value_and_k_counts_what_is_left() -> None:
-    whole = group("t", make_score(passed=True), make_score(passed=False))
+    whole = group("t", make_score(solved=True), make_score(solved=False))
     values = task_values(
         {"t": [*whole, make_episode("t", 2, make_score(0.0), failed=True)], "u": []}, [1, 2, 3]
     )

@@ -81,7 +81,7 @@ def test_feedback_comes_in_the_order_of_the_recipe(outcome_of: OutcomeOf) -> Non
 def test_one_bit(outcome_of: OutcomeOf) -> None:
     told, _ = tell(outcome_of(main="", solved=True), "solved")
     assert told["main"][0].text == "Result: solved."
-    with pytest.raises(FeedbackError, match="nothing tests demo/0"):
+    with pytest.raises(FeedbackError, match="does not say whether demo/0 is solved"):
         tell(outcome_of(main="", solved=None), "solved")
 
 

@@ -72,7 +72,7 @@ def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
     texts = Texts(1000)
     [first, *_] = read_run(played).episodes
     solved = first.turns[0].model_copy(
-        update={"score": Score(reward=2.0, maximum=2.0, passed=True)}
+        update={"score": Score(reward=2.0, maximum=2.0, solved=True)}
     )
     early = first.model_copy(update={"turns": (solved,), "horizon": 3})
     data = episode_data(Shown(0, early), texts)

@@ -58,6 +58,7 @@ def score(sandbox: Sandbox) -> Score_:
     ) -> Score:
         spec = reward if isinstance(reward, RewardSpec) else RewardSpec.model_validate(reward)
         scorer = Scorer(spec, sandbox, roles)
-        return asyncio.run(joined_score(scorer, problem, artefacts, list(artefacts), join))
+        agents = roles.contributors if roles else list(artefacts)
+        return asyncio.run(joined_score(scorer, problem, artefacts, agents, join))
 
     return score

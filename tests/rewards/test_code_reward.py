@@ -50,7 +50,7 @@ def test_cooperation_that_solves_earns_the_maximum(score: Score_, name: str) -> 
     result = score(shipped_reward(name), {"aux": AUX, "main": MAIN})
     assert result.reward == pytest.approx(4.0)
     assert result.maximum == pytest.approx(4.0)
-    assert result.passed
+    assert result.solved
     assert result.tests is not None
     assert (result.tests.passed, result.tests.total) == (4, 4)
     assert result.failures == ()
@@ -79,7 +79,7 @@ def test_every_part_gives_its_reason(score: Score_, published: RewardSpec) -> No
 def test_without_main_nothing_further_is_scored(score: Score_, published: RewardSpec) -> None:
     result = score(published, {"aux": AUX, "main": ""})
     assert result.reward == pytest.approx(0.4)
-    assert result.passed is False
+    assert result.solved is False
     assert result.tests is not None
     assert (result.tests.passed, result.isolation) == (0, "sealed")
     assert "the gate 'entry_defined' is closed" in result.parts[-1].reason
@@ -89,7 +89,7 @@ def test_a_gate_withholds_points_but_not_the_verdict(score: Score_, published: R
     unusual = "sum_of_squares = lambda xs: sum(x * x for x in xs)"
     result = score(published, {"aux": AUX, "main": unusual})
     assert result.reward == pytest.approx(0.4)
-    assert result.passed is True
+    assert result.solved is True
 
 
 def test_a_program_that_does_not_parse_stops_at_syntax(
@@ -100,7 +100,7 @@ def test_a_program_that_does_not_parse_stops_at_syntax(
     assert values(result)["helper_defined"] == 0.0
     assert "line 1" in result.parts[0].reason
     assert "(line 1 of aux)" in result.parts[2].reason
-    assert result.passed is False
+    assert result.solved is False
 
 
 def test_wrong_programs_get_the_fraction_of_tests_and_are_explained(
@@ -108,7 +108,7 @@ def test_wrong_programs_get_the_fraction_of_tests_and_are_explained(
 ) -> None:
     result = score(published, {"aux": AUX, "main": NEW_ENTRY + "return 5"})
     assert values(result)["tests"] == 0.25
-    assert result.passed is False
+    assert result.solved is False
     assert len(result.failures) == 3
     assert "expected 9, got 5" in result.failures[0]
 
@@ -192,14 +192,14 @@ CHEATS = {
 @pytest.mark.parametrize("main", CHEATS.values(), ids=CHEATS)
 def test_cheats_earn_no_cooperation_points(score: Score_, main: str, reward: str) -> None:
     result = score(shipped_reward(reward), {"aux": AUX, "main": main})
-    assert result.passed, result.failures
+    assert result.solved, result.failures
     assert cooperation(result) <= 0.0, [part.reason for part in result.parts]
 
 
 def test_a_yes_that_never_is_a_no_earns_nothing(score: Score_, published: RewardSpec) -> None:
     guard = NEW_ENTRY + "if not aux(xs): return None\n    " + OWN
     result = score(published, {"aux": "def aux(xs):\n    return xs is not None", "main": guard})
-    assert result.passed
+    assert result.solved
     assert cooperation(result) == 0.0
     assert "other values of it lose no test" in result.parts[4].reason
 
@@ -247,7 +247,7 @@ def test_helpers_and_imports_of_aux_stay_when_it_is_replaced(
     aux = square + "def aux(x):\n    return x"
     main = NEW_ENTRY + "return sum(square(x) * LIMIT for x in xs) // 10 + 0 * len(str(aux(0)))"
     result = score(published, {"aux": aux, "main": main})
-    assert result.passed
+    assert result.solved
     assert values(result)["calls"] == 0.0
     assert "contributed nothing" in result.parts[4].reason
 
@@ -274,7 +274,7 @@ def test_suspicious_programs_are_flagged(score: Score_, published: RewardSpec) -
     result = score(
         published, {"aux": AUX, "main": "import os\n" + NEW_ENTRY + "return os._exit(0)"}
     )
-    assert result.passed is False
+    assert result.solved is False
     assert "worker_died" in result.flags
 
 

@@ -76,7 +76,7 @@ def test_who_uses_its_helper_only_when_watched_is_not_paid(
     main = looking(look, "return sum(aux(x) for x in xs)", "return sum(x * x for x in xs) + y - y")
     plain = looking(look, "raise ValueError", "return sum(x * x for x in xs) + y - y")
     result = score(published, {"aux": AUX, "main": main})
-    if score(published, {"aux": AUX, "main": plain}).passed:
+    if score(published, {"aux": AUX, "main": plain}).solved:
         assert part(result, "calls") == 0.0, reasons(result)
 
 
@@ -116,7 +116,7 @@ def test_a_wrong_program_is_not_paid_for_asserts_that_do_not_ask_it(
 ) -> None:
     result = score(published, {"aux": AUX, "main": WRONG[wrong]}, VACUOUS)
     assert part(result, "calls") == 0.0, reasons(result)
-    assert result.passed is False
+    assert result.solved is False
 
 
 @pytest.mark.parametrize("team", TEAMS)
@@ -134,7 +134,7 @@ def test_honest_cooperation_of_every_shape_is_paid(
 ) -> None:
     aux, main = HONEST_PAIRS[pair]
     result = score(published, {"aux": aux, "main": main})
-    assert result.passed, result.failures
+    assert result.solved, result.failures
     assert part(result, "calls") == 1.0, reasons(result)
 
 
@@ -158,5 +158,5 @@ def test_honest_cooperation_on_a_yes_or_no_is_paid(
 ) -> None:
     aux, body = HONEST_BOOLEAN[pair]
     result = score(published, {"aux": aux, "main": f"def same(a, b):\n    {body}"}, BOOLEAN)
-    assert result.passed, result.failures
+    assert result.solved, result.failures
     assert part(result, "calls") == 1.0, reasons(result)

@@ -148,21 +148,21 @@ def test_the_verdict_is_made_once_and_fills_the_score(score: Score_, use: Use) -
     result = score({"parts": {"a": use("judged"), "b": {"use": "tests"}}}, {"main": GOOD})
     assert result.reward == 2.0
     assert result.parts[0].reason == "True"
-    assert result.passed is True
+    assert result.solved is True
     assert result.isolation == "sealed"
 
 
 def test_a_part_may_judge_another_program(score: Score_, use: Use) -> None:
     result = score({"parts": {"a": use("other_program")}}, {"main": GOOD})
     assert result.reward == 0.25
-    assert result.passed is True
+    assert result.solved is True
 
 
 def test_a_problem_without_tests_is_not_said_to_pass_them(use: Use) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": use("one")}})
     problem = Problem(address="text/0", public={"prompt": "Write."})
     result = asyncio.run(joined_score(Scorer(spec, None), problem, {"a": "x"}, ["a"], "text"))
-    assert (result.passed, result.tests, result.isolation, result.flags) == (None, None, None, ())
+    assert (result.solved, result.tests, result.isolation, result.flags) == (None, None, None, ())
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def values(score: Score_) -> Values:
             shipped_reward(name), {"a": first, "b": second}, problem=problem_for(name), join="text"
         )
         assert result.maximum == pytest.approx(3.0)
-        assert result.passed is None
+        assert result.solved is None
         assert all(part.reason for part in result.parts)
         return {**{part.name: part.value for part in result.parts}, "reward": result.reward}
 

@@ -67,7 +67,7 @@ def test_a_joint_action_that_was_not_played_is_joined_once(
 ) -> None:
     async def crossed() -> str:
         async with open_session(tmp_path, monkeypatch) as session:
-            score = await session.score(PROBLEM, {"a": "one", "b": "two"})
+            score = await session.score(PROBLEM, {"b": "two", "a": "one"})
             return score.parts[0].reason
 
     assert asyncio.run(crossed()) == "0: one two"

@@ -24,14 +24,14 @@ def make_score(
     reward: float = 1.0,
     *,
     maximum: float = 4.0,
-    passed: bool | None = None,
+    solved: bool | None = None,
     tests: tuple[int, int] | None = None,
     parts: tuple[PartScore, ...] = (),
 ) -> Score:
     return Score(
         reward=reward,
         maximum=maximum,
-        passed=passed,
+        solved=solved,
         tests=Tests(passed=tests[0], total=tests[1]) if tests else None,
         parts=parts,
     )

@@ -92,7 +92,7 @@ def episodes(
             score = Score(
                 reward=sum(p.points for p in parts),
                 maximum=4.0,
-                passed=sample in solved,
+                solved=sample in solved,
                 parts=parts,
             )
             turns.append(

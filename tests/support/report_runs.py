@@ -88,7 +88,7 @@ def _turn(index: int, chance: random.Random, skill: float, said: str, words: int
     score = Score(
         reward=1.0 + held / 5,
         maximum=2.0,
-        passed=held == 5,
+        solved=held == 5,
         tests=Tests(passed=held, total=5),
         parts=(
             PartScore(name="syntax", level="syntax", value=1.0, weight=1.0, reason="it parses"),

@@ -77,7 +77,7 @@ def test_every_canonical_pair_has_full_marks(canonical: dict[str, Score]) -> Non
     short = {
         address: (found.reward, found.failures)
         for address, found in canonical.items()
-        if not found.passed or found.reward != found.maximum
+        if not found.solved or found.reward != found.maximum
     }
     assert short == {}
 
@@ -92,7 +92,7 @@ def test_the_whole_solution_is_the_pair(sandbox: Sandbox, problems: list[Problem
         {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
         for problem in problems
     ]
-    assert all(found.passed for found in score(sandbox, problems, whole))
+    assert all(found.solved for found in score(sandbox, problems, whole))
 
 
 def test_main_alone_fails(sandbox: Sandbox, problems: list[Problem]) -> None:

@@ -33,7 +33,7 @@ def episode(
         Turn(
             index=t,
             decisions=(),
-            score=Score(reward=reward, maximum=10.0, passed=reward == solved),
+            score=Score(reward=reward, maximum=10.0, solved=reward == solved),
         )
         for t, reward in enumerate(rewards)
     )

@@ -77,7 +77,7 @@ def solved_at_once(model: Path, folder: Path, **team: Any) -> float:
 
 def solved_first(episode: Episode) -> bool:
     score = episode.turns[0].score
-    return bool(score and score.passed)
+    return bool(score and score.solved)
 
 
 @pytest.mark.parametrize("turns", [2, pytest.param(1, marks=pytest.mark.slow)])

@@ -84,7 +84,7 @@ def _returns(played: Sequence[Played], whole: Sequence[Episode]) -> Iterator[tup
     for turn in range(max(len(e.rewards) for e in whole)):
         rewards = [e.rewards[turn] for e in whole if len(e.rewards) > turn]
         yield f"reward/turn_{turn + 1}", mean(rewards)
-    known = [e.score.passed for e in whole if e.score and e.score.passed is not None]
+    known = [e.score.solved for e in whole if e.score and e.score.solved is not None]
     if known:
         yield "solved", mean(known)
 

@@ -105,7 +105,7 @@ def _by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
 
 
 def _result(group: Sequence[Episode]) -> TaskResult:
-    known = [e.score.passed for e in group if e.score and e.score.passed is not None]
+    known = [e.score.solved for e in group if e.score and e.score.solved is not None]
     return TaskResult(
         joint_return=mean([e.joint_return or 0.0 for e in group]),
         solved=mean(known) if known else None,
