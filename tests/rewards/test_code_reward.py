@@ -206,11 +206,6 @@ def test_a_yes_that_never_is_a_no_earns_nothing(score: Score_, published: Reward
 
 HELPERS = {
     "predicate": ("return x < 0", "return sum(-x * abs(x) if aux(x) else x * abs(x) for x in xs)"),
-    "equality": (
-        "return abs(x)",
-        "extra = len({aux(x) for x in xs}) - len({abs(x) for x in xs})\n"
-        "    return sum(x * x for x in xs) + extra",
-    ),
     "recursion": ("return 0 if not x else x[0] ** 2 + aux(x[1:])", "return aux(list(xs)) * 1"),
     "generator": ("yield from (y * y for y in x)", "return sum(aux(xs))"),
     "optional": ("return [y * y for y in x] or None", "return sum(aux(xs) or [])"),
