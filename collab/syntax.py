@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
+from threading import Lock
 
 MAX_CHARACTERS = 200_000
 MAX_DEPTH = 200
+
+_PARSER = Lock()
+"""Python 3.11 counts the depth of a tree for all threads together, and fails where two parse."""
 
 
 def parse(source: str) -> ast.Module:
@@ -20,7 +24,7 @@ def parse(source: str) -> ast.Module:
     if len(source) > MAX_CHARACTERS:
         raise SyntaxError(f"source of {len(source)} characters; the limit is {MAX_CHARACTERS}")
     try:
-        with warnings.catch_warnings():
+        with _PARSER, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except (MemoryError, RecursionError):

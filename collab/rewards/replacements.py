@@ -80,6 +80,9 @@ class _Runs:
         first, previous = [await self._lost(values, 0) for values in OWN]
         if any(first[i] != previous[i] for i in first if i in previous):
             return _treatment(self._helper, "first", 0)
+        opaque, shifted = await self._lost("opaque", 0), await self._lost("shifted", 0)
+        if any(lost[i] != shifted[i] for lost in (first, opaque) for i in lost if i in shifted):
+            return _treatment(self._helper, "shifted", 0)
         right_elsewhere = {*self._steady.values()}
         for values, lost in zip(OWN, (first, previous), strict=True):
             if right_elsewhere & {*lost.values()}:

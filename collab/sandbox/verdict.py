@@ -20,7 +20,7 @@ Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
 
 
 Values = Literal[
-    "true", "none", "opaque", "once", "other", "longer", "shorter", "first", "previous"
+    "true", "none", "opaque", "once", "other", "longer", "shorter", "first", "previous", "shifted"
 ]
 
 

@@ -126,13 +126,15 @@ class _Values:
 
     A change is a function of the value: equal values are changed alike in the whole run, and one
     object stays one. So what a program works out of the values alone, such as `aux(x) - aux(x)`,
-    comes to the same. Once changed and true values could stand beside each other, because the
-    treatment ended amid a run, no answer counts any more.
+    comes to the same. Only `shifted` gives each yes or no in the place of the next one; what is
+    lost by it counts only beside a change of the other kind. Once changed and true values could
+    stand beside each other, because the treatment ended amid a run, no answer counts any more.
     """
 
     def __init__(self, values: str, seed: int) -> None:
         self._rule: Rule | None = _rule(values, seed)
         self._control, self._only_first = values == "true", values == "once"
+        self._shifts = values == "shifted"
         self._first: list[bytes | None] = []
         self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
         self.spoilt = False
@@ -142,6 +144,7 @@ class _Values:
     def begin(self) -> None:
         """An answer begins."""
         self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
+        self._last: bool | None = None
 
     def end(self) -> None:
         self._rule, self.spoilt = None, True
@@ -163,6 +166,9 @@ class _Values:
             self.end()
         if over or self._rule is None:
             return value
+        if self._shifts and isinstance(value, bool):
+            self._last, earlier = value, self._last
+            return value if earlier is None else earlier
         before = self._given.get(id(value))
         if before is not None and before[1] == text:
             return before[2]
@@ -224,6 +230,7 @@ def _rule(values: str, seed: int) -> Rule:
         "shorter": lambda value, *_: shorter(value, seed),
         "first": first,
         "previous": previous,
+        "shifted": lambda value, *_: value,
     }
     return rules[values]
 
