@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +92,25 @@ def check_call(
         raise RecipeError(
             f"{what} is called with ({', '.join(takes)}) and takes {signature}: {error}"
         ) from None
+
+
+def bind(
+    kind: str,
+    name: str,
+    options: Mapping[str, Any],
+    built_in: Mapping[str, Callable[..., Any]],
+    takes: str,
+) -> Callable[..., Any]:
+    """The function of that kind and name with its options; it is called with one argument, `takes`.
+
+    Raises:
+        RecipeError: there is no such function, or it does not take these options.
+    """
+    function = find(kind, name, dict(built_in))
+    what = f"{kind} '{name}'"
+    checked = check_options(what, function, options)
+    check_call(what, function, (takes,), checked)
+    return partial(function, **checked)
 
 
 def check_plain(what: str, function: Callable[..., Any]) -> None:

@@ -16,7 +16,7 @@ from collab.plugins import call
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Feedback, Message, Problem, Turn
 from collab.rewards import Scorer
-from collab.runtime.agents import Player, make_request
+from collab.runtime.agents import RunningAgent, make_request
 from collab.runtime.events import AgentActed, AgentActing, Emit
 from collab.runtime.harness.move import ActionFailed, Move
 from collab.runtime.protocols import Protocol
@@ -28,11 +28,11 @@ Told = Mapping[str, Sequence[Feedback]]
 
 
 @dataclass(frozen=True)
-class Stage:
+class RolloutContext:
     """What the episodes of a run share."""
 
     recipe: Recipe
-    players: Mapping[str, Player]
+    players: Mapping[str, RunningAgent]
     protocol: Protocol
     join: Join
     scorer: Scorer | None
@@ -45,7 +45,7 @@ class Stage:
 class Acting:
     """The agents of one episode: their histories, and what they do in a round."""
 
-    stage: Stage
+    stage: RolloutContext
     problem: Problem
     episode: str
     sample: int

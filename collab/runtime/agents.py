@@ -18,7 +18,7 @@ from collab.tools import Tool, Toolboxes
 
 
 @dataclass(frozen=True)
-class Player:
+class RunningAgent:
     """One agent, ready to act."""
 
     name: str
@@ -59,9 +59,9 @@ class Player:
         return Template(otherwise, f"team.agents.{self.name}.templates.{name}")
 
 
-def make_players(
+def make_agents(
     recipe: Recipe, models: Mapping[str, Model], tools: Toolboxes
-) -> dict[str, Player]:
+) -> dict[str, RunningAgent]:
     """Players by agent name, in the team's order.
 
     Raises:
@@ -69,20 +69,20 @@ def make_players(
             an agent's model cannot follow.
     """
     return {
-        name: _make_player(name, spec, recipe.sampling_of(name), models[name], tools[name])
+        name: _make_agent(name, spec, recipe.sampling_of(name), models[name], tools[name])
         for name, spec in recipe.team.agents.items()
     }
 
 
-def _make_player(
+def _make_agent(
     name: str, spec: AgentSpec, sampling: Sampling, model: Model, tools: Mapping[str, Tool]
-) -> Player:
+) -> RunningAgent:
     def template(field: str) -> Template:
         return Template(getattr(spec, field), f"team.agents.{name}.{field}")
 
     if isinstance(model, Checks):
         model.check(sampling, spec.adapter)
-    return Player(
+    return RunningAgent(
         name=name,
         role=template("role"),
         templates={
@@ -102,7 +102,7 @@ def _make_player(
 
 
 def make_request(
-    player: Player, call: Call, history: Sequence[Message], seed: int, may_call: bool = True
+    player: RunningAgent, call: Call, history: Sequence[Message], seed: int, may_call: bool = True
 ) -> Request:
     return Request(
         call=call,

@@ -26,8 +26,8 @@ from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
 from collab.recipe.model import TransformersModel
 from collab.recipe.team import DISCUSS
 from collab.records import Action, Feedback, Problem
-from collab.runtime.acting import Stage
-from collab.runtime.agents import Player, make_players
+from collab.runtime.acting import RolloutContext
+from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import Event
 from collab.runtime.harness.respond import respond
@@ -100,8 +100,8 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = _FullEcho(), _Seen()
     tools = uncalled(open_tools(recipe.team, Sandbox(recipe.sandbox)))
-    players = make_players(recipe, dict.fromkeys(recipe.team.agents, model), tools)
-    stage = Stage(
+    players = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
+    stage = RolloutContext(
         recipe=recipe,
         players={name: _played_by(player, seen) for name, player in players.items()},
         protocol=protocol_for(recipe.team.protocol),
@@ -194,7 +194,7 @@ class _Watched:
         return text
 
 
-def _played_by(player: Player, seen: _Seen) -> Player:
+def _played_by(player: RunningAgent, seen: _Seen) -> RunningAgent:
     """The agent with its own templates, but for what else would run the user's functions."""
     templates: dict[str, Any] = {
         name: _Watched(template, seen) for name, template in player.templates.items()

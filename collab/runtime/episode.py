@@ -21,7 +21,7 @@ from collab.records import (
     failure_of,
 )
 from collab.records import Turn as TurnRecord
-from collab.runtime.acting import Acting, Stage, Told
+from collab.runtime.acting import Acting, RolloutContext, Told
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
 from collab.runtime.harness.move import ActionFailed
 from collab.runtime.turn import Turn
@@ -70,7 +70,7 @@ class Start:
 class EpisodeRun:
     """Plays one episode; `play` never raises but for cancellation."""
 
-    def __init__(self, stage: Stage, start: Start, seed: int) -> None:
+    def __init__(self, stage: RolloutContext, start: Start, seed: int) -> None:
         self.stage, self.problem, self.seed = stage, start.problem, seed
         self.group, self.sample, self._until = start.group, start.sample, start.until
         self.id = f"{start.problem.address}#{start.sample}"

@@ -65,8 +65,3 @@ def rehearsed(recipe: Recipe) -> Rehearsed:
 
     with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
         return thread.submit(play).result()
-
-
-def rounds_of(recipe: Recipe) -> tuple[Round, ...]:
-    """The rounds of a turn of a recipe's team; raises RecipeError as `rehearse` does."""
-    return rehearsed(recipe).rounds

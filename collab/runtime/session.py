@@ -17,8 +17,8 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, Score
 from collab.rewards import Scorer
-from collab.runtime.acting import Stage
-from collab.runtime.agents import make_players
+from collab.runtime.acting import RolloutContext
+from collab.runtime.agents import make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.protocols import protocol_for
@@ -68,9 +68,9 @@ class Session:
                     self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
                 )
             tools = open_tools(self.recipe.team, self.sandbox)
-            self._players = make_players(self.recipe, self.models, tools)
+            self._players = make_agents(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)
-            self.rounds = (await rehearse(self._protocol, self.recipe.team)).rounds
+            await rehearse(self._protocol, self.recipe.team)
             self._join = join
         except BaseException:
             await self.aclose()
@@ -163,7 +163,7 @@ class Session:
     ) -> None:
         lanes = min(self.recipe.concurrency, len(starts))
         scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
-        stage = Stage(
+        stage = RolloutContext(
             recipe=self.recipe,
             players=self._players,
             protocol=self._protocol,

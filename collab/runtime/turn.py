@@ -39,7 +39,7 @@ class Turn:
     """What a protocol is handed. A protocol is an async function over it, with its own options.
 
     Agents that act in one call of `together` are independent of each other given what came
-    before; the record keeps for each response whose answers it was shown, and credit reads it.
+    before; the record keeps for each response whose answers it was shown.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class Turn:
         Args:
             agents: who acts; all of the team where it is None.
             template: the name of the template of each agent's observation. `prompt` is `revise`
-                for an agent that has acted in an earlier turn.
+                for an agent that has acted before.
             sees: whose answers of this turn the templates see, as `others`; a mapping says it
                 for each agent.
             otherwise: the template for agents that have none of that name.
             fields: by agent: further fields that its template sees.
 
         Raises:
-            AgentError: an agent that the team does not have, or nobody.
+            AgentError: an agent that the team does not have, one that is named twice, or nobody.
         """
         names = self.agents if agents is None else tuple(agents)
         self._check(names)
@@ -161,6 +161,8 @@ class Turn:
     def _check(self, agents: tuple[str, ...]) -> None:
         if not agents:
             raise AgentError("the protocol lets nobody act: it named no agent")
+        if len(set(agents)) < len(agents):
+            raise AgentError(f"the protocol names an agent twice at a time: {', '.join(agents)}")
         for agent in agents:
             if agent not in self.agents:
                 raise AgentError(

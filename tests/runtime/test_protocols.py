@@ -156,7 +156,9 @@ def test_a_protocol_of_ones_own(trio: Path) -> None:
         ("single", "takes 1 agent, the team has 3"),
         ({"use": "debate", "options": {"rebutals": 2}}, "rebuttals"),
         ({"use": "debate", "options": {"rebuttals": -1}}, "it must be 0 or more"),
+        ({"use": "critic_loop", "options": {"critic": "a"}}, "has 'a' twice"),
         ({"use": "speaker.py:endless", "options": {}}, "give its loop a limit"),
+        ({"use": "speaker.py:twice", "options": {}}, "twice at a time: a, a"),
         ({"use": "speaker.py:silent", "options": {}}, "without letting any agent act"),
         ({"use": "speaker.py:stranger", "options": {}}, "which the team does not have"),
         ({"use": "speaker.py:broken", "options": {}}, "ZeroDivisionError"),
@@ -167,6 +169,7 @@ def test_what_cannot_be_played_is_refused_before_any_work(
 ) -> None:
     (trio / "speaker.py").write_text(
         "async def endless(turn):\n    while True:\n        await turn.together()\n"
+        "async def twice(turn):\n    await turn.together(['a', 'a'])\n"
         "async def silent(turn):\n    pass\n"
         "async def stranger(turn):\n    await turn.act('nobody')\n"
         "async def broken(turn):\n    1 / 0\n"

@@ -17,7 +17,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.assign import Credited
+from collab.trainers.credit.assign import CreditedGroup
 from collab.trainers.credit.group import Shape, make_group, tree_of
 from collab.trainers.credit.joint_actions import reward_of
 from collab.trainers.credit.normalise import normalise
@@ -124,7 +124,7 @@ def samples_of(
     weights = normalise(
         [group], asyncio.run(algorithm_for(spec.algorithm).credit([group])), spec.normalise
     )
-    return make_samples([Credited(group, weights[0])], samplings, spec)
+    return make_samples([CreditedGroup(group, weights[0])], samplings, spec)
 
 
 def gradients_of_ours(

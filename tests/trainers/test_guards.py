@@ -246,7 +246,7 @@ def test_truncated_sampling_agrees_with_the_trainer(tiny_words: Path, tmp_path: 
     rows = [json.loads(r) for r in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     for row in rows:
         assert row["mismatch"] < 1e-5
-        assert row["agent/a/strays"] == row["agent/b/strays"] == 0
+        assert row["agent/a/outside_support"] == row["agent/b/outside_support"] == 0
 
 
 def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:

@@ -17,9 +17,14 @@ from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
 from collab.trainers.learner.prefix_tree import attention as branches
-from collab.trainers.learner.prefix_tree.attention import branching
-from collab.trainers.learner.prefix_tree.packing import Row, Tree, rows_of, width
-from collab.trainers.learner.prefix_tree.supported import can_share
+from collab.trainers.learner.prefix_tree.attention import tree_attention
+from collab.trainers.learner.prefix_tree.packing import (
+    PackedSequence,
+    PrefixTree,
+    packed_sequences,
+    width,
+)
+from collab.trainers.learner.prefix_tree.supported import supports_prefix_tree
 from collab.trainers.learner.samples import Sample
 
 CPU = torch.device("cpu")
@@ -54,7 +59,7 @@ def tiny(model_type: str, **options: Any) -> Any:
 
 
 def test_what_begins_alike_is_held_once() -> None:
-    tree = Tree()
+    tree = PrefixTree()
     assert tree.add((1, 2, 3)) == [0, 1, 2]
     assert tree.is_chain
     assert tree.add((1, 2, 4)) == [0, 1, 3]
@@ -67,11 +72,11 @@ def test_what_begins_alike_is_held_once() -> None:
 def test_rows_hold_what_begins_alike_and_fits() -> None:
     prompt = tuple(range(100))
     group = [sample(prompt, (n,) * 51) for n in range(4)]
-    assert rows_of(group, 10_000, shared=False) == [[s] for s in group]
-    assert [width(row) for row in rows_of(group, 10_000, shared=True)] == [300]
-    assert [width(row) for row in rows_of(group, 200, shared=True)] == [200, 200]
+    assert packed_sequences(group, 10_000, shared=False) == [[s] for s in group]
+    assert [width(row) for row in packed_sequences(group, 10_000, shared=True)] == [300]
+    assert [width(row) for row in packed_sequences(group, 200, shared=True)] == [200, 200]
     strangers = [sample((n, *prompt), (1, 2)) for n in range(3)]
-    assert [len(row) for row in rows_of(strangers, 10_000, shared=True)] == [1, 1, 1]
+    assert [len(row) for row in packed_sequences(strangers, 10_000, shared=True)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("heads", [2, 4])
@@ -84,14 +89,14 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
     if checkpointing:
         enable_checkpointing(model)
         model.train()
-    rows = rows_of(samples(), budget, shared=True)
+    rows = packed_sequences(samples(), budget, shared=True)
     assert len(rows) < len(samples())
     order = [s for row in rows for s in row]
     found = []
     for layout in (rows, [[s] for s in order]):
         logprobs = response_logprobs(model, layout, CPU).logprobs
         weights = torch.arange(1.0, len(logprobs) + 1, dtype=torch.float64)
-        with branching(model):
+        with tree_attention(model):
             gradients = torch.autograd.grad((weights * logprobs).sum(), list(model.parameters()))
         found.append(torch.cat([logprobs, *(g.flatten() for g in gradients)]))
     together, apart = found  # Llama takes its norms in float32 always
@@ -120,16 +125,16 @@ def test_short_rows_of_a_narrow_type_attend_by_the_formula(
 
 
 def gradients_of(model: Any) -> Tensor:
-    rows = rows_of(samples(), 1000, shared=True)
+    rows = packed_sequences(samples(), 1000, shared=True)
     logprobs = response_logprobs(model, rows, CPU).logprobs
-    with branching(model):
+    with tree_attention(model):
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()))
     return torch.cat([g.flatten().float() for g in gradients])
 
 
 def test_the_order_of_rows_is_that_of_their_samples() -> None:
     model = tiny("llama")
-    rows: list[Row] = rows_of(samples(), 1000, shared=True)
+    rows: list[PackedSequence] = packed_sequences(samples(), 1000, shared=True)
     with torch.no_grad():
         together = response_logprobs(model, rows, CPU).logprobs
         alone = [response_logprobs(model, [[s]], CPU).logprobs for row in rows for s in row]
@@ -155,7 +160,7 @@ def test_rows_are_shared_where_attention_allows_it(
     model_type: str, options: dict[str, Any], shares: bool
 ) -> None:
     model = tiny(model_type, **options)
-    assert can_share(model, CPU) == shares
+    assert supports_prefix_tree(model, CPU) == shares
 
 
 def test_flash_attention_is_left_alone() -> None:
@@ -167,7 +172,7 @@ def test_flash_attention_is_left_alone() -> None:
 
 def test_the_probe_sees_a_model_that_does_not_hand_branches_on(tiny_words: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny_words).eval()
-    assert can_share(model, CPU)
+    assert supports_prefix_tree(model, CPU)
     forward = model.base_model.forward
 
     def deaf(**options: Any) -> Any:
@@ -175,28 +180,28 @@ def test_the_probe_sees_a_model_that_does_not_hand_branches_on(tiny_words: Path)
         return forward(**options)
 
     model.base_model.forward = deaf
-    assert not can_share(model, CPU)
+    assert not supports_prefix_tree(model, CPU)
 
 
 def test_the_probe_sees_a_model_that_counts_positions_itself() -> None:
     model = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=64)
-    assert can_share(model, CPU)
+    assert supports_prefix_tree(model, CPU)
     forward = model.base_model.forward
     model.base_model.forward = lambda **options: forward(**{**options, "position_ids": None})
-    assert not can_share(model, CPU)
+    assert not supports_prefix_tree(model, CPU)
 
 
 def test_the_probe_sees_one_layer_that_attends_otherwise() -> None:
     model = tiny("llama", num_hidden_layers=4)
-    assert can_share(model, CPU)
+    assert supports_prefix_tree(model, CPU)
     model = tiny("llama", num_hidden_layers=4)
     own = copy.deepcopy(model.config)
     own._attn_implementation = "sdpa"
     model.model.layers[1].self_attn.config = own
-    assert not can_share(model, CPU)
+    assert not supports_prefix_tree(model, CPU)
 
 
 def test_rows_of_the_default_model_are_shared_in_its_own_type() -> None:
     folder = store.resolve("smollm2-135m")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
-    assert can_share(model, CPU)
+    assert supports_prefix_tree(model, CPU)

@@ -8,10 +8,9 @@ one is the agent's answer. Each of the built-in ones is a file here.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
-from collab.plugins import check_call, check_options, find
+from collab.plugins import bind
 from collab.recipe.component import Component
 from collab.runtime.harness.move import Move
 from collab.runtime.harness.respond import respond
@@ -28,11 +27,7 @@ def harness_for(component: Component) -> Harness:
     Raises:
         RecipeError: there is no such harness, or it does not take these options.
     """
-    function = find("harness", component.use, BUILT_IN)
-    what = f"harness '{component.use}'"
-    options = check_options(what, function, component.options)
-    check_call(what, function, ("move",), options)
-    return partial(function, **options)
+    return bind("harness", component.use, component.options, BUILT_IN, "move")
 
 
 __all__ = ["BUILT_IN", "Harness", "Move", "harness_for"]

@@ -7,9 +7,8 @@ built-in ones is a file here.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 
-from collab.plugins import check_call, check_options, find
+from collab.plugins import bind
 from collab.recipe.component import Component
 from collab.runtime.protocols.critic_loop import critic_loop
 from collab.runtime.protocols.debate import debate
@@ -39,11 +38,7 @@ def protocol_for(component: Component) -> Protocol:
     Raises:
         RecipeError: there is no such protocol, or it does not take these options.
     """
-    function = find("protocol", component.use, BUILT_IN)
-    what = f"protocol '{component.use}'"
-    options = check_options(what, function, component.options)
-    check_call(what, function, ("turn",), options)
-    return partial(function, **options)
+    return bind("protocol", component.use, component.options, BUILT_IN, "turn")
 
 
 __all__ = ["BUILT_IN", "Protocol", "protocol_for"]

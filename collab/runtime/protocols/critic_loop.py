@@ -36,9 +36,9 @@ async def critic_loop(
         revisions: how often the proposer may revise its answer.
         accept: the loop ends when the critic's answer begins with this word.
     """
-    if len(turn.agents) < 2:
-        raise RecipeError("protocol 'critic_loop' takes 2 agents, the team has 1")
     proposer, critic = proposer or turn.agents[0], critic or turn.agents[-1]
+    if proposer == critic:
+        raise RecipeError(f"protocol 'critic_loop' takes 2 agents, and has '{proposer}' twice")
     await turn.act(proposer)
     for _ in range(revisions):
         template = "criticise" if turn.acted(critic) else "prompt"

@@ -10,7 +10,7 @@ from typing import Any
 
 from collab.recipe.component import Component
 from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
-from collab.trainers.credit.group import Group, Place, Rewards, Weights, compare
+from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
 from collab.trainers.credit.maremax import maremax
@@ -19,8 +19,8 @@ from collab.trainers.credit.marloo import marloo
 __all__ = [
     "Algorithm",
     "Group",
+    "Node",
     "PerGroup",
-    "Place",
     "Rewards",
     "Weights",
     "algorithm_for",

@@ -11,7 +11,7 @@ from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
 from collab.stats import mean
-from collab.trainers.credit import Algorithm, Group, Place, Weights
+from collab.trainers.credit import Algorithm, Group, Node, Weights
 from collab.trainers.credit.group import Rewards, Shape, Tree, make_group, tree_of
 from collab.trainers.credit.joint_actions import JointActions, Sandbox, reward_of
 from collab.trainers.credit.normalise import normalise
@@ -21,14 +21,14 @@ MAX_COMBINATIONS = 4096
 
 
 @dataclass(frozen=True)
-class Credited:
+class CreditedGroup:
     """A group and what its responses are multiplied by."""
 
     group: Group
     weights: Weights
 
 
-async def give_credit(
+async def assign_credit(
     played: Sequence[tuple[Problem, Sequence[Episode]]],
     sandbox: Sandbox,
     *,
@@ -36,7 +36,7 @@ async def give_credit(
     spec: TrainerSpec,
     shape: Shape,
     algorithm: Algorithm,
-) -> tuple[list[Credited], list[Failure]]:
+) -> tuple[list[CreditedGroup], list[Failure]]:
     """The groups that can be compared, with their weights.
 
     `played` are each task's episodes without failures; `sandbox` scores further joint actions.
@@ -53,7 +53,7 @@ async def give_credit(
     _check(weights, groups, spec.algorithm.use)
     weights = normalise(groups, weights, spec.normalise)
     failures = [failure for joint in asked for failure in joint.failures]
-    return [Credited(g, w) for g, w in zip(groups, weights, strict=True)], failures
+    return [CreditedGroup(g, w) for g, w in zip(groups, weights, strict=True)], failures
 
 
 async def _ask(algorithm: Algorithm, groups: Sequence[Group], name: str) -> list[Weights]:
@@ -84,7 +84,7 @@ async def _group(
     )
 
 
-def _score_at(episodes: Sequence[Episode], place: Place) -> Score:
+def _score_at(episodes: Sequence[Episode], place: Node) -> Score:
     score = episodes[place[0]].turns[place[1]].score
     assert score is not None, "episodes without a score are not whole"
     return score
@@ -97,7 +97,7 @@ async def _crossed(
 
     An agent whose answer is not in the joint artefact gets its own joint action's reward.
     """
-    rewards: dict[Place, Mapping[str, float]] = {}
+    rewards: dict[Node, Mapping[str, float]] = {}
     for places in tree.peers:
         team = joint.team(places)
         choices = list(product(range(len(places)), repeat=len(team)))

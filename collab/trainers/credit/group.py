@@ -18,7 +18,7 @@ from collab.errors import TrainingError
 from collab.records import Episode
 from collab.stats import mean
 
-Place = tuple[int, int]
+Node = tuple[int, int]
 """Position of an episode in its group, and a turn of it: one joint action."""
 
 Key = tuple[int, int, str]
@@ -28,7 +28,7 @@ Weights = Mapping[Key, float | Sequence[float]]
 """What each response's log-probability is multiplied by: a number for all that the agent said in
 the turn, or one for each of its tokens, in the order in which they were drawn."""
 
-Rewards = Mapping[Place, Mapping[str, float]]
+Rewards = Mapping[Node, Mapping[str, float]]
 """By joint action and agent."""
 
 Rule = Callable[[Sequence[float]], Sequence[float]]
@@ -36,7 +36,7 @@ Rule = Callable[[Sequence[float]], Sequence[float]]
 Choice = Mapping[str, int]
 """By agent: which of several joint actions its response is taken from."""
 
-Ask = Callable[[Sequence[Place], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
+Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Group:
     returns: Rewards
     """R_t = r_t + gamma x mean of R_t+1 over the joint actions that follow; where the episode
     stays in its solved state for n more turns, r_t + (gamma + .. + gamma^n) x r_t."""
-    peers: tuple[tuple[Place, ...], ...]
+    peers: tuple[tuple[Node, ...], ...]
     """Sets of joint actions that are compared: in `chains` those of one turn, in `tree` the
     children of one joint action."""
-    shares: Mapping[Place, float]
+    shares: Mapping[Node, float]
     """The part of all play that went through a joint action: 1/G at the first turn."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: what the episodes that were solved before it earn from it on."""
@@ -65,7 +65,7 @@ class Group:
     """Scores further joint actions of the group; see `score`."""
 
     async def score(
-        self, places: Sequence[Place], choices: Sequence[Choice]
+        self, places: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
         """The rewards, by agent, of joint actions made of responses that were played.
 
@@ -83,7 +83,7 @@ class Group:
             raise TrainingError("this group's joint actions cannot be scored again: it has no task")
         return await self.ask(places, choices)
 
-    def compared(self, places: Sequence[Place], agent: str) -> list[float]:
+    def compared(self, places: Sequence[Node], agent: str) -> list[float]:
         """The returns of peers and, for one that plays on alone, of those solved before."""
         returns = [self.returns[place][agent] for place in places]
         if len(places) == 1:
@@ -116,21 +116,21 @@ class Shape:
 class Tree:
     """The joint actions of a group."""
 
-    places: tuple[Place, ...]
-    children: Mapping[Place, tuple[Place, ...]]
-    peers: tuple[tuple[Place, ...], ...]
-    shares: Mapping[Place, float]
-    solved: Mapping[int, tuple[Place, ...]] = field(default_factory=dict)
+    places: tuple[Node, ...]
+    children: Mapping[Node, tuple[Node, ...]]
+    peers: tuple[tuple[Node, ...], ...]
+    shares: Mapping[Node, float]
+    solved: Mapping[int, tuple[Node, ...]] = field(default_factory=dict)
     """In `chains`, by turn: the last joint actions of the episodes that were solved before it and
     stay in their solved state."""
 
 
 def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
     """Find the joint actions, what follows which, and which are compared."""
-    place_of: dict[tuple[int, int], Place] = {}
-    children: dict[Place | None, list[Place]] = {None: []}
+    place_of: dict[tuple[int, int], Node] = {}
+    children: dict[Node | None, list[Node]] = {None: []}
     for number, episode in enumerate(episodes):
-        parent: Place | None = None
+        parent: Node | None = None
         for turn in range(len(episode.turns)):
             key = shape.key(episode.sample, turn)
             if key not in place_of:
@@ -149,14 +149,12 @@ def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
     return Tree(places, followers, peers, shares, {t: _solved_before(episodes, t) for t in turns})
 
 
-def _solved_before(episodes: Sequence[Episode], turn: int) -> tuple[Place, ...]:
+def _solved_before(episodes: Sequence[Episode], turn: int) -> tuple[Node, ...]:
     ends = ((number, len(e.turns) - 1, e.absorbed) for number, e in enumerate(episodes))
     return tuple((number, last) for number, last, n in ends if last < turn <= last + n)
 
 
-def _shares(
-    roots: Sequence[Place], children: Mapping[Place, tuple[Place, ...]]
-) -> dict[Place, float]:
+def _shares(roots: Sequence[Node], children: Mapping[Node, tuple[Node, ...]]) -> dict[Node, float]:
     shares = dict.fromkeys(roots, 1.0 / max(len(roots), 1))
     waiting = list(roots)
     while waiting:
@@ -183,7 +181,7 @@ def make_group(
     crossed ones: a solved state goes on earning what its own joint action earned.
     """
     lasting = rewards if aligned is None else aligned
-    returns: dict[Place, dict[str, float]] = {}
+    returns: dict[Node, dict[str, float]] = {}
     for place in sorted(tree.places, key=lambda place: -place[1]):
         following = [returns[child] for child in tree.children[place]]
         again = 0.0 if following else _geometric(discount, episodes[place[0]].absorbed)
@@ -204,7 +202,7 @@ def make_group(
 def _from_turn(
     turn: int,
     last: Mapping[str, float],
-    place: Place,
+    place: Node,
     episodes: Sequence[Episode],
     discount: float,
 ) -> dict[str, float]:

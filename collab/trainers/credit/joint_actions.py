@@ -9,7 +9,7 @@ from math import fsum
 from collab.errors import CollabError, TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
-from collab.trainers.credit.group import Choice, Place
+from collab.trainers.credit.group import Choice, Node
 
 Sandbox = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
 """The joint reward of a joint action, given by each agent's artefact."""
@@ -30,7 +30,7 @@ class JointActions:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._scores: dict[tuple[tuple[str, str], ...], asyncio.Future[Score | None]] = {}
 
-    def team(self, places: Sequence[Place]) -> list[str]:
+    def team(self, places: Sequence[Node]) -> list[str]:
         """The agents whose responses make the joint artefact.
 
         Raises:
@@ -46,7 +46,7 @@ class JointActions:
         return teams[0]
 
     async def score(
-        self, places: Sequence[Place], choices: Sequence[Choice]
+        self, places: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
         """As `Group.score`."""
         team = self.team(places)
@@ -74,7 +74,7 @@ class JointActions:
                 self.failures.append(failure_of(error))
                 return None
 
-    def _turn(self, place: Place) -> Turn:
+    def _turn(self, place: Node) -> Turn:
         return self._episodes[place[0]].turns[place[1]]
 
 

@@ -22,9 +22,9 @@ from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.policy import Policies, Policy
-from collab.trainers.learner.prefix_tree.attention import branching
-from collab.trainers.learner.prefix_tree.packing import Row, rows_of, width
-from collab.trainers.learner.prefix_tree.supported import can_share
+from collab.trainers.learner.prefix_tree.attention import tree_attention
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
+from collab.trainers.learner.prefix_tree.supported import supports_prefix_tree
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.tallies import Update, count, count_kl
 
@@ -144,7 +144,7 @@ class TorchLearner:
                 for number, batch in enumerate(batches):
                     if cancelled.is_set():
                         raise Cancelled
-                    logprobs, strays = response_logprobs(model, batch, policy.device)
+                    logprobs, outside_support = response_logprobs(model, batch, policy.device)
                     learned = [sample for row in batch for sample in row]
                     found = token_loss(
                         logprobs,
@@ -157,7 +157,7 @@ class TorchLearner:
                     update.computed_tokens += len(batch) * max(map(width, batch))
                     if epoch == 0:
                         starts.append(logprobs.detach())
-                        count(update, learned, logprobs.detach(), strays, found)
+                        count(update, learned, logprobs.detach(), outside_support, found)
             if epoch == 0:
                 self._check_mismatch(policy, update)
                 self._probe_kl(policy, batches[0], starts[0], update)
@@ -170,23 +170,23 @@ class TorchLearner:
         if before is not None:
             self._check_change(policy, before, update)
 
-    def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[Row]]:
+    def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """The rows of each micro-batch."""
         budget = self.spec.micro_batch_tokens
-        rows = rows_of(samples, budget, shared=self._can_share(policy))
+        rows = packed_sequences(samples, budget, shared=self._supports_prefix_tree(policy))
         return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
 
-    def _can_share(self, policy: Policy) -> bool:
+    def _supports_prefix_tree(self, policy: Policy) -> bool:
         """The policies of one base share the answer, which is its attention's."""
         base = policy.engine.spec.model_dump_json()
         if base not in self._shares:
             with policy.training() as model:
-                self._shares[base] = can_share(model, policy.device)
+                self._shares[base] = supports_prefix_tree(model, policy.device)
         return self._shares[base]
 
     def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
         """That of the forward passes, for what backward passes compute again."""
-        return branching(model) if self._can_share(policy) else nullcontext()
+        return tree_attention(model) if self._supports_prefix_tree(policy) else nullcontext()
 
     def _backward(self, policy: Policy, found: TokenLoss) -> float:
         if not found.total.requires_grad:
@@ -200,14 +200,14 @@ class TorchLearner:
         found.total.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def _reference(self, policy: Policy, batch: Sequence[Row]) -> Tensor | None:
+    def _reference(self, policy: Policy, batch: Sequence[PackedSequence]) -> Tensor | None:
         if not self.spec.kl_coef:
             return None
         with policy.reference() as model:
             return response_logprobs(model, batch, policy.device).logprobs
 
     def _probe_kl(
-        self, policy: Policy, batch: Sequence[Row], logprobs: Tensor, update: Update
+        self, policy: Policy, batch: Sequence[PackedSequence], logprobs: Tensor, update: Update
     ) -> None:
         """Measure the divergence on a few responses, where the loss does not."""
         probes = batch[0][:KL_PROBES]

@@ -12,8 +12,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from collab.models.local.sampling import nucleus
-from collab.trainers.learner.prefix_tree.attention import Branches, branching
-from collab.trainers.learner.prefix_tree.packing import Row, Tree, inputs_of
+from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of
 
 CHUNK_TOKENS = 96
 """Whose logits are held at once. With more of them a product gains nothing, and a processor reads
@@ -28,11 +28,11 @@ class Scored(NamedTuple):
     """Of the response tokens of some rows, one after the other; each [tokens]."""
 
     logprobs: Tensor
-    strays: Tensor
+    outside_support: Tensor
     """Whether top_p or top_k leave out the token that was drawn: by rounding, at their edge."""
 
 
-def response_logprobs(model: Any, rows: Sequence[Row], device: torch.device) -> Scored:
+def response_logprobs(model: Any, rows: Sequence[PackedSequence], device: torch.device) -> Scored:
     """Log-probabilities of the response tokens of the rows' samples, in their order.
 
     Under each sample's own temperature, top_k and top_p, as they were drawn. `model` is a causal
@@ -52,9 +52,9 @@ def response_logprobs(model: Any, rows: Sequence[Row], device: torch.device) -> 
     )
 
 
-def states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
+def states(model: Any, rows: Sequence[PackedSequence], device: torch.device) -> Tensor:
     """The last states that predict the response tokens, in their order: [tokens, hidden]."""
-    trees = [Tree() for _ in rows]
+    trees = [PrefixTree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
     width = _padded(max(len(tree.tokens) for tree in trees))
     places = [
@@ -74,7 +74,7 @@ def _padded(width: int) -> int:
     return step * ceil(width / step)
 
 
-def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device) -> Tensor:
+def _forward(model: Any, trees: Sequence[PrefixTree], width: int, device: torch.device) -> Tensor:
     """Of rows that are padded on the right: [batch, time, hidden]."""
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     for tree, row in zip(trees, ids, strict=True):
@@ -86,11 +86,11 @@ def _forward(model: Any, trees: Sequence[Tree], width: int, device: torch.device
         depths = torch.zeros_like(ids)
         for tree, row in zip(trees, depths, strict=True):
             row[: len(tree.depths)] = torch.tensor(tree.depths)
-        with branching(model):
+        with tree_attention(model):
             output = model.base_model(
                 input_ids=ids,
                 position_ids=depths,
-                branches=Branches(trees, width, device),
+                branches=TreeAttention(trees, width, device),
                 use_cache=False,
             )
     hidden: Tensor = output.last_hidden_state
@@ -102,8 +102,8 @@ def _chunked(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> S
     columns = (torch.split(column, CHUNK_TOKENS) for column in (hidden, targets, settings))
     score = _way_to_score(model, hidden)
     pieces = [score(model, *chunk) for chunk in zip(*columns, strict=True)]
-    logprobs, strays = zip(*pieces, strict=True)
-    return Scored(torch.cat(logprobs), torch.cat(strays))
+    logprobs, outside_support = zip(*pieces, strict=True)
+    return Scored(torch.cat(logprobs), torch.cat(outside_support))
 
 
 def _way_to_score(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -126,10 +126,10 @@ def _score_once(model: Any, hidden: Tensor, *rest: Tensor) -> tuple[Tensor, Tens
     """
     with torch.enable_grad():
         own = hidden.detach().requires_grad_()
-        logprobs, strays = _score(model, own, *rest)
+        logprobs, outside_support = _score(model, own, *rest)
         (slopes,) = torch.autograd.grad(logprobs.sum(), own)
     linear: Tensor = _Linear.apply(hidden, slopes, logprobs.detach())  # type: ignore[no-untyped-call]
-    return linear, strays
+    return linear, outside_support
 
 
 class _Linear(torch.autograd.Function):
@@ -152,15 +152,15 @@ def _score(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> tup
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
     if bool((temperatures != 1).any()):
         logits = logits / temperatures[:, None]
-    strays = torch.zeros_like(targets, dtype=torch.bool)
+    outside_support = torch.zeros_like(targets, dtype=torch.bool)
     rows = ((top_p < 1) | (top_k < logits.shape[1])).nonzero()[:, 0]
     if len(rows):
         left_out = torch.zeros_like(logits, dtype=torch.bool)
         left_out[rows] = _left_out(logits.detach()[rows], top_p[rows], top_k[rows])
-        strays = left_out.gather(1, targets[:, None])[:, 0]
+        outside_support = left_out.gather(1, targets[:, None])[:, 0]
         left_out.scatter_(1, targets[:, None], value=False)
         logits = logits.masked_fill(left_out, -torch.inf)
-    return -functional.cross_entropy(logits, targets, reduction="none"), strays
+    return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
 
 
 def _left_out(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:

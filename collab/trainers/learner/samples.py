@@ -11,7 +11,7 @@ from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Action, Sampling
 from collab.stats import mean
-from collab.trainers.credit.assign import Credited
+from collab.trainers.credit.assign import CreditedGroup
 
 NEGLIGIBLE = 1e-9
 """Weights up to this are rounding: their responses are not computed."""
@@ -56,7 +56,7 @@ class Sample:
 
 
 def make_samples(
-    credited: Sequence[Credited], samplings: Mapping[str, Sampling], spec: TrainerSpec
+    credited: Sequence[CreditedGroup], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
     """The responses of a step, in order, with those that have no weight.
 

@@ -20,7 +20,7 @@ class Tally:
     logprob: float = 0.0
     mismatch: float = 0.0
     clipped: float = 0.0
-    strays: int = 0
+    outside_support: int = 0
     kl: float = 0.0
     kl_tokens: int = 0
 
@@ -43,10 +43,14 @@ class Update:
 
 
 def count(
-    update: Update, batch: Sequence[Sample], logprobs: Tensor, strays: Tensor, found: TokenLoss
+    update: Update,
+    batch: Sequence[Sample],
+    logprobs: Tensor,
+    outside_support: Tensor,
+    found: TokenLoss,
 ) -> None:
     lengths = [len(s.token_ids) for s in batch]
-    flags = [flag.to(logprobs.dtype) for flag in (found.clipped, strays)]
+    flags = [flag.to(logprobs.dtype) for flag in (found.clipped, outside_support)]
     columns = (logprobs, found.mismatch, *flags)
     sums = [[float(piece.sum()) for piece in torch.split(column, lengths)] for column in columns]
     for sample, logprob, mismatch, clipped, stray in zip(batch, *sums, strict=True):
@@ -55,7 +59,7 @@ def count(
         tally.logprob += logprob
         tally.mismatch += mismatch
         tally.clipped += clipped
-        tally.strays += int(stray)
+        tally.outside_support += int(stray)
     count_kl(update, batch, found)
 
 

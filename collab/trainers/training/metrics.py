@@ -12,7 +12,7 @@ from math import fsum
 
 from collab.records import Action, Episode, Failure, Turn
 from collab.stats import deviation, mean
-from collab.trainers.credit.assign import Credited
+from collab.trainers.credit.assign import CreditedGroup
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.learner.tallies import Tally, Update
@@ -25,7 +25,7 @@ class StepData:
     """All that a step did."""
 
     played: Sequence[Played]
-    credited: Sequence[Credited]
+    credited: Sequence[CreditedGroup]
     failures: Sequence[Failure]
     """Of joint actions that were scored beside the episodes."""
     update: Update
@@ -145,7 +145,7 @@ def _agent(
         yield f"agent/{agent}/logprob", tally.logprob / tally.tokens
         yield f"agent/{agent}/mismatch", tally.mismatch / tally.tokens
         yield f"agent/{agent}/clipped", tally.clipped / tally.tokens
-        yield f"agent/{agent}/strays", tally.strays / tally.tokens
+        yield f"agent/{agent}/outside_support", tally.outside_support / tally.tokens
     if tally is not None and tally.kl_tokens:
         yield f"agent/{agent}/kl", tally.kl / tally.kl_tokens
 

@@ -14,7 +14,7 @@ from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.assign import give_credit
+from collab.trainers.credit.assign import assign_credit
 from collab.trainers.credit.group import Shape
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.optimiser import rate_at
@@ -95,7 +95,7 @@ class Stepper:
         session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
-        credited, failures = await give_credit(
+        credited, failures = await assign_credit(
             [(item.problem, item.whole) for item in played],
             session.score,
             agents=self._policies.agents,

@@ -17,7 +17,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from collab.trainers.learner.prefix_tree.packing import Tree
+from collab.trainers.learner.prefix_tree.packing import PrefixTree
 
 NAME = "collab_branches"
 
@@ -34,10 +34,10 @@ class _Part(NamedTuple):
     hidden: Tensor  # [branches, 1, query, key]: what is not seen
 
 
-class Branches:
+class TreeAttention:
     """The branches of a batch of rows."""
 
-    def __init__(self, trees: Sequence[Tree], width: int, device: torch.device) -> None:
+    def __init__(self, trees: Sequence[PrefixTree], width: int, device: torch.device) -> None:
         """`width` is that of the rows, padding included."""
         offsets = range(0, len(trees) * width, width)
         found = [
@@ -153,7 +153,7 @@ def _split(read: Tensor, n: int) -> Tensor:
 
 
 @contextmanager
-def branching(model: Any) -> Iterator[None]:
+def tree_attention(model: Any) -> Iterator[None]:
     """While entered, forward passes of `model` may name `branches`; backward passes belong here."""
     config = model.config.get_text_config()
     before = config._attn_implementation
@@ -171,7 +171,7 @@ def _attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    branches: Branches | None = None,
+    branches: TreeAttention | None = None,
     scaling: float | None = None,
     dropout: float = 0.0,
     **kwargs: Any,

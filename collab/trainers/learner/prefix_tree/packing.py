@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from collab.trainers.learner.samples import Sample
 
-Row = list[Sample]
+PackedSequence = list[Sample]
 
 
-class Tree:
+class PrefixTree:
     """Token sequences that share their beginnings. Parents come before their children."""
 
     def __init__(self) -> None:
@@ -50,14 +50,16 @@ def inputs_of(sample: Sample) -> tuple[int, ...]:
     return sample.prompt_ids + sample.token_ids[:-1]
 
 
-def rows_of(samples: Sequence[Sample], budget: int, *, shared: bool) -> list[Row]:
+def packed_sequences(
+    samples: Sequence[Sample], budget: int, *, shared: bool
+) -> list[PackedSequence]:
     """Rows of up to `budget` tokens; one for each sample where rows cannot be shared.
 
     Samples come in the order of their tokens, which brings shared beginnings together.
     """
     if not shared:
         return [[sample] for sample in samples]
-    rows: list[Row] = []
+    rows: list[PackedSequence] = []
     length = 0
     last: tuple[int, ...] = ()
     for sample in sorted(samples, key=inputs_of):
@@ -74,9 +76,9 @@ def rows_of(samples: Sequence[Sample], budget: int, *, shared: bool) -> list[Row
     return rows
 
 
-def width(row: Row) -> int:
+def width(row: PackedSequence) -> int:
     """The tokens of a row."""
-    tree = Tree()
+    tree = PrefixTree()
     for sample in row:
         tree.add(inputs_of(sample))
     return len(tree.tokens)

@@ -11,14 +11,14 @@ from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, wat
 from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.models.local.multi_lora import unwrapped
 from collab.trainers.learner.logprobs import states
-from collab.trainers.learner.prefix_tree.packing import Row, Tree, inputs_of
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of
 from collab.trainers.learner.samples import Sample
 
 PROBES, PROBE_TOKENS = 8, 4
 """Siblings of the probe, and the tokens of each and of their prompt."""
 
 
-def can_share(model: Any, device: torch.device) -> bool:
+def supports_prefix_tree(model: Any, device: torch.device) -> bool:
     """Whether responses can share a row with what they begin with in common.
 
     Not where attention is over a window or changes its scores, nor where states run on from token
@@ -31,7 +31,7 @@ def can_share(model: Any, device: torch.device) -> bool:
 def _agrees(model: Any, device: torch.device) -> bool:
     """Whether layers make of siblings in one row what they make of them in rows of their own."""
     row = _probe(model.config.get_text_config().vocab_size)
-    tree = Tree()
+    tree = PrefixTree()
     paths = [tree.add(inputs_of(sample)) for sample in row]
     alone: list[Tensor] = []
 
@@ -61,7 +61,7 @@ def _along(row: Tensor, paths: list[list[int]]) -> Tensor:
     return row[0, torch.tensor(paths, device=row.device)]
 
 
-def _probe(vocabulary: int) -> Row:
+def _probe(vocabulary: int) -> PackedSequence:
     def tokens(start: int) -> tuple[int, ...]:
         return tuple((start + 7 * n) % vocabulary for n in range(PROBE_TOKENS))
 
