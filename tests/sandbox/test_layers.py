@@ -136,3 +136,4 @@ def test_the_trial_that_warms_the_supervisor_passes() -> None:
     verdict = run_trial()
     assert verdict["passed"], verdict
     assert verdict["tests"] == {"passed": 4, "total": 4}
+    assert all(check["answer"] for check in verdict["checks"]), "as in a trial: what was answered"

@@ -28,6 +28,8 @@ from .remote_function import CandidateError, Line, RemoteFunction, Trouble
 
 CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
 CASE_BYTES = 1 << 30
+Tell = Callable[[object], None]
+"""Takes a frame for the supervisor."""
 SHOWN_CHARACTERS = 200
 IMPORTABLE = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
 
@@ -49,7 +51,9 @@ class Case:
 class TestRunner:
     """What an instrumented test calls at each assert."""
 
-    def __init__(self, assertions: Sequence[Assertion], tell: Callable[..., None]) -> None:
+    def __init__(
+        self, assertions: Sequence[Assertion], tell: Callable[[dict[str, Any]], None]
+    ) -> None:
         self._assertions, self._tell = assertions, tell
 
     def equal(self, number: int, left: Any, right: Any, swapped: bool, strict: bool) -> None:
@@ -85,17 +89,26 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
     fields = wire.receive(CASE, CASE_BYTES)
     case = Case(**{**fields, "limits": Limits(**fields["limits"])})
     try:
-        test = instrument(case.test, case.entry_point, case.prelude)
         if case.dry:
-            tell({"counts": _counts(case, test)})
-            return
-        tell({"asserts": list(map(vars, test.assertions))})
-        line = Line(INCOMING, OUTGOING, case.limits, tell)
-        _open(line, case)
-        escaped, returned = _run(line, case, test)
-        tell({"done": True, "error": escaped, "returned": returned})
+            tell({"counts": _counts(case)})
+        else:
+            run_case(case, Line(INCOMING, OUTGOING, case.limits, tell), tell)
     except (BadTest, Trouble) as trouble:
         tell({"trouble": str(trouble)})
+
+
+def run_case(case: Case, line: Line, tell: Tell) -> None:
+    """Run a case's test against the worker at the other end of `line`, and tell every frame of it.
+
+    Raises:
+        BadTest: the test is not one that can be counted.
+        Trouble: the test, or the worker before it has the program, does not do its part.
+    """
+    test = instrument(case.test, case.entry_point, case.prelude)
+    tell({"asserts": list(map(vars, test.assertions))})
+    _open(line, case, tell)
+    escaped, returned = _run(line, case, test, tell)
+    tell({"done": True, "error": escaped, "returned": returned})
 
 
 def tell(message: object) -> None:
@@ -103,10 +116,12 @@ def tell(message: object) -> None:
     wire.send(REPORT, message)
 
 
-def _counts(case: Case, test: CountedTest) -> list[int | None]:
+def _counts(case: Case) -> list[int | None]:
+    test = instrument(case.test, case.entry_point, case.prelude)
+
     def run(counting: Counting, stand_in: StandIn) -> bool:
         try:
-            loaded(case, test, counting, stand_in)(stand_in)
+            _loaded(case, test, counting, stand_in)(stand_in)
         except Exception:
             return False
         return True
@@ -114,7 +129,7 @@ def _counts(case: Case, test: CountedTest) -> list[int | None]:
     return counted(run, len(test.assertions))
 
 
-def loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
+def _loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
     """The test's `check`, in a place of its own. Raises what the test raises."""
     space: dict[str, Any] = {"__name__": "test"}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
@@ -125,7 +140,7 @@ def loaded(case: Case, test: CountedTest, asked: object, function: object) -> Ca
     return check
 
 
-def _open(line: Line, case: Case) -> None:
+def _open(line: Line, case: Case, tell: Tell) -> None:
     first = line.receive()
     if "refused" in first:
         tell(first)
@@ -146,7 +161,7 @@ def _open(line: Line, case: Case) -> None:
     line.ended = reason
 
 
-def _run(line: Line, case: Case, test: CountedTest) -> tuple[str | None, str | None]:
+def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | None, str | None]:
     """Run the test: why it did not run to its end, if it did not, and the text it returned."""
     candidate = RemoteFunction(line, case.limits, tell)
 
@@ -158,7 +173,7 @@ def _run(line: Line, case: Case, test: CountedTest) -> tuple[str | None, str | N
 
     function.__name__ = function.__qualname__ = case.entry_point
     try:
-        check = loaded(case, test, TestRunner(test.assertions, tell_of), function)
+        check = _loaded(case, test, TestRunner(test.assertions, tell_of), function)
     except Exception as error:
         if candidate.asked:
             return described(error), None

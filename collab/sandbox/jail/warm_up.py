@@ -7,16 +7,14 @@ the processes of all trials, each of which would begin anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from . import wire
-from .asserts import instrument
 from .limits import Limits
-from .remote_function import Line, RemoteFunction
+from .remote_function import Line
 from .result import TrialResult
-from .test_runner import Case, TestRunner, loaded
-from .worker import answered
+from .test_runner import Case, Tell, run_case
+from .worker import LOADED, SEALED, Untreated, reply
 
 TIMES = 16
 """Twice as often as a function runs before the interpreter adapts it."""
@@ -57,12 +55,7 @@ def run_trial() -> dict[str, Any]:
         result.note(wire.receive(reports[0], FRAME_BYTES))
 
     try:
-        test = instrument(CASE.test, CASE.entry_point, CASE.prelude)
-        tell({"asserts": list(map(vars, test.assertions))})
-        tell({"loaded": True})
-        function = _Within(calls, answers, tell).function()
-        loaded(CASE, test, TestRunner(test.assertions, tell), function)(function)
-        tell({"done": True, "error": None, "returned": None})
+        run_case(CASE, _Within(calls, answers, tell), tell)
         return result.verdict()
     finally:
         for fd in (*calls, *answers, *reports):
@@ -70,20 +63,17 @@ def run_trial() -> dict[str, Any]:
 
 
 class _Within(Line):
-    """A line to a worker in this very process."""
+    """A line to a worker in this very process, which has loaded a function of ours."""
 
-    def __init__(
-        self, calls: tuple[int, int], answers: tuple[int, int], tell: Callable[..., None]
-    ) -> None:
+    def __init__(self, calls: tuple[int, int], answers: tuple[int, int], tell: Tell) -> None:
         super().__init__(answers[0], calls[1], LIMITS, tell)
         self._calls, self._answers = calls[0], answers[1]
-
-    def function(self) -> Callable[..., Any]:
-        candidate = RemoteFunction(self, LIMITS, self._tell)
-        return lambda *arguments, **keywords: candidate.ask(arguments, keywords)
+        wire.send(self._answers, SEALED)
 
     def send(self, message: object) -> None:
         super().send(message)
-        call = wire.receive(self._calls, FRAME_BYTES)
-        answer = answered(lambda *values: list(values), call, LIMITS)
-        wire.send(self._answers, {"id": call["id"], **answer})
+        frame = wire.receive(self._calls, FRAME_BYTES)
+        wire.send(self._answers, self._reply(frame) if "id" in frame else LOADED)
+
+    def _reply(self, call: Any) -> dict[str, Any]:
+        return reply(lambda *values: list(values), call, LIMITS, Untreated())

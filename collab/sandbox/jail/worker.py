@@ -23,6 +23,8 @@ MODULE = "program"
 FILE = "program.py"
 MESSAGE_CHARACTERS = 400
 TRIAL_BYTES = 1 << 30
+SEALED, LOADED = {"sealed": True}, {"loaded": True}
+"""The frames before the first answer."""
 _NO_ANSWER = {"raised": "SpoiltTreatment", "builtin": False}
 
 
@@ -37,26 +39,25 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     except LayerUnavailable as error:
         wire.send(OUT, error.frame())
         return
-    wire.send(OUT, {"sealed": True})
+    wire.send(OUT, SEALED)
     brief = wire.receive(IN, TRIAL_BYTES)
     try:
         function, treatment = _load(**brief)
     except BaseException as error:
         wire.send(OUT, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
         return
-    wire.send(OUT, {"loaded": True})
+    wire.send(OUT, LOADED)
     while True:
-        call = wire.receive(IN, TRIAL_BYTES)
-        treatment.begin()
-        answer = answered(function, call, limits)
-        wire.send(OUT, {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)})
+        wire.send(OUT, reply(function, wire.receive(IN, TRIAL_BYTES), limits, treatment))
 
 
 class _NoFunction(Exception):
     pass
 
 
-class _Untreated:
+class Untreated:
+    """A program is left as it is."""
+
     spoilt = False
 
     def begin(self) -> None:
@@ -74,7 +75,7 @@ def _load(
     sys.modules[MODULE] = module
     if treatment is None:
         code = compile(program, FILE, "exec", dont_inherit=True)
-        under: Treated = _Untreated()
+        under: Treated = Untreated()
     else:
         code, under = treated(program, FILE, **treatment)
     del program, treatment
@@ -108,7 +109,16 @@ def _message(error: BaseException) -> str:
     return str(error)[:MESSAGE_CHARACTERS]
 
 
-def answered(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
+def reply(
+    function: Callable[..., Any], call: Any, limits: Limits, treatment: Treated
+) -> dict[str, Any]:
+    """The frame that answers the frame `call`."""
+    treatment.begin()
+    answer = _answered(function, call, limits)
+    return {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)}
+
+
+def _answered(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
     """What the function comes to, as the fields of a frame."""
     try:
         arguments = codec.decode(call["arguments"], limits.argument_depth, bounded=False)
