@@ -72,6 +72,21 @@ class AgentSpec(Spec):
             return {**data, "harness": "tools"}
         return data
 
+    @model_validator(mode="after")
+    def _tools_are_called(self) -> AgentSpec:
+        if self.harness.use == "respond" and self.tools:
+            raise ValueError(
+                "harness 'respond' calls no tools, and tools names"
+                f" {', '.join(map(str, self.tools))}; leave harness out, set it to 'tools', or"
+                " leave tools out"
+            )
+        if self.harness.use == "tools" and not self.tools:
+            raise ValueError(
+                "harness 'tools' has no tools to call; set tools, e.g. [python], or harness to"
+                " 'respond'"
+            )
+        return self
+
 
 class TeamSpec(Spec):
     """A team and how it works together."""

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from collab.errors import RecipeError
 from collab.models.tool_text import UnreadableCall, read_calls
 from collab.records import Action, Message, ToolCall
 from collab.runtime.harness.move import Move
@@ -30,8 +29,6 @@ async def tools(
         seconds: the longest that one call may take.
         characters: the longest result that is told; of a longer one, its beginning.
     """
-    if not move.tools:
-        raise RecipeError(f"agent '{move.agent}' has the harness 'tools' and no tools; set tools")
     left = calls
     while left > 0:
         action = await move.generate()

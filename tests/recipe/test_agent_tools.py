@@ -1,0 +1,38 @@
+"""What a recipe may say of an agent's tools."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from collab.errors import RecipeError
+from collab.recipe import load_recipe
+from collab.recipe.team import AgentSpec
+
+
+def test_tools_choose_their_harness() -> None:
+    assert AgentSpec(prompt="p", tools=("python",)).harness.use == "tools"
+    assert AgentSpec(prompt="p").harness.use == "respond"
+    own = AgentSpec.model_validate({"prompt": "p", "tools": ["python"], "harness": "own.py:act"})
+    assert own.harness.use == "own.py:act"
+
+
+def test_tools_that_nothing_would_call_are_refused() -> None:
+    data = {"prompt": "p", "tools": ["python", "own.py:look"], "harness": "respond"}
+    with pytest.raises(ValidationError, match=r"'respond' calls no tools.* python, own.py:look"):
+        AgentSpec.model_validate(data)
+
+
+def test_a_harness_without_the_tools_that_it_calls_is_refused() -> None:
+    with pytest.raises(ValidationError, match="'tools' has no tools to call"):
+        AgentSpec.model_validate({"prompt": "p", "harness": {"use": "tools"}})
+
+
+@pytest.mark.parametrize(
+    "setting", ["agents.main.harness=respond", "agents.main.harness={use: respond}"]
+)
+def test_a_setting_takes_no_tool_away_in_silence(setting: str) -> None:
+    with pytest.raises(RecipeError, match="set it to 'tools'"):
+        load_recipe("coding-tools", settings=[setting])
+    without = load_recipe("coding-tools", settings=[setting, "agents.main.tools=[]"])
+    assert without.team.agents["main"].harness.use == "respond"
