@@ -14,9 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from collab.cli.page import TerminalPage
-from collab.cli.playing import play
-from collab.cli.views import ReportView
+from collab.cli.live.playing import play
+from collab.cli.live.views import ReportView
+from collab.cli.screen.page import TerminalPage
 from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
 

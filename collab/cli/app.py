@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import collab
-from collab.cli.streams import guarded_streams, safe_output
+from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
 
 RUN, TRAIN, LOOK, START = "Run and score", "Train", "Look things up", "Start and check"
@@ -51,7 +51,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Imports `collab.cli.NAME` for the command NAME, and turns errors into exit statuses."""
+    """Imports the module of the command that is asked for; turns errors into exit statuses."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -59,7 +59,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"collab.cli.{cmd_name}")
+        module = import_module(f"collab.cli.commands.{cmd_name}")
         single = typer.Typer(add_completion=False, rich_markup_mode="rich")
         register = single.command(cmd_name, cls=Command, rich_help_panel=COMMANDS[cmd_name])
         register(module.command)

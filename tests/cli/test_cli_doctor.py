@@ -7,9 +7,11 @@ import pytest
 import typer
 from rich.console import Console
 
-from collab.cli import checks, doctor, engine_checks
-from collab.cli.findings import Finding
-from collab.cli.page import TerminalPage
+from collab.cli.checks import engines as engine_checks
+from collab.cli.checks import machine
+from collab.cli.checks.findings import Finding
+from collab.cli.commands import doctor
+from collab.cli.screen.page import TerminalPage
 from collab.recipe.model import ENGINES
 
 
@@ -90,7 +92,7 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
         yield Finding("first", "b", False, "broken", "mend it", needed=True)
         seen.append(capsys.readouterr().out)
 
-    monkeypatch.setattr(checks, "examine", examine)
+    monkeypatch.setattr(machine, "examine", examine)
     with pytest.raises(typer.Exit) as ended:
         doctor.command(json=False)
     assert ended.value.exit_code == 1
@@ -107,7 +109,7 @@ def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.Monkey
         raise AssertionError("the sandbox is attacked before its lines are asked for")
 
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
-    groups = [group for group, _ in checks.examine()]
+    groups = [group for group, _ in machine.examine()]
     assert groups == ["packages", "devices", "engines", "data", "sandbox", "keys"]
 
 

@@ -9,12 +9,13 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
-from collab.cli import live, page
-from collab.cli.evaluating import show_results
-from collab.cli.fitting import Wish, fit
-from collab.cli.page import Column, Page, PlainPage, TerminalPage
-from collab.cli.training import LiveTraining, gains_table
-from collab.cli.views import ReportView
+from collab.cli.live import live
+from collab.cli.live.evaluating import show_results
+from collab.cli.live.training import LiveTraining, gains_table
+from collab.cli.live.views import ReportView
+from collab.cli.screen import page
+from collab.cli.screen.fitting import Wish, fit
+from collab.cli.screen.page import Column, Page, PlainPage, TerminalPage
 from collab.evaluation.results import Results
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise

@@ -1,0 +1,1 @@
+"""What a command line gives: options, names of episodes, programs."""

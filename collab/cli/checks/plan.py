@@ -1,0 +1,125 @@
+"""What a run would do, checked as far as that goes without a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from collab.cli.screen.page import Block, Column, Page, Piece
+from collab.recipe import ModelSpec, Recipe
+from collab.records import Problem
+from collab.rewards.outlook import outlook
+from collab.runs.recipes import dump_recipe
+from collab.runtime import Session
+from collab.runtime.dry_run import dry_run, most_new_tokens
+from collab.runtime.problems import find_problems
+from collab.runtime.rehearsal import rehearsed
+from collab.wording import counted
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    team: str
+    protocol: str
+    turns: int
+    models: dict[str, str]
+    """By agent."""
+    problems: list[str]
+    samples: int
+    episodes: int
+    new_tokens: int
+    """At most, of all agents in all turns of all episodes."""
+    isolation: str
+    outlook: list[str]
+    """Who writes the answer, and what it can earn."""
+    recipe: str
+    """The effective one, as YAML."""
+    warnings: list[str] = field(default_factory=list)
+    """What will not work as it was meant."""
+
+
+def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
+    """The recipe with its suite and the problems, once the team was played without models.
+
+    Raises:
+        RecipeError: also for what `dry_run` finds.
+        TaskError: a problem that is not in the suite.
+    """
+    recipe, problems = find_problems(recipe, addresses)
+    warn(dry_run(recipe, problems).warnings)
+    return recipe, problems
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Tell on stderr what will not work as it was meant."""
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
+    """Check all that a run checks before its first request, and count."""
+    recipe, problems = find_problems(recipe, addresses)
+    played = dry_run(recipe, problems)
+    session = await Session(recipe).open()
+    models = dict(session.model_names())
+    await session.aclose()  # not `async with`, whose end asks whether a script was used up
+    episodes = len(problems) * recipe.samples
+    turn = rehearsed(recipe)
+    return Plan(
+        team=recipe.team.name,
+        protocol=str(recipe.team.protocol),
+        turns=recipe.team.turns,
+        models=models,
+        problems=[problem.address for problem in problems],
+        samples=recipe.samples,
+        episodes=episodes,
+        new_tokens=recipe.samples * len(problems) * most_new_tokens(played.requests),
+        isolation=recipe.sandbox.isolation,
+        outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
+        recipe=dump_recipe(recipe),
+        warnings=list(played.warnings),
+    )
+
+
+def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
+    problems = ", ".join(plan.problems[:_SHOWN])
+    if len(plan.problems) > _SHOWN:
+        problems += f" and {len(plan.problems) - _SHOWN} more"
+    turns = counted(plan.turns, "turn")
+    page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, sandbox {plan.isolation}")
+    page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
+    for line in plan.outlook:
+        page.line(line)
+    page.line(f"problems: {problems}")
+    page.line(
+        f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"
+        f" {plan.samples}), at most {plan.new_tokens:,} new tokens"
+    )
+    for warning in plan.warnings:
+        page.line(("warning: ", "bold yellow"), warning)
+    page.line()
+    page.blocks([Block("effective recipe", plan.recipe, "yaml")])
+
+
+_COLUMNS = (
+    Column("agent"),
+    Column("model"),
+    Column("temperature", right=True),
+    Column("top_p", right=True),
+    Column("top_k", right=True),
+    Column("max_new_tokens", right=True),
+)
+
+
+def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
+    sampling = recipe.sampling_of(name)
+    settings = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_new_tokens)
+    return [name, engine_of(recipe.model_of(name), model), *map(str, settings)]
+
+
+def engine_of(spec: ModelSpec, name: str) -> str:
+    """The model's name, with its engine where the name does not say it."""
+    return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"

@@ -1,0 +1,137 @@
+"""`collab eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
+from collab.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collab.evaluation.entrants import Entrant
+    from collab.trust import Consent
+
+
+def command(
+    teams: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEAM|RECIPE|RUN...",
+            help="Teams' names, team or recipe files, folders of runs and of training runs.",
+        ),
+    ],
+    *,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task",
+            "-t",
+            metavar="ADDRESS",
+            help="Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipes'.",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. test."),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem.")
+    ] = 1,
+    k: Annotated[
+        str | None,
+        typer.Option(
+            "--k",
+            metavar="K,K",
+            help="Of pass@k, accuracy@k, coop@k. Default: those of 1,3,5,10 up to --samples.",
+        ),
+    ] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Every agent at temperature 0, one sample.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="For agents without a model of their own: alias, hub name, folder, or"
+            " ENGINE:NAME (see: collab models).",
+        ),
+    ] = None,
+    settings: Settings = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
+    ] = 0,
+    sandbox: Isolation = None,
+    trust: Trust = False,
+    json: Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the record. Default: evals/ID."),
+    ] = None,
+) -> None:
+    r"""Compare teams on the same problems, with intervals.
+
+    The folder of a run is a team as well: its recipe, with what was trained,
+    is run again on the problems. Differences are to the first team, paired by
+    problem; 95 % intervals allow for other problems of the same kind. Speed is
+    that of all agents in 32 episodes at the same time; for the time that one
+    user waits, give --set concurrency=1.
+
+    Given the same --out, the command goes on where it stopped: episodes are
+    played again only where they failed, or the recipe or the suite has changed.
+
+    [bold]Examples[/]
+      collab eval coding-single coding --task humaneval --split test --samples 10
+      collab eval coding runs/first --task humaneval/133-163 --greedy
+      collab eval coding runs/first -t humaneval -n 10 --k 1,10 --out evals/first
+      collab eval coding --task mine.jsonl --set team.turns=2 --json
+
+    Exit status: 0 done, 1 the evaluation or every episode of a team failed,
+    2 bad usage or something is missing (a key, a server, a package), 130
+    interrupted.
+    """
+    from collab.evaluation.entrants import choose_k, find_entrants
+
+    wanted = _numbers(k)
+    entrants = find_entrants(
+        teams,
+        tasks=task or (),
+        split=split,
+        samples=samples,
+        seed=seed,
+        greedy=greedy,
+        model=model,
+        settings=with_isolation(settings, sandbox),
+    )
+    ks = choose_k(wanted, entrants[0].recipe.samples)
+    raise typer.Exit(_evaluate(entrants, ks, out, consent(trust), json=json))
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    pieces = [piece.strip() for piece in text.split(",")]
+    if not all(piece.isdecimal() for piece in pieces):
+        raise RecipeError(f"--k takes numbers, e.g. 1,3,5,10, got '{text}'")
+    return [int(piece) for piece in pieces]
+
+
+def _evaluate(
+    entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, trust: Consent, *, json: bool
+) -> int:
+    from collab.cli.checks.plan import warn
+    from collab.cli.live.evaluating import exit_status, follow, open_evaluation_view
+    from collab.evaluation.evaluation import Evaluation
+    from collab.runs.about import new_run_id
+    from collab.runtime.dry_run import dry_run
+
+    for entrant in entrants:
+        warn(dry_run(entrant.recipe, entrant.problems).warnings)
+    folder = out or Path("evals") / new_run_id(entrants[0].suite.name)
+    evaluation = Evaluation(entrants, ks, out=folder, trust=trust)
+    follow(evaluation, open_evaluation_view(json=json))
+    return exit_status(evaluation.results())

@@ -1,0 +1,129 @@
+"""`collab replay`."""
+
+from __future__ import annotations
+
+import sys
+from math import fsum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collab.cli.arguments.options import Json, Out, Trust
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from collab.recipe import Recipe
+    from collab.records import Episode
+    from collab.trust import Question
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    json: Json = False,
+    out: Out = None,
+    trust: Trust = False,
+) -> None:
+    """Run a recorded run again without a model, and compare.
+
+    The recorded responses are parsed, joined, judged and scored again.
+    Experts' feedback is not asked for again, as no response depends on it.
+    Of a run from elsewhere nothing is run without --trust: its record is read,
+    and its rewards are added up again.
+    Exit status 1 when a reward, a token or a failure differs.
+
+    [bold]Examples[/]
+      collab replay runs/20260101-120000-000-coding
+      collab replay runs/20260101-120000-000-coding --json --out runs/again
+    """
+    from collab.cli.live.live import open_view
+    from collab.cli.live.playing import play
+    from collab.recipe import read_recipe
+    from collab.runs.reading import open_run
+    from collab.runtime.problems import find_problems
+    from collab.trust import settle
+
+    record = open_run(run)
+    for complaint in record.complaints:
+        print(f"warning: {complaint}", file=sys.stderr)
+    recipe, question = read_recipe(str(run))
+    functions = question.only("function")
+    if functions.open and not (trust or out):
+        raise typer.Exit(_add_up(record.episodes, functions))
+    settle(functions, trust)
+    recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
+    tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
+    recipe, problems = find_problems(recipe, tasks)
+    played = play(recipe, problems, out=out, view=open_view(json=json))
+    if played.status == "interrupted":
+        raise typer.Exit(130)
+    differences = compare(record.episodes, played.episodes)
+    for difference in differences:
+        print(f"differs: {difference}", file=sys.stderr)
+    if not differences:
+        same = f"the same: rewards and tokens of {counted(len(record.episodes), 'episode')}"
+        print(same, file=sys.stderr if json else sys.stdout)
+    raise typer.Exit(1 if differences else 0)
+
+
+def _add_up(episodes: list[Episode], question: Question) -> int:
+    """Check what the record alone can tell; gives the exit status."""
+    wrong = [
+        f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
+        for episode in episodes
+        for turn in episode.turns
+        if turn.score
+        and abs((points := fsum(p.points for p in turn.score.parts)) - (total := turn.score.reward))
+        > 1e-9
+    ]
+    for difference in wrong:
+        print(f"differs: {difference}", file=sys.stderr)
+    print(
+        f"{question.text()}\nso nothing of it was run: rewards were added up from the record of"
+        f" {len(episodes)} episodes; to run it again, read these files and give --trust",
+        file=sys.stderr,
+    )
+    return 1 if wrong else 0
+
+
+def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
+    """The recipe with every agent answered from the record; sealed where that is not agreed to."""
+    from collab.recipe.feedback import ExpertFeedback
+    from collab.recipe.model import ReplayModel
+
+    recipe = recipe.with_agents({name: {"model": None} for name in recipe.team.agents})
+    feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedback))
+    team = recipe.team.model_copy(update={"feedback": feedback})
+    sandbox = recipe.sandbox.model_copy(update={"isolation": "sealed"} if seal else {})
+    return recipe.model_copy(
+        update={"team": team, "sandbox": sandbox, "model": ReplayModel(name=str(run))}
+    )
+
+
+def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
+    """Where episodes of the same id differ; ones that were not recorded are passed over."""
+    by_id = {episode.id: episode for episode in played}
+    differences = []
+    for episode in recorded:
+        again = by_id.get(episode.id)
+        if again is None:
+            differences.append(f"{episode.id}: was not played")
+        elif _tokens(episode) != _tokens(again):
+            differences.append(f"{episode.id}: token ids")
+        elif _rewards(episode) != _rewards(again):
+            differences.append(f"{episode.id}: rewards {_rewards(episode)}, now {_rewards(again)}")
+        elif _failure(episode) != _failure(again):
+            differences.append(f"{episode.id}: {_failure(episode)}, now {_failure(again)}")
+    return differences
+
+
+def _tokens(episode: Episode) -> list[tuple[str, tuple[int, ...]]]:
+    return [(d.agent, d.action.token_ids) for turn in episode.turns for d in turn.decisions]
+
+
+def _rewards(episode: Episode) -> list[float | None]:
+    return [round(turn.score.reward, 9) if turn.score else None for turn in episode.turns]
+
+
+def _failure(episode: Episode) -> str:
+    return episode.failure.type if episode.failure else "no failure"

@@ -1,0 +1,136 @@
+"""`collab run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
+
+if TYPE_CHECKING:
+    from collab.recipe import Recipe
+
+
+def command(
+    team: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEAM|RECIPE|FOLDER",
+            help="A team's name, a team or recipe file, or the folder of a run.",
+        ),
+    ],
+    *,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task",
+            "-t",
+            metavar="ADDRESS",
+            help="Problems: SUITE/ID, SUITE/0-19, FILE.jsonl/3. Repeatable.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="For agents without a model of their own: alias, hub name, folder, or"
+            " ENGINE:NAME (see: collab models).",
+        ),
+    ] = None,
+    settings: Settings = None,
+    samples: Annotated[
+        int | None,
+        typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
+    ] = None,
+    sandbox: Isolation = None,
+    trust: Trust = False,
+    json: Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
+    ] = None,
+    require_solved: Annotated[
+        bool,
+        typer.Option(
+            "--require-solved", "--require-pass", help="Exit 1 unless every episode is solved."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show the plan and the recipe.")
+    ] = False,
+) -> None:
+    r"""Run a team on problems, and score what it makes.
+
+    [bold]Examples[/]
+      collab run coding --task humaneval/12
+      collab run coding --task humaneval/0-15 --samples 4 --seed 1 --json
+      collab run coding -t humaneval/12 --set team.turns=2
+      collab run coding -t humaneval/12 --set 'team.feedback=\[static, execution]'
+      collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
+      collab run recipe.yaml --model echo --dry-run
+
+    Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
+    something is missing (a key, a server, a package), 130 interrupted. A program
+    that fails its tests is a result, not an error, unless with --require-solved.
+    """
+    from collab.recipe import load_recipe
+    from collab.runtime.notes import unused
+    from collab.tasks import split_address
+
+    addresses = task or []
+    recipe = load_recipe(
+        team,
+        task=split_address(addresses[0])[0] if addresses else None,
+        settings=with_isolation(settings, sandbox),
+        trust=consent(trust),
+        model=model,
+        samples=samples,
+        seed=seed,
+    )
+    for note in unused(recipe, model):
+        print(f"note: {note}", file=sys.stderr)
+    if dry_run:
+        _plan(recipe, addresses, json=json)
+    else:
+        raise typer.Exit(_run(recipe, addresses, out, json=json, require_solved=require_solved))
+
+
+def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
+    import asyncio
+    from dataclasses import asdict
+    from json import dumps
+
+    from collab.cli.checks.plan import make_plan, show_plan
+    from collab.cli.screen.page import open_page
+
+    plan = asyncio.run(make_plan(recipe, addresses))
+    if json:
+        print(dumps(asdict(plan)))
+    else:
+        show_plan(open_page(), plan, recipe)
+
+
+def _run(
+    recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_solved: bool
+) -> int:
+    from collab.cli.checks.plan import check
+    from collab.cli.live.live import open_view
+    from collab.cli.live.playing import exit_status, play
+    from collab.runs.about import new_run_id
+
+    recipe, problems = check(recipe, addresses)
+    folder = out or Path("runs") / new_run_id(recipe.team.name)
+    played = play(recipe, problems, out=folder, view=open_view(json=json))
+    status = exit_status(played, require_solved=require_solved)
+    if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
+        told = f"{played.failure.type}: {played.failure.message}"
+        print(f"error: every episode failed: {told}", file=sys.stderr)
+    return status

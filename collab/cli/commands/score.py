@@ -1,0 +1,205 @@
+"""`collab score`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from collab.cli.arguments.options import Isolation, Settings, Trust, consent, with_isolation
+from collab.errors import CollabError, RecipeError, TaskError
+
+if TYPE_CHECKING:
+    from collab.agents import Join
+    from collab.cli.screen.page import Page
+    from collab.recipe import Recipe
+    from collab.records import Failure, Problem, Score
+    from collab.rewards import Scorer
+    from collab.trust import Consent
+
+_MAX_CHARACTERS = 1 << 26
+
+
+def command(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="One problem, SUITE/ID.")],
+    programs: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROGRAM.py]...", help="Whole programs.")
+    ] = None,
+    *,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="NAME=FILE", help="One agent's artefact. Repeatable."),
+    ] = None,
+    settings: Settings = None,
+    sandbox: Isolation = None,
+    trust: Trust = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a program, on a line of its own.")
+    ] = False,
+) -> None:
+    """Score programs or texts that are already written, as a team's would be.
+
+    A whole program is scored as the joint program of the team coding: its
+    function aux is the auxiliary agent's, the rest the main agent's. A whole
+    text is scored as that of one agent. Several are scored at the same time.
+
+    [bold]Examples[/]
+      collab score humaneval/12 solution.py
+      collab score humaneval/12 first.py second.py --json
+      collab score humaneval/12 --agent aux=helper.py --agent main=solution.py
+      collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
+      collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
+
+    Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
+    """
+    from collab.cli.screen.page import open_page
+    from collab.runtime.problems import find_problems
+
+    recipe = _recipe(address, with_isolation(settings, sandbox), consent(trust))
+    is_code = recipe.task is not None and recipe.task.kind == "code"
+    works = _read_works(programs or [], agent or [], is_code=is_code)
+    recipe, problems = find_problems(recipe, [address])
+    if len(problems) != 1:
+        raise TaskError(f"{address} names {len(problems)} problems; 'collab score' takes one")
+    results = asyncio.run(_score_all(recipe, problems[0], works))
+    if json:
+        for result in results:
+            print(result.as_json(problems[0].address))
+    else:
+        _show(open_page(), problems[0].address, results)
+    raise typer.Exit(1 if any(result.failure for result in results) else 0)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is scored together."""
+
+    file: str
+    artefacts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Result:
+    file: str
+    score: Score | None
+    failure: Failure | None
+    seconds: float
+
+    def as_json(self, address: str) -> str:
+        from json import dumps
+
+        score = self.score
+        data: dict[str, Any] = {"task": address, "file": self.file}
+        data["solved"] = score.solved if score else None
+        data["tests"] = score.tests.model_dump() if score and score.tests else None
+        data["reward"] = score.reward if score else None
+        data["maximum"] = score.maximum if score else None
+        parts = score.parts if score else ()
+        data["parts"] = [{**part.model_dump(), "points": part.points} for part in parts]
+        data["flags"] = list(score.flags) if score else []
+        data["failures"] = list(score.failures) if score else []
+        data["schemes"] = [scheme.model_dump() for scheme in score.schemes] if score else []
+        data["isolation"] = score.isolation if score else None
+        failure = self.failure
+        data["failure"] = {"type": failure.type, "message": failure.message} if failure else None
+        data["seconds"] = round(self.seconds, 6)
+        return dumps(data)
+
+
+def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
+    from collab.recipe import load_recipe
+    from collab.tasks import split_address
+
+    for setting in settings:
+        if setting.partition(".")[0].strip() not in ("task", "sandbox"):
+            raise RecipeError(
+                f"--set {setting}: scoring reads the keys of 'task' and 'sandbox' only"
+            )
+    return load_recipe("coding", task=split_address(address)[0], settings=settings, trust=trust)
+
+
+def _read_works(programs: list[str], agents: list[str], *, is_code: bool) -> list[Work]:
+    from collab.cli.arguments.split import split_program
+
+    if bool(programs) == bool(agents):
+        raise RecipeError(
+            "give programs, or the agents' artefacts: collab score ADDRESS PROGRAM.py"
+            "   or   --agent aux=A.py --agent main=B.py"
+        )
+    if programs:
+        wholes = [(program, _read(program)) for program in programs]
+        return [
+            Work(file, split_program(whole) if is_code else {"writer": whole})
+            for file, whole in wholes
+        ]
+    artefacts: dict[str, str] = {}
+    for given in agents:
+        name, equals, file = given.partition("=")
+        if not equals or not name.isidentifier() or not file:
+            raise RecipeError(f"--agent takes NAME=FILE, got '{given}'")
+        if name in artefacts:
+            raise RecipeError(f"--agent {name} is given twice")
+        artefacts[name] = _read(file)
+    return [Work(" ".join(agents), artefacts)]
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open(encoding="utf-8-sig") as stream:
+            text = stream.read(_MAX_CHARACTERS + 1)
+    except OSError as error:
+        raise RecipeError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise RecipeError(f"{file}: cannot be read: not UTF-8 text") from None
+    except ValueError as error:  # a NUL in the name
+        raise RecipeError(f"{file!r}: cannot be read: {error}") from error
+    if len(text) > _MAX_CHARACTERS:
+        raise RecipeError(f"{file}: cannot be read: more than {_MAX_CHARACTERS} characters")
+    return text
+
+
+async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:
+    from collab.agents import join_for
+    from collab.rewards import Scorer
+    from collab.sandbox import Sandbox
+
+    assert recipe.task is not None
+    async with Sandbox(recipe.sandbox) as sandbox:
+        join = join_for("python" if recipe.task.kind == "code" else "text")
+        scorer = Scorer(recipe.task.reward, sandbox)
+        return await asyncio.gather(*(_score(scorer, join, problem, work) for work in works))
+
+
+async def _score(scorer: Scorer, join: Join, problem: Problem, work: Work) -> Result:
+    from collab.agents import make_joint
+    from collab.records import failure_of
+
+    started = time.perf_counter()
+    score: Score | None = None
+    failure: Failure | None = None
+    try:
+        joint = make_joint(join, work.artefacts, problem)
+        score = await scorer.score(problem, joint, work.artefacts, list(work.artefacts))
+    except CollabError as error:
+        if error.exit_status == 2:
+            raise
+        failure = failure_of(error)
+    return Result(work.file, score, failure, time.perf_counter() - started)
+
+
+def _show(page: Page, address: str, results: list[Result]) -> None:
+    from collab.cli.screen.episode import show_score
+
+    for result in results:
+        page.line((result.file, "bold"), f" on {address}")
+        if result.score:
+            show_score(page, result.score, parts=len(results) == 1)
+        if result.failure:
+            told = f"{result.failure.type}: {result.failure.message}"
+            page.line(("failed", "bold red"), f": {told}")
+            print(f"error: {result.file}: {told}", file=sys.stderr)

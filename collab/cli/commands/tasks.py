@@ -1,0 +1,99 @@
+"""`collab tasks`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from collab.tasks import Suite
+
+_WIDTH = 100
+"""Characters of a problem's text that tell it from others."""
+
+
+def command(
+    suite: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="A suite's name, or a data file.")
+    ] = None,
+) -> None:
+    """List the task suites, or the problems of one.
+
+    A suite is one of the library's, one of your project's folder tasks/, or
+    a file of yours.
+
+    [bold]Examples[/]
+      collab tasks
+      collab tasks humaneval
+      collab tasks mine.jsonl
+    """
+    if suite is None:
+        _suites()
+    else:
+        _problems(suite)
+
+
+def _suites() -> None:
+    from collab.cli.screen.page import Column, Piece, open_page
+    from collab.recipe import documents, library
+
+    rows: list[list[Piece]] = []
+    for name, path in library.components("task"):
+        data = documents.read_mapping(path)
+        rows.append([(name, "bold"), _source(data.get("source")), str(data.get("description", ""))])
+    page = open_page()
+    page.table([Column("suite"), Column("source", rank=1), Column("description", wrap=True)], rows)
+    page.line(("problems of one: collab tasks SUITE", "dim"))
+
+
+def _source(source: Any) -> str:
+    if not isinstance(source, dict):
+        return ""
+    return next(
+        (f"{kind} {source[kind]}" for kind in ("package", "path", "hub") if kind in source), ""
+    )
+
+
+def _problems(name: str) -> None:
+    from collab.cli.screen.page import Column, open_page
+    from collab.recipe import read_task
+    from collab.tasks import open_suite
+
+    spec, _ = read_task(name)
+    suite = open_suite(spec)
+    rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
+    page = open_page()
+    page.table([Column("address"), Column("problem", style="dim", wrap=True)], rows)
+    splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
+    count = counted(len(suite), "problem")
+    page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
+    page.line((f"fields: {_fields(suite)}", "dim"))
+
+
+def _fields(suite: Suite) -> str:
+    """The fields of a suite's rows: which are hidden, and in how many rows the rarer ones are."""
+    counts = Counter(field for row in suite.rows for field in row)
+    told = []
+    for field, count in counts.items():
+        marks = ["hidden"] * (field in suite.spec.hidden)
+        marks += [f"in {count} of {len(suite)}"] * (count < len(suite))
+        told.append(f"{field} ({', '.join(marks)})" if marks else field)
+    return ", ".join(told)
+
+
+def _first_line(public: dict[str, Any]) -> str:
+    """What tells a problem from others: its function's signature, its title, or its first text."""
+    entry_point = public.get("entry_point")
+    texts = [value for value in public.values() if isinstance(value, str)]
+    lines = (
+        str(public.get("title") or public.get("prompt") or next(iter(texts), ""))
+        .strip()
+        .splitlines()
+    )
+    signature = (line for line in lines if line.startswith(f"def {entry_point}"))
+    return next(signature, shorten(lines[0], _WIDTH, placeholder=" ...") if lines else "")

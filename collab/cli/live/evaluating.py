@@ -1,0 +1,232 @@
+"""Following an evaluation to its end, or to the user's, and showing its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Protocol
+
+from collab import errors
+from collab.cli.live.playing import Interruption
+from collab.cli.live.views import JsonView, stage_text
+from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
+from collab.cli.screen.page import Column, Page, Piece, TerminalPage, open_page
+from collab.errors import CollabError
+from collab.evaluation.evaluation import Evaluation
+from collab.evaluation.events import (
+    EvaluationEvent,
+    EvaluationFinished,
+    EvaluationStarted,
+    TeamFinished,
+    TeamStarted,
+)
+from collab.evaluation.intervals import METHOD
+from collab.evaluation.results import Results, TeamResult
+from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
+from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class EvaluationView(Protocol):
+    progress: bool
+    """Whether `agent.progress` events are wanted."""
+
+    def see(self, event: EvaluationEvent) -> None: ...
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        """A model is being fetched or loaded; called from another thread."""
+
+    def close(self) -> None: ...
+
+
+def open_evaluation_view(*, json: bool) -> EvaluationView:
+    """The view that suits where stdout leads."""
+    if json:
+        return JsonView()
+    page = open_page()
+    return LiveEvaluation(page) if isinstance(page, TerminalPage) else EvaluationReport(page)
+
+
+class EvaluationReport:
+    """One line for each team as it ends, then the tables."""
+
+    progress = False
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._folder: str | None = None
+
+    def see(self, event: EvaluationEvent) -> None:
+        match event:
+            case EvaluationStarted():
+                self._folder = event.folder
+                if event.isolation == "unsafe":
+                    told = "generated programs run without isolation (--sandbox unsafe)"
+                    self.page.line((told, WARN))
+            case TeamStarted():
+                missing = event.planned - event.recorded
+                told = f": {counted(missing, 'episode')} to play"
+                told += f", {event.recorded} recorded" if event.recorded else ""
+                self.page.line((event.label, NAME), told)
+            case EvaluationFinished():
+                show_results(self.page, event.results)
+                if self._folder:
+                    self.page.line("record: ", (self._folder, NAME))
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        """Plain lines tell of teams only."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class LiveEvaluation:
+    """A report below which the team at work is shown, with its tokens and speed."""
+
+    progress = True
+
+    def __init__(self, page: TerminalPage) -> None:
+        self._report = EvaluationReport(page)
+        self._team = self._stage = ""
+        self._planned = self._finished = self._solvable = self._solved = self._tokens = 0
+        self._acting: dict[tuple[str, str], int] = {}
+        """New tokens of the responses under way, by episode and agent."""
+        self._since = time.monotonic()
+        self._live = page.live(self._render, refresh_per_second=4, transient=True)
+        self._live.start()
+
+    def see(self, event: EvaluationEvent) -> None:
+        match event:
+            case TeamStarted():
+                self._team, self._planned = event.label, event.planned
+                self._finished, self._solvable, self._solved = event.recorded, 0, 0
+                self._tokens, self._since = 0, time.monotonic()
+            case AgentProgress():
+                self._stage = ""
+                self._acting[event.episode, event.agent] = event.new_tokens
+            case AgentActed():
+                self._acting.pop((event.episode, event.decision.agent), None)
+                self._tokens += event.decision.action.usage.new_tokens
+            case EpisodeFinished():
+                self._finished += 1
+                score = event.episode.score
+                self._solvable += bool(score and score.solved is not None)
+                self._solved += event.episode.solved
+            case TeamFinished():
+                self._team = ""
+            case EvaluationFinished():
+                self.close()
+        self._report.see(event)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        self._stage = stage_text(stage, done, total)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _render(self) -> Text:
+        from rich.text import Text
+
+        if self._stage:
+            return Text(f"model: {self._stage}", WARN)
+        if not self._team:
+            return Text("")
+        seconds = time.monotonic() - self._since
+        told = f" {self._finished} of {self._planned} episodes"
+        told += f", {self._solved} of {self._solvable} solved" if self._solvable else ""
+        if seconds >= 1:
+            tokens = self._tokens + sum(self._acting.values())
+            told += f", {tokens / seconds:,.0f} tokens/s, {seconds:.0f} s"
+        return Text.assemble((self._team, NAME), (told, DIM))
+
+
+def show_results(page: Page, results: Results) -> None:
+    """The tables, and in words what they leave out."""
+    if results.teams:
+        page.line()
+        page.line((headline(results), NAME))
+        page.table(_columns([team.label for team in results.teams]), _rows(team_rows(results)))
+    if rows := difference_rows(results):
+        page.line()
+        baseline = results.differences[0].baseline
+        page.line((f"difference to {baseline}, on the same problems", NAME))
+        labels = [difference.team for difference in results.differences]
+        page.table(_columns(labels), _rows(rows))
+    if results.teams:
+        lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
+        told = f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens by episode"
+        told += ", cost of all" if any(_is_priced(team) for team in results.teams) else ""
+        page.line((f"{told}; speed of {lanes} episodes at the same time", DIM))
+    for note in results.notes:
+        page.line(("note: ", WARN), note)
+
+
+def _is_priced(team: TeamResult) -> bool:
+    return any(agent["cost"] is not None for agent in team.agents.values())
+
+
+def _columns(labels: list[str]) -> list[Column]:
+    return [Column(""), *(Column(label, right=True, wrap=True) for label in labels)]
+
+
+def _rows(rows: list[Row]) -> list[list[Piece]]:
+    return [[row.title, *map(_piece, row.cells)] for row in rows]
+
+
+def _piece(cell: Cell) -> Piece:
+    return (cell.text, GOOD if cell.sign > 0 else BAD) if cell.sign else cell.text
+
+
+def follow(evaluation: Evaluation, view: EvaluationView) -> None:
+    """Evaluate to the end; an interruption is a status, other trouble raises as `stream` does."""
+
+    def give_up() -> None:
+        evaluation.close()
+        if evaluation.begun:
+            view.see(EvaluationFinished(results=evaluation.results()))
+        view.close()
+        _tell_interrupted(evaluation)
+
+    async def main() -> None:
+        with Interruption(give_up) as interruption:
+            stream = evaluation.stream(progress=view.progress, loading=view.loading)
+            try:
+                async with aclosing(stream) as events:
+                    async for event in events:
+                        view.see(event)
+            except asyncio.CancelledError:
+                if not interruption.happened:
+                    raise
+
+    try:
+        asyncio.run(main())
+    finally:
+        if evaluation.begun and evaluation.status != "done":
+            view.see(EvaluationFinished(results=evaluation.results()))
+        view.close()
+    if evaluation.status == "interrupted":
+        _tell_interrupted(evaluation)
+
+
+def _tell_interrupted(evaluation: Evaluation) -> None:
+    told = f"interrupted; go on with the same command and --out {evaluation.out}"
+    print(told, file=sys.stderr)
+
+
+def exit_status(results: Results) -> int:
+    """0 done, 130 interrupted; 1 when a team has failed throughout, 2 when it could not begin."""
+    if results.status == "interrupted":
+        return 130
+    status = 0
+    for team in results.teams:
+        if team.failure and team.failed == team.episodes:
+            told = f"{team.failure.type}: {team.failure.message}"
+            print(f"error: every episode of {team.label} failed: {told}", file=sys.stderr)
+            kinds = [getattr(errors, name, CollabError) for name in team.failures]
+            status = status or (2 if all(kind.exit_status == 2 for kind in kinds) else 1)
+    return status

@@ -1,0 +1,181 @@
+"""Following a run to its end, or to the user's: Ctrl-C ends it within two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Literal
+
+from collab import errors
+from collab.cli.live.views import View
+from collab.errors import CollabError
+from collab.recipe import Recipe
+from collab.records import Episode, Failure, Problem
+from collab.runs.about import mark_interrupted
+from collab.runtime import team
+from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
+from collab.runtime.summary import summarise
+from collab.wording import counted
+
+GRACE_SECONDS = 1.0
+"""After this long an interrupted run no longer waits for what does not stop."""
+
+Status = Literal["done", "interrupted", "failed"]
+
+
+@dataclass
+class Played:
+    """A run as far as it came."""
+
+    view: View
+    out: Path | None
+    episodes: list[Episode] = field(default_factory=list)
+    status: Status = "failed"
+    _opening: RunStarted | None = None
+    _since: float = field(default_factory=time.perf_counter)
+    _ending: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure of an episode."""
+        return next((episode.failure for episode in self.episodes if episode.failure), None)
+
+    async def follow(self, recipe: Recipe, problems: Sequence[Problem]) -> None:
+        """Show the run's events; its end is told by `finish`, when all is closed."""
+        stream = team.play(
+            recipe,
+            problems,
+            out=self.out,
+            progress=self.view.progress,
+            loading=self.view.loading,
+        )
+        async with aclosing(stream) as events:
+            async for event in events:
+                if isinstance(event, RunStarted):
+                    self._opening = event
+                elif isinstance(event, EpisodeFinished):
+                    self.episodes.append(event.episode)
+                if not isinstance(event, RunFinished):
+                    self.view.see(event)
+
+    def finish(self, status: Status) -> None:
+        """Tell the end, once."""
+        if not self._ending.acquire(blocking=False):
+            return
+        self.status = status
+        if self._opening:
+            summary = summarise(self.episodes, time.perf_counter() - self._since)
+            self.view.see(RunFinished(run=self._opening.run, status=status, summary=summary))
+        self.view.close()
+        if status == "interrupted":
+            place = f" in {self.out}" if self.out else ""
+            told = f"interrupted: {counted(len(self.episodes), 'finished episode')}{place}"
+            print(told, file=sys.stderr)
+
+
+def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
+    """Run to the end; an interruption is a status, other trouble raises as `Team.stream` does."""
+    played = Played(view, out)
+
+    def give_up() -> None:
+        played.finish("interrupted")
+        if out is not None:
+            mark_interrupted(out)
+
+    async def main() -> Status:
+        with Interruption(give_up) as interruption:
+            try:
+                await played.follow(recipe, problems)
+            except asyncio.CancelledError:
+                if not interruption.happened:
+                    raise
+                return "interrupted"
+            return "done"
+
+    try:
+        status = asyncio.run(main())
+    except BaseException:
+        played.finish("failed")
+        raise
+    played.finish(status)
+    return played
+
+
+class Interruption:
+    """While entered, SIGINT and SIGTERM cancel the task that entered it.
+
+    When the process is still there after `GRACE_SECONDS`, e.g. because a thread does not end,
+    `give_up` is called, children are killed, and the process exits.
+    """
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        self.happened = False
+        self._give_up = give_up
+        self._handlers: dict[signal.Signals, Any] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def __enter__(self) -> Interruption:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._handlers[number] = signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self.happened:
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.happened:
+            return
+        self.happened = True
+        deadline = threading.Timer(GRACE_SECONDS, self._leave)
+        deadline.daemon = True
+        deadline.start()
+        if self._loop is not None and self._task is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _leave(self) -> None:
+        try:
+            self._give_up()
+        finally:
+            _kill_children()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(130)
+
+
+def _kill_children() -> None:
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            for child in path.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+
+
+def exit_status(played: Played, *, require_solved: bool) -> int:
+    """0 done, 1 failed, 130 interrupted; 2 when no episode could begin for a lack of something."""
+    if played.status == "interrupted":
+        return 130
+    failures = [episode.failure for episode in played.episodes if episode.failure]
+    if failures and len(failures) == len(played.episodes):
+        kinds = [getattr(errors, failure.type, CollabError) for failure in failures]
+        return 2 if all(kind.exit_status == 2 for kind in kinds) else 1
+    if require_solved and not all(episode.solved for episode in played.episodes):
+        return 1
+    return 0

@@ -1,0 +1,237 @@
+"""Readers of a training run's events: JSON lines, plain lines, and a live table."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from collab.cli.live.views import JsonView, stage_text
+from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN, out_of
+from collab.cli.screen.page import Column, Page, Piece, TerminalPage, fitted_table, open_page
+from collab.runtime.events import RunFinished, RunStarted
+from collab.trainers.training.events import (
+    CheckpointSaved,
+    Evaluation,
+    StepFinished,
+    TrainingEvent,
+    TrainingProgress,
+    largest_return,
+)
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+ROWS = 12
+"""Steps that the live table shows."""
+
+
+class TrainingView(Protocol):
+    def see(self, event: TrainingEvent) -> None: ...
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        """A model is being fetched or loaded; called from another thread."""
+
+    def close(self) -> None: ...
+
+
+def open_training_view(*, json: bool) -> TrainingView:
+    if json:
+        return JsonLines()
+    page = open_page()
+    return LiveTraining(page) if isinstance(page, TerminalPage) else TrainingReport(page)
+
+
+class JsonLines:
+    """Events as JSON lines; progress within a step is left out."""
+
+    def __init__(self) -> None:
+        self._view = JsonView()
+
+    def see(self, event: TrainingEvent) -> None:
+        if not isinstance(event, TrainingProgress):
+            self._view.see(event)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        self._view.loading(stage, done, total)
+
+    def close(self) -> None:
+        self._view.close()
+
+
+class TrainingReport:
+    """One line for a step, one for a warning; what changed on held-out tasks at the end."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._folder = ""
+
+    def see(self, event: TrainingEvent) -> None:
+        match event:
+            case RunStarted():
+                self._folder = event.folder or ""
+                self._open(event)
+            case StepFinished():
+                self.page.line(*step_line(event))
+                self.warn(event)
+            case Evaluation():
+                self.page.line((f"{held_out_after(event.step)}: {held_out(event)}", NAME))
+            case RunFinished():
+                self._finish(event)
+            case _:
+                pass
+
+    def warn(self, event: StepFinished) -> None:
+        for warning in event.warnings:
+            self.page.line(("warning: ", f"bold {WARN}"), warning)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        """Plain lines tell of steps only."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _open(self, event: RunStarted) -> None:
+        models = ", ".join(sorted(set(event.models.values())))
+        self.page.line(
+            (event.team, NAME),
+            f": {', '.join(event.agents)} on {models}; {counted(len(event.tasks), 'task')},"
+            f" groups of {event.samples}, ",
+            (f"seed {event.seed}", DIM),
+        )
+
+    def _finish(self, event: RunFinished) -> None:
+        summary = event.summary
+        self.page.line(f"{counted(summary['steps'], 'step')} in {summary['seconds']:.0f} s")
+        if summary["gains"]:
+            self.page.line()
+            self.page.table(*gains_table(summary["gains"]))
+        self.page.line("team: ", (f"collab run {self._folder}", NAME))
+
+
+class LiveTraining:
+    """A report below which the last steps and the work in progress are shown."""
+
+    def __init__(self, page: TerminalPage) -> None:
+        self._report, self._console = TrainingReport(page), page.console
+        self._rows: deque[StepFinished] = deque(maxlen=ROWS)
+        self._progress: TrainingProgress | None = None
+        self._stage, self._since = "", time.monotonic()
+        self._live = page.live(self._render, refresh_per_second=4, transient=False)
+
+    def see(self, event: TrainingEvent) -> None:
+        match event:
+            case RunStarted():
+                self._report.see(event)
+                self._live.start()
+            case TrainingProgress():
+                self._stage, self._progress = "", event
+            case StepFinished():
+                self._rows.append(event)
+                self._since = time.monotonic()
+                self._report.warn(event)
+            case RunFinished():
+                self.close()
+                self._report.see(event)
+            case CheckpointSaved():
+                pass
+            case _:
+                self._report.see(event)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        self._stage = f"model: {stage_text(stage, done, total)}"
+
+    def close(self) -> None:
+        self._stage, self._progress = "", None
+        self._live.stop()
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        table, _ = fitted_table(TABLE, [cells(row) for row in self._rows], self._console.width)
+        lines: list[RenderableType] = [table] if self._rows else []
+        if working := self._working():
+            lines.append(Text(working, DIM))
+        return Group(*lines)
+
+    def _working(self) -> str:
+        if self._stage or self._progress is None:
+            return self._stage
+        now = self._progress
+        count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
+        seconds = f"{time.monotonic() - self._since:.0f} s"
+        if now.phase == "evaluation":
+            return f"{held_out_after(now.step)}:{count}, {seconds}"
+        return f"step {now.step}: {now.phase}{count}, {seconds}"
+
+
+_LEFT_OUT_FIRST = ("dropped", "dead", "tok/s", "s", "entropy", "spread", "kl")
+"""Where the terminal is too narrow for all."""
+COLUMNS = ("step", "return", "spread", "solved", "dead", "dropped", "entropy", "kl", "tok/s", "s")
+_RANKS = {name: -place for place, name in enumerate(_LEFT_OUT_FIRST)}
+TABLE = [Column(name, right=True, rank=_RANKS.get(name, -len(_RANKS))) for name in COLUMNS]
+
+
+def cells(event: StepFinished) -> list[str]:
+    """The columns of the live table."""
+    row = event.metrics
+    earned = row.get("return/mean")
+    return [
+        f"{event.step}/{event.steps}",
+        "-" if earned is None else out_of(earned, row.get("return/maximum")),
+        _number(row.get("return/spread_in_group"), ".3f"),
+        _number(row.get("solved"), ".0%"),
+        _number(row.get("groups/dead"), ".0%"),
+        _number(row.get("episodes/dropped"), ".0%"),
+        "/".join(_number(value, ".2f") for value in _of_agents(row, "entropy")),
+        "/".join(_number(value, ".3f") for value in _of_agents(row, "kl")),
+        _number(row.get("tokens_per_second"), ".0f"),
+        _number(row.get("seconds"), ".1f"),
+    ]
+
+
+def step_line(event: StepFinished) -> list[Piece]:
+    pairs = zip(COLUMNS[1:], cells(event)[1:], strict=True)
+    told = [f"{name} {value}" for name, value in pairs if value not in ("", "-")]
+    return [(f"step {event.step}/{event.steps}  ", NAME), "  ".join(told)]
+
+
+def _of_agents(row: dict[str, float], what: str) -> list[float]:
+    return [v for k, v in row.items() if k.startswith("agent/") and k.endswith(f"/{what}")]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def held_out_after(step: int) -> str:
+    """When held-out tasks are played, by the steps of training before it."""
+    return f"held out, after step {step}" if step else "held out, before training"
+
+
+def held_out(event: Evaluation) -> str:
+    """An evaluation in a few words."""
+    told = []
+    for name, results in (("sampled", event.sampled), ("greedy", event.greedy)):
+        if results:
+            mean = sum(result.joint_return for result in results.values()) / len(results)
+            told.append(f"{name} return {out_of(mean, largest_return(results))}")
+    failed = f", {counted(event.failed, 'episode')} failed" if event.failed else ""
+    return ", ".join(told) + failed + f" ({event.seconds:.0f} s)"
+
+
+def gains_table(gains: dict[str, dict[str, Any]]) -> tuple[list[Column], list[list[Piece]]]:
+    """Before and after on held-out tasks."""
+    names = ("held out", "tasks", "return before", "after", "gain", "solved before", "after")
+    rows: list[list[Piece]] = []
+    for name, gain in gains.items():
+        error = gain["error"]
+        told = f"{gain['gain']:+.2f}" + ("" if error is None else f" ± {error:.2f}")
+        row: list[Piece] = [name, str(gain["tasks"])]
+        row += [out_of(gain[end], gain["maximum"]) for end in ("before", "after")]
+        row += [(told, GOOD if gain["gain"] > 0 else BAD)]
+        row += [_number(gain["solved_before"], ".0%"), _number(gain["solved_after"], ".0%")]
+        rows.append(row)
+    return [Column(name, right=position > 0) for position, name in enumerate(names)], rows

@@ -1,0 +1,197 @@
+"""Episodes on a page: each agent's code, the joint program, the verdict and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collab.cli.screen.page import Block, Column, Page, Piece
+from collab.cli.screen.tool_calls import show_calls
+from collab.records import Episode, Failure, PartScore, Scheme, Score, Turn
+from collab.wording import counted
+
+GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
+
+PARTS = (
+    Column("part"),
+    Column("points", right=True),
+    Column("of", right=True, style=DIM),
+    Column("why", wrap=True, style=DIM),
+)
+
+
+def show_episode(page: Page, episode: Episode) -> None:
+    """One episode in full, turn by turn."""
+    page.heading(episode.id)
+    reward: float | None = None
+    for turn in episode.turns:
+        if len(episode.turns) > 1:
+            page.line()
+            page.line((f"turn {turn.index + 1}", NAME))
+        show_calls(page, turn)
+        show_work(page, turn)
+        if turn.score:
+            show_score(page, turn.score, reward)
+        show_feedback(page, turn)
+        reward = turn.score.reward if turn.score else None
+    show_end(page, episode)
+    page.line()
+
+
+def show_work(page: Page, turn: Turn) -> None:
+    """What the agents made, and what it is joined to."""
+    agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
+    page.blocks([_work_of(turn, agent) for agent in agents])
+    if turn.joint.strip():
+        page.blocks([Block("joined", turn.joint, _language(turn))])
+
+
+def _work_of(turn: Turn, agent: str) -> Block:
+    actions = [decision.action for decision in turn.decisions if decision.agent == agent]
+    tokens = sum(action.usage.new_tokens for action in actions)
+    seconds = sum(action.seconds for action in actions)
+    title = f"{agent}, {counted(tokens, 'token')}, {seconds:.1f} s"
+    if actions[-1].finish_reason == "length":
+        title += ", cut off at its limit"
+    artefact = turn.artefacts.get(agent, "")
+    if artefact.strip() or actions[-1].failure:
+        return Block(title, artefact, _language(turn))
+    said = actions[-1].text.strip()
+    return Block(f"{title}, {'no artefact in the response' if said else 'empty'}", said, "text")
+
+
+def _language(turn: Turn) -> str:
+    """Programs are what the sandbox runs; all else is text."""
+    return "text" if turn.score and turn.score.isolation is None else "python"
+
+
+def show_score(
+    page: Page, score: Score, before: float | None = None, *, parts: bool = True
+) -> None:
+    """The verdict, its change from the turn before, and every part of the joint reward."""
+    change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
+    page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
+    for failure in score.failures:
+        page.line((f"  {failure}", DIM))
+    if score.schemes:
+        page.line((f"  {describe(score.schemes[0])}", DIM))
+    if score.flags:
+        page.line((f"  flags: {', '.join(score.flags)}", WARN))
+    if score.isolation:
+        style = WARN if score.isolation == "unsafe" else DIM
+        page.line((f"  judged in {score.seconds:.2f} s, isolation {score.isolation}", style))
+    if parts and score.parts:
+        page.table(PARTS, [_part(part) for part in score.parts])
+
+
+def describe(scheme: Scheme) -> str:
+    """A cooperation scheme, with the lines of the joint program that prove it."""
+    noun = "line" if len(scheme.lines) == 1 else "lines"
+    lines = ", ".join(map(str, scheme.lines))
+    return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"
+
+
+def verdict(score: Score) -> list[Piece]:
+    tests = f", {score.tests.passed} of {score.tests.total} tests" if score.tests else ""
+    if score.solved is None:
+        return ["scored" + tests]
+    return [("solved", f"bold {GOOD}") if score.solved else ("not solved", f"bold {BAD}"), tests]
+
+
+def _part(part: PartScore) -> list[Piece]:
+    if not part.applies:
+        return [(part.name, DIM), ("-", DIM), ("-", DIM), part.reason]
+    style = BAD if part.points < 0 else GOOD if part.points > 0 else ""
+    points = part.points or 0.0  # not -0.0
+    if not part.weight:
+        return [part.name, (f"{part.value:.0%}", DIM), ("-", DIM), part.reason]
+    return [part.name, (f"{points:.2f}", style), f"{part.weight:.2f}", part.reason]
+
+
+def show_feedback(page: Page, turn: Turn) -> None:
+    """What each agent is told for its next turn."""
+    told = {agent: [item for item in items if item.text] for agent, items in turn.feedback.items()}
+    page.blocks(
+        [
+            Block(
+                f"{agent} is told ({', '.join(item.source for item in items)})",
+                "\n\n".join(item.text for item in items),
+                "text",
+            )
+            for agent, items in told.items()
+            if items
+        ]
+    )
+    for failure in turn.failures:
+        page.line(
+            (f"went on without: {failure.type} ({failure.boundary}): {failure.message}", WARN)
+        )
+
+
+def show_end(page: Page, episode: Episode) -> None:
+    """Why the episode ended; of several turns, what they were worth together."""
+    if episode.failure:
+        show_failure(page, episode.failure)
+    elif (episode.horizon or len(episode.turns)) > 1 and episode.joint_return is not None:
+        told = f"return {out_of(episode.joint_return, episode.largest_return)}"
+        if episode.unplayed:
+            rest = (
+                "its reward counts for the rest" if episode.absorbed else "the rest counts nothing"
+            )
+            told += f": {solved_early(episode)}, {rest}"
+        page.line(told)
+
+
+def solved_early(episode: Episode) -> str:
+    """That it ended before its last turn; empty where it did not."""
+    if not episode.unplayed:
+        return ""
+    return f"solved in turn {episode.turns[-1].index + 1} of {episode.horizon}"
+
+
+def out_of(value: float, largest: float | None) -> str:
+    """A reward or a return, of the largest that it could have been where that is known."""
+    return f"{value:.2f}" if largest is None else f"{value:.2f} of {largest:.2f}"
+
+
+def show_failure(page: Page, failure: Failure) -> None:
+    page.line(
+        ("failed", f"bold {BAD}"), f": {failure.type} ({failure.boundary}): {failure.message}"
+    )
+
+
+def show_line(page: Page, episode: Episode, width: int) -> None:
+    """One episode in one line; `width` is that of the longest id."""
+    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
+    cells = f"{tokens:>6} tokens {episode.seconds:>6.1f} s"
+    if episode.failure:
+        failure = episode.failure
+        told = f"{failure.type}: {failure.message}".partition("\n")[0]
+        page.line((f"{'failed':<10}  ", BAD), f"{episode.id:<{width}}  {cells}  ", (told, DIM))
+        return
+    page.line(
+        *_status(episode),
+        f"  {episode.id:<{width}}  {cells}",
+        _compact(episode),
+        (f"  {solved_early(episode)}" if episode.unplayed else "", DIM),
+        (_flags(episode.score), WARN),
+    )
+
+
+def _status(episode: Episode) -> Sequence[Piece]:
+    if episode.score is None or episode.score.solved is None:
+        return [f"{'done':<10}"]
+    if episode.solved:
+        return [(f"{'solved':<10}", GOOD)]
+    return [(f"{'not solved':<10}", BAD)]
+
+
+def _compact(episode: Episode) -> str:
+    score = episode.score
+    if score is None or episode.joint_return is None:
+        return ""
+    tests = f"  {score.tests.passed:>3} of {score.tests.total} tests" if score.tests else ""
+    return f"  return {out_of(episode.joint_return, episode.largest_return)}{tests}"
+
+
+def _flags(score: Score | None) -> str:
+    return f"  {', '.join(score.flags)}" if score and score.flags else ""

@@ -1,0 +1,42 @@
+"""The record of what a team did: plain typed data, JSON in and out.
+
+An `Episode` is one attempt of a team at a problem. It holds turns; a turn holds decisions (one
+agent's observation and its action), the joint artefact, its score, and the feedback for the next
+turn. Tokens are the record and text is derived from them, so a trainer never re-tokenises.
+"""
+
+from collab.records.action import Action, FinishReason, Sampling, Usage
+from collab.records.base import Record
+from collab.records.episode import Episode, WhenSolved
+from collab.records.failure import Failure, failure_of
+from collab.records.feedback import Feedback, Finding
+from collab.records.message import Message, ToolCall, ToolSpec
+from collab.records.problem import Problem
+from collab.records.reading import read_episodes
+from collab.records.score import PartScore, Scheme, Score, Tests
+from collab.records.turn import Decision, Turn
+
+__all__ = [
+    "Action",
+    "Decision",
+    "Episode",
+    "Failure",
+    "Feedback",
+    "Finding",
+    "FinishReason",
+    "Message",
+    "PartScore",
+    "Problem",
+    "Record",
+    "Sampling",
+    "Scheme",
+    "Score",
+    "Tests",
+    "ToolCall",
+    "ToolSpec",
+    "Turn",
+    "Usage",
+    "WhenSolved",
+    "failure_of",
+    "read_episodes",
+]
