@@ -33,8 +33,8 @@ Rewards = Mapping[Node, Mapping[str, float]]
 
 Rule = Callable[[Sequence[float]], Sequence[float]]
 
-Choice = Mapping[str, int]
-"""By agent: which of several joint actions its response is taken from."""
+Choice = Mapping[str, int | None]
+"""By agent: which of several joint actions its response is taken from; None for no answer."""
 
 Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
 
@@ -71,8 +71,9 @@ class Group:
 
         Args:
             places: joint actions of one set of peers.
-            choices: by agent, the position in `places` of the response that it takes part with;
-                agents that are left out take part with their response at `places[0]`.
+            choices: by agent, the position in `places` of the response that it takes part with,
+                or None where it is to have answered nothing; agents that are not named take part
+                with their response at `places[0]`.
 
         Returns one mapping for each choice; None where it could not be scored.
 

@@ -52,7 +52,10 @@ class JointActions:
         team = self.team(places)
         made = [joined(self._turn(place)) for place in places]
         scores = await asyncio.gather(
-            *(self._score({a: made[choice.get(a, 0)][a] for a in team}) for choice in choices)
+            *(
+                self._score({a: _pick(made, choice.get(a, 0), a) for a in team})
+                for choice in choices
+            )
         )
         trained = dict.fromkeys([*team, *self._spec.local_parts])
         return [
@@ -76,6 +79,10 @@ class JointActions:
 
     def _turn(self, place: Node) -> Turn:
         return self._episodes[place[0]].turns[place[1]]
+
+
+def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -> str:
+    return "" if position is None else made[position][agent]
 
 
 def joined(turn: Turn) -> dict[str, str]:

@@ -1,0 +1,105 @@
+"""Games like writing code: agent `aux` writes a helper or not, `main` a function that may use it.
+
+Each of a kind of answer comes in several texts; the reward is that of the coding tasks, or 1 where
+all tests pass. The chances are those of a weak or a strong team.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from collab.trainers.credit.games.game import Game, Table
+from collab.trainers.credit.games.known import logits
+
+AUX = ("missing", "syntax", "wrong", "right")
+MAIN = ("missing", "syntax", "solo_wrong", "solo_right", "wrapper", "uses", "fallback")
+CALLING = ("wrapper", "uses", "fallback")
+
+WEAK = (0.35, 0.15, 0.35, 0.15), (0.25, 0.12, 0.25, 0.06, 0.17, 0.10, 0.05)
+STRONG = (0.05, 0.05, 0.40, 0.50), (0.03, 0.04, 0.10, 0.18, 0.25, 0.25, 0.15)
+
+AGENTS = ("aux", "main")
+EMPTY = {"aux": 0, "main": 0}
+
+
+def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
+    """One parallel turn; `variants` texts of each kind, whose tests differ by `noise`."""
+    aux, main = STRONG if strong else WEAK
+    return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
+
+
+def only_tests(*, strong: bool = False) -> Game:
+    """The reward is 1 where all tests pass, and 0 otherwise."""
+    table = np.zeros((len(AUX), len(MAIN)))
+    for i, aux in enumerate(AUX):
+        for j, main in enumerate(MAIN):
+            joined = main in CALLING and aux == "right"
+            table[i, j] = aux != "syntax" and (main == "solo_right" or joined)
+    aux_chances, main_chances = STRONG if strong else WEAK
+    return _parallel(table, _spread(aux_chances, 1), _spread(main_chances, 1))
+
+
+def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
+    """`main` reads what `aux` wrote, and prefers what goes with it."""
+    table = _rewards(variants, 0.15)
+    aux, main = (_spread(chances, variants) for chances in WEAK)
+    logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main) + reaction * table}
+    return Game(AGENTS, (table,), logits_of, sees={"main": ("aux",)}, empty=EMPTY)
+
+
+def two_turns() -> Game:
+    """Two parallel turns; after the first, both know into which of four bands its reward fell."""
+    table = _rewards(1, 0.0)
+    bands = np.digitize(table, [0.9, 1.6, 2.6])
+    aux, main = (logits(_spread(chances, 1)) for chances in WEAK)
+    logits_of = {("aux", 0, 0): aux, ("main", 0, 0): main}
+    for band in range(4):
+        better_aux = 0.7 * band * np.array([-1, -0.5, 0.2, 1.0])
+        better_main = 0.4 * band * np.array([-1, -0.5, 0, 0.5, 0.3, 0.6, 0.6])
+        logits_of["aux", 1, band] = aux + better_aux
+        logits_of["main", 1, band] = main + better_main
+    return Game(AGENTS, (table, table), logits_of, states=bands, empty=EMPTY)
+
+
+def _parallel(table: Table, aux: Table, main: Table) -> Game:
+    logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main)}
+    return Game(AGENTS, (table,), logits_of, empty=EMPTY)
+
+
+def _spread(chances: tuple[float, ...], variants: int) -> Table:
+    return np.repeat(np.asarray(chances) / variants, variants)
+
+
+def _rewards(variants: int, noise: float) -> Table:
+    """The reward of every pair of texts, 4.0 at most."""
+    rng = np.random.default_rng(1)
+    table = np.zeros((len(AUX) * variants, len(MAIN) * variants))
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            table[i, j] = _reward(AUX[i // variants], MAIN[j // variants], noise, rng)
+    return table
+
+
+def _reward(aux: str, main: str, noise: float, rng: np.random.Generator) -> float:
+    earned = 0.4 * (aux != "missing")
+    if main == "missing":
+        return earned
+    earned += 0.6
+    if "syntax" in (aux, main):
+        return earned
+    tests = _tests(aux, main)
+    if 0 < tests < 1:
+        tests = float(np.clip(tests + noise * rng.standard_normal(), 0, 1))
+    cooperation = 0.0
+    if tests > 0 and aux != "missing" and main in CALLING:
+        cooperation = 0.5 if main == "wrapper" else 1.5
+    return earned + 0.5 + tests + cooperation
+
+
+def _tests(aux: str, main: str) -> float:
+    """The share of the tests that pass."""
+    if main in ("solo_wrong", "solo_right"):
+        return 1.0 if main == "solo_right" else 0.2
+    if main == "fallback":
+        return {"right": 1.0, "wrong": 0.5, "missing": 0.9}[aux]
+    return {"right": 1.0, "wrong": 0.3, "missing": 0.0}[aux]

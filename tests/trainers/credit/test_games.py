@@ -1,0 +1,164 @@
+"""The games that rules of credit are checked on, and the plain rules on them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from collab.errors import RecipeError
+from collab.recipe.component import Component
+from collab.trainers.credit import Algorithm, algorithm_for
+from collab.trainers.credit.games import (
+    Game,
+    additive,
+    all_right,
+    code_like,
+    dummy,
+    estimate,
+    expectation,
+    gradient,
+    one_turn,
+    outcomes,
+    paper_game,
+    sample,
+    sequential_code,
+    two_turns,
+    value,
+    word_pair,
+)
+from collab.trainers.credit.group import Shape
+
+
+def rule(name: str) -> Algorithm:
+    return algorithm_for(Component(use=name))
+
+
+def random_game(turns: int = 1) -> Game:
+    """Two agents with 3 and 2 actions; `b` sees what `a` did, and a turn's state is what b did."""
+    rng = np.random.default_rng(5)
+    states = [range(2 if turn else 1) for turn in range(turns)]
+    logits = {("a", t, s): rng.normal(size=3) for t in range(turns) for s in states[t]}
+    logits |= {("b", t, s): rng.normal(size=(3, 2)) for t in range(turns) for s in states[t]}
+    return Game(
+        ("a", "b"),
+        tuple(rng.normal(size=(3, 2)) for _ in range(turns)),
+        logits,
+        sees={"b": ("a",)},
+        states=np.array([[0, 1], [0, 1], [1, 0]]),
+        solved=np.array([[False, True], [False, False], [False, False]]),
+    )
+
+
+@pytest.mark.parametrize(
+    "game", [paper_game(0.3, 0.6), all_right(), random_game(), random_game(2), two_turns()]
+)
+def test_the_gradient_is_the_slope_of_the_value(game: Game) -> None:
+    found = gradient(game)
+    for where, table in game.logits.items():
+        place = np.unravel_index(table.size - 1, table.shape)
+        sides = []
+        for change in (-1e-5, 1e-5):
+            moved = table.copy()
+            moved[place] += change
+            sides.append(value(replace(game, logits={**game.logits, where: moved})))
+        slope = (sides[1] - sides[0]) / 2e-5
+        assert found[where[0]][game.offsets[where] + table.size - 1] == pytest.approx(
+            slope, abs=1e-7
+        )
+
+
+def test_the_papers_game_by_hand() -> None:
+    p, q = 0.3, 0.6
+    slope = p * (1 - p) * (7 - 4 * q)
+    assert gradient(paper_game(p, q))["a"] == pytest.approx([slope, -slope])
+
+
+def test_the_known_games_gradients() -> None:
+    assert gradient(word_pair("xor"))["a"] == pytest.approx([0, 0])
+    assert gradient(dummy())["a"] == pytest.approx([0, 0, 0])
+    assert np.linalg.norm(gradient(dummy())["b"]) > 0.3
+    assert gradient(additive((0, 1, 3)))["a"] == pytest.approx(np.array([-4, -1, 5]) / 9)
+    assert value(sequential_code()) > value(code_like(variants=2))  # main can use what it reads
+
+
+@pytest.mark.parametrize(
+    ("game", "size"), [(random_game(), 2), (random_game(), 3), (random_game(2), 2)]
+)
+def test_all_outcomes_together_are_certain(game: Game, size: int) -> None:
+    assert sum(chance for chance, _ in outcomes(game, size)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_marloo_is_exact_and_magrpo_is_short_by_a_known_factor(size: int) -> None:
+    game = random_game()
+    found = asyncio.run(expectation(game, rule("marloo"), size))
+    short = asyncio.run(expectation(game, rule("magrpo"), size))
+    for agent, true in gradient(game).items():
+        assert found[agent] == pytest.approx(true, abs=1e-12)
+        assert short[agent] == pytest.approx((size - 1) / size * true, abs=1e-12)
+
+
+def test_exact_over_two_turns_and_states_that_end_early() -> None:
+    """The last turn's leave-one-out weights are compared with what solved episodes still earn."""
+    game = random_game(2)
+    found = asyncio.run(expectation(game, rule("mareinforce"), 2))
+    for agent, true in gradient(game).items():
+        assert found[agent] == pytest.approx(true, abs=1e-12)
+
+
+def test_exact_in_a_tree() -> None:
+    rng = np.random.default_rng(2)
+    game = replace(
+        paper_game(0.3, 0.6),
+        rewards=(rng.normal(size=(2, 2)), rng.normal(size=(2, 2))),
+        logits={(agent, t, 0): rng.normal(size=2) for agent in "ab" for t in range(2)},
+    )
+    # the last turn alone, whose first turn is certain
+    game = replace(game, logits={**game.logits, ("a", 0, 0): np.array([40.0, 0.0])})
+    game = replace(game, logits={**game.logits, ("b", 0, 0): np.array([40.0, 0.0])})
+    shape = Shape("tree", 2, 2)
+    group = sample(game, 2, rng, shape=shape)
+    assert [len(places) for places in group.peers] == [2, 2, 2]
+    assert len(group.episodes) == 4
+    found = asyncio.run(estimate(game, rule("marloo"), groups=1500, group_size=2, shape=shape))
+    assert max(found.errors("a"), found.errors("b")) < 3
+
+
+def test_sampled_estimates_agree_with_enumerated_ones() -> None:
+    table = np.random.default_rng(5).normal(size=(3, 2))
+    game, size = one_turn(table, [0.5, 0.3, 0.2], [0.6, 0.4]), 3
+    exact = asyncio.run(expectation(game, rule("magrpo"), size))
+    found = asyncio.run(estimate(game, rule("magrpo"), groups=3000, group_size=size))
+    for agent in game.agents:
+        assert np.all(np.abs(found.mean[agent] - exact[agent]) < 4 * found.standard_error[agent])
+        assert found.errors(agent) > 2, "a third of the gradient is missing"
+        assert found.bias(agent) == pytest.approx(1 / 3, abs=0.1)
+        assert 0 < found.dead[agent] < 0.5
+        assert 0.1 < found.cosine[agent] < 1
+
+
+def test_a_group_scores_joint_actions_that_were_not_played() -> None:
+    game = code_like(variants=1)
+    group = sample(game, 4, np.random.default_rng(0))
+    [places] = group.peers
+    table = {place: group.episodes[place[0]].turns[0] for place in places}
+    [crossed, alone] = asyncio.run(
+        group.score(places, [{"aux": 1, "main": 2}, {"aux": None, "main": 2}])
+    )
+    aux, main = (table[places[n]].decisions[k].action.token_ids[0] for n, k in ((1, 0), (2, 1)))
+    assert crossed == {"aux": game.rewards[0][aux, main], "main": game.rewards[0][aux, main]}
+    assert alone == {"aux": game.rewards[0][0, main], "main": game.rewards[0][0, main]}
+
+
+def test_records_say_who_saw_whom() -> None:
+    group = sample(sequential_code(), 2, np.random.default_rng(0))
+    aux, main = group.episodes[0].turns[0].decisions
+    assert (aux.round, aux.saw, main.round, main.saw) == (0, (), 1, ("aux",))
+
+
+def test_an_agent_cannot_see_what_comes_later() -> None:
+    with pytest.raises(RecipeError, match="agents that act before"):
+        replace(paper_game(), sees={"a": ("b",)})
