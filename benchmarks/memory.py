@@ -61,12 +61,12 @@ def recipe_of(policies: str, agents: int, steps: int, folder: Path) -> Any:
 
 def run_case(policies: str, agents: int, steps: int) -> None:
     """Print the case's result as JSON."""
-    from collab.trainers import Training
+    from collab.trainers import TrainingRun
     from collab.trainers.training.plan.plan import make_plan
 
     with tempfile.TemporaryDirectory() as name:
         recipe = recipe_of(policies, agents, steps, Path(name))
-        asyncio.run(Training(recipe, Path(name) / "run").run())
+        asyncio.run(TrainingRun(recipe, Path(name) / "run").run())
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
         plan = make_plan(recipe)
     parts = {part: round(size / 1e9, 3) for part, size in plan.memory.items()}

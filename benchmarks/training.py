@@ -105,7 +105,7 @@ def now() -> tuple[float, float]:
 def run_ours(kind: str, setting: Setting, steps: int, folder: Path) -> list[tuple[float, float]]:
     """The ends of steps."""
     from collab.recipe import Recipe
-    from collab.trainers import Training
+    from collab.trainers import TrainingRun
 
     rows = [
         {"task_id": str(n), "text": text} for n, text in enumerate(prompts(steps * setting.prompts))
@@ -144,7 +144,7 @@ def run_ours(kind: str, setting: Setting, steps: int, folder: Path) -> list[tupl
         if event.type == "step.finished":
             ends.append(now())
 
-    asyncio.run(Training(recipe, folder / "run", emit=watch).run())
+    asyncio.run(TrainingRun(recipe, folder / "run", emit=watch).run())
     return ends
 
 

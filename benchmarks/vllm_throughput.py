@@ -31,7 +31,7 @@ from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling
 from collab.runtime import Session
 from collab.runtime.problems import find_problems
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 TARGET = 0.9
 ROUNDS = 3
@@ -140,7 +140,7 @@ async def train(recipe: Recipe, episodes: int) -> dict[str, Any]:
                 rows.append(event.metrics)
 
         with tempfile.TemporaryDirectory() as folder:
-            await Training(chosen, Path(folder) / "run", emit=watch).run()
+            await TrainingRun(chosen, Path(folder) / "run", emit=watch).run()
         names = ("tokens_per_second", "seconds", "mismatch", "memory_gb")
         shares = (name for name in rows[-1] if name.startswith("time/"))
         found[model.engine] = {name: round(rows[-1][name], 4) for name in (*names, *shares)}

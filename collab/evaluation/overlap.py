@@ -46,7 +46,7 @@ def _training_runs(recipe: Recipe) -> list[Path]:
 
 
 def _trained_on(run: Path) -> list[Any]:
-    from collab.trainers.training.check import choose_tasks
+    from collab.trainers.training.data import choose_tasks
 
     recipe, _ = read_recipe(str(run / TRAINING))
     assert recipe.trainer is not None, "a training run's recipe names its trainer"

@@ -13,7 +13,7 @@ from collab.recipe.feedback import FeedbackSpec
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_mean"]
 Policies = Literal["adapters", "shared_adapter", "full"]
-Sink = Literal["trackio", "wandb", "tensorboard"]
+TrackerName = Literal["trackio", "wandb", "tensorboard"]
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
 
@@ -30,7 +30,7 @@ class LoraSpec(Spec):
 
 
 class PhaseSpec(Spec):
-    """A stretch of training with turns and feedback of its own."""
+    """A phase of training with turns and feedback of its own."""
 
     steps: int = Field(ge=1)
     """Optimiser steps that the phase lasts."""
@@ -140,7 +140,7 @@ class TrainerSpec(Spec):
     finite; more end the training."""
     mismatch_tolerance: float = Field(default=0.1, gt=0.0)
     """Largest mean difference, in nats a token, of the sampler's and the trainer's log-probs."""
-    report_to: tuple[Sink, ...] = ()
+    report_to: tuple[TrackerName, ...] = ()
     """Trackers that get the metrics besides `metrics.jsonl`."""
 
     @property

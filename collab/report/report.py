@@ -23,7 +23,7 @@ from collab.report.runs import Run, value_at
 from collab.report.shown import Shown, choose_episodes
 from collab.report.tables import Table
 from collab.report.texts import Texts, pack
-from collab.trainers.training.alarms import Signs
+from collab.trainers.training.alarms import Alarms
 from collab.wording import counted
 
 MOST_EPISODES = 2000
@@ -37,7 +37,7 @@ TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
 
 
 @dataclass(frozen=True)
-class Sign:
+class Alarm:
     run: str
     step: int
     text: str
@@ -59,7 +59,7 @@ class Report:
     panels: list[Panel]
     constants: list[str]
     """Metrics that were the same at every step, in words."""
-    signs: list[Sign]
+    alarms: list[Alarm]
     shown: list[Shown] = field(default_factory=list)
 
     @property
@@ -114,7 +114,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> Report:
         cohorts=[cohort.label for cohort in cohorts] if len(cohorts) > 1 else [],
         panels=moving,
         constants=constants,
-        signs=[sign for run in trained for sign in _signs(run)],
+        alarms=[alarm for run in trained for alarm in _alarms(run)],
         shown=shown,
     )
 
@@ -196,8 +196,8 @@ def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
     return moving, constants
 
 
-def _signs(run: Run) -> Iterator[Sign]:
-    signs = Signs()
+def _alarms(run: Run) -> Iterator[Alarm]:
+    alarms = Alarms()
     for row in run.steps:
-        for text in signs.read(row):
-            yield Sign(run.name, int(row["step"]), text)
+        for text in alarms.read(row):
+            yield Alarm(run.name, int(row["step"]), text)

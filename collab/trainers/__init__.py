@@ -2,10 +2,10 @@
 
 from pathlib import Path
 from collab import load_recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 recipe = load_recipe("examples/recipes/humaneval-cpu.yaml")
-asyncio.run(Training(recipe, Path("runs/first")).run())
+asyncio.run(TrainingRun(recipe, Path("runs/first")).run())
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collab.trainers.credit import Group, Weights, compare
     from collab.trainers.training.plan.plan import Plan, make_plan
-    from collab.trainers.training.run import Training
+    from collab.trainers.training.run import TrainingRun
 
-__all__ = ["Group", "Plan", "Training", "Weights", "compare", "make_plan"]
+__all__ = ["Group", "Plan", "TrainingRun", "Weights", "compare", "make_plan"]
 
 _ROOMS = {
     "Group": "credit",
     "Plan": "training.plan.plan",
-    "Training": "training.run",
+    "TrainingRun": "training.run",
     "Weights": "credit",
     "compare": "credit",
     "make_plan": "training.plan.plan",

@@ -15,7 +15,7 @@ from collab.recipe import Recipe, RewardSpec, load_recipe, load_task
 from collab.records import Problem, Score, read_episodes
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 PROBLEM = Problem(
     address="demo/0",
@@ -93,7 +93,7 @@ def test_training_tells_the_share_of_each_scheme(
         spec |= {"parser": f"parsers.py:{parser}", "prompt": "say", "role": "a"}
     recipe["task"] |= {"splits": {"train": "0"}, "reward": {"parts": {"syntax": {"use": "parses"}}}}
     recipe["trainer"] |= {"steps": 1, "tasks_per_step": 1}
-    asyncio.run(Training(Recipe.model_validate(recipe), tmp_path / "run").run())
+    asyncio.run(TrainingRun(Recipe.model_validate(recipe), tmp_path / "run").run())
     [row] = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     schemes = [e.score.scheme for e in read_episodes(tmp_path / "run") if e.score]
     assert schemes

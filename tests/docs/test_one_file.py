@@ -13,7 +13,7 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
 import collab
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 TEAM = 'agents:\n  a: {prompt: "Say a word."}\n  b: {prompt: "Say a word."}\n'
 TASK = (
@@ -129,5 +129,5 @@ def test_an_algorithm_takes_one_file(
     (project / "own.py").write_text(ALGORITHMS[what])
     assert len(set(project.rglob("*")) - before) == table()[what]
     recipe = make_game(tiny, project, algorithm="own.py:own", steps=1, evaluation=None)
-    asyncio.run(Training(recipe, project / "run").run())
+    asyncio.run(TrainingRun(recipe, project / "run").run())
     assert (project / "called").exists()

@@ -21,7 +21,7 @@ from collab.cli.app import app
 from collab.recipe.component import Component
 from collab.records import Episode
 from collab.runtime.protocols import protocol_for
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 TASK = {
     "kind": "text",
@@ -98,10 +98,10 @@ def test_the_algorithms_train_and_their_state_goes_on(
 ) -> None:
     algorithm = yaml.safe_load(blocks("algorithms.md", "yaml")[number])["trainer"]["algorithm"]
     recipe = make_game(tiny, folder, algorithm=algorithm, steps=2, checkpoint_every=1)
-    asyncio.run(Training(recipe, folder / "whole").run())
+    asyncio.run(TrainingRun(recipe, folder / "whole").run())
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(Training(recipe, folder / "part", emit=stop_after_the_first).run())
-    asyncio.run(Training(recipe, folder / "part", resume=True).run())
+        asyncio.run(TrainingRun(recipe, folder / "part", emit=stop_after_the_first).run())
+    asyncio.run(TrainingRun(recipe, folder / "part", resume=True).run())
     assert state_of(folder / "part") == state_of(folder / "whole")
     assert set(state_of(folder / "whole").get("averages", {})) == ({"a", "b"} if number else set())
 

@@ -23,7 +23,7 @@ from collab.recipe import TeamSpec, load_recipe
 from collab.recipe.model import ModelSpec
 from collab.records import Episode, Feedback, Problem, Score, Turn, read_episodes
 from collab.rewards.outlook import outlook
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.training.events import StepFinished, TrainingEvent
 
 PLAN = "- keep the longest word\n- None when there is none"
@@ -163,8 +163,8 @@ def test_the_trio_is_trained_and_goes_on(folder: Path, tiny: Path) -> None:
             raise CollabError("stopped")
 
     with pytest.raises(CollabError, match="stopped"):
-        asyncio.run(Training(recipe, folder / "run", emit=stop_after_a_step).run())
-    summary = asyncio.run(Training(recipe, folder / "run", resume=True).run())
+        asyncio.run(TrainingRun(recipe, folder / "run", emit=stop_after_a_step).run())
+    summary = asyncio.run(TrainingRun(recipe, folder / "run", resume=True).run())
     assert summary["steps"] == 2
     episodes = list(read_episodes(folder / "run"))
     assert {episode.group for episode in episodes} == {0, 1}

@@ -15,7 +15,7 @@ from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
 from collab.runs.recipes import dump_recipe
-from collab.trainers.training.run import Training
+from collab.trainers.training.run import TrainingRun
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_untrained_and_trained_team_share_one_model(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     game = make_game(save_tiny(tmp_path / "tiny", WORDS), tmp_path, steps=2, learning_rate=0.05)
-    asyncio.run(Training(game, tmp_path / "runs" / "trained", emit=lambda event: None).run())
+    asyncio.run(TrainingRun(game, tmp_path / "runs" / "trained", emit=lambda event: None).run())
     untrained = game.model_copy(update={"trainer": None})
     (tmp_path / "untrained.yaml").write_text(dump_recipe(untrained))
     loads.clear()

@@ -128,12 +128,12 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
             assert low < middle < high
 
 
-def test_signs_of_trouble_are_told(tmp_path: Path) -> None:
+def test_alarms_are_shown(tmp_path: Path) -> None:
     path = make_training(tmp_path / "run", steps=12)
     metrics = path / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
-    signs = make_report(read_all([path])).signs
-    assert [sign.step for sign in signs if "every return is equal" in sign.text] == [10]
+    alarms = make_report(read_all([path])).alarms
+    assert [alarm.step for alarm in alarms if "every return is equal" in alarm.text] == [10]
 
 
 @pytest.mark.parametrize(

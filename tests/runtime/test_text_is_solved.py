@@ -14,7 +14,7 @@ from collab.evaluation.values import task_values
 from collab.recipe import Recipe, RewardSpec
 from collab.records import Episode, Score, read_episodes
 from collab.runtime import Team
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 PARTS = """\
 from collab.rewards import Part
@@ -133,7 +133,7 @@ def test_it_trains_and_is_solved(folder: Path, tmp_path_factory: pytest.TempPath
             "checkpoint_every": 1000,
         },
     )
-    asyncio.run(Training(made, folder / "run").run())
+    asyncio.run(TrainingRun(made, folder / "run").run())
     last = list(read_episodes(folder / "run"))[-24:]
     assert sum(len(episode.turns) == 1 and episode.solved for episode in last) > 20
     rows = [

@@ -28,7 +28,7 @@ def group_of(episodes: list[Episode], shape: Shape, discount: float = 1.0) -> Gr
     tree = tree_of(episodes, shape)
     rewards = {
         (g, t): dict.fromkeys(("a", "b"), float(episodes[g].turns[t].score.reward))  # type: ignore[union-attr]
-        for g, t in tree.places
+        for g, t in tree.nodes
     }
     return make_group(episodes, ("a", "b"), rewards, tree, discount)
 
@@ -83,14 +83,14 @@ def test_a_tree_compares_siblings_and_averages_over_children() -> None:
     weights = BUILT_IN["magrpo"](group)
     assert of_agent(weights, 0) == [-2.0, 2.0]
     assert of_agent(weights, 1) == [-1.0, 1.0, -4.0, 4.0]
-    assert group.shares == {(0, 0): 0.5, (2, 0): 0.5, **{(n, 1): 0.25 for n in range(4)}}
+    assert group.visit_share == {(0, 0): 0.5, (2, 0): 0.5, **{(n, 1): 0.25 for n in range(4)}}
 
 
 def test_a_tree_whose_branch_ended_early() -> None:
     leaves = [episode(0, [7]), episode(2, [1, 1]), episode(3, [1, 3])]
     group = group_of(leaves, Shape("tree", group_size=2, n_turns=2))
-    assert [group.returns[place]["a"] for place in ((0, 0), (1, 0))] == [7, 3]
-    assert group.shares[0, 0] == 0.5
+    assert [group.returns[node]["a"] for node in ((0, 0), (1, 0))] == [7, 3]
+    assert group.visit_share[0, 0] == 0.5
 
 
 def test_normalising_gives_unit_spread() -> None:

@@ -16,7 +16,7 @@ import pytest
 from support.tiny_words import save_tiny
 
 from collab.recipe import Recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 WORDS = ("work", "rest")
 PAY = {
@@ -67,7 +67,7 @@ def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> fl
         if event.type == "step.finished":
             rewards.append(event.metrics["return/mean"])
 
-    asyncio.run(Training(recipe, folder / f"run-{seed}", emit=watch).run())
+    asyncio.run(TrainingRun(recipe, folder / f"run-{seed}", emit=watch).run())
     return sum(rewards[-5:]) / 5
 
 

@@ -118,7 +118,7 @@ def samples_of(
     tree = tree_of(episodes, Shape("chains", len(episodes), 3))
     rewards = {
         (g, t): {agent: reward_of(episodes[g].turns[t].score, agent, spec) for agent in ("a", "b")}  # type: ignore[arg-type]
-        for g, t in tree.places
+        for g, t in tree.nodes
     }
     group = make_group(episodes, ("a", "b"), rewards, tree, spec.discount)
     weights = normalise(

@@ -18,7 +18,7 @@ from support.trainer_recipes import make_game
 from collab.errors import CollabError, RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe
 from collab.records import read_episodes
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.credit import PerGroup
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner, _memory
@@ -78,7 +78,7 @@ def test_gradient_checkpointing_warns_of_nothing(
 ) -> None:
     """Warnings are errors here; the first sampling asks how the model attends."""
     recipe = make_game(tiny_words, tmp_path, policies=policies, gradient_checkpointing=True)
-    asyncio.run(Training(recipe, tmp_path / "run").run())
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
 def test_an_optimiser_of_stale_parameters_stops_the_run(learner: TorchLearner) -> None:
@@ -152,7 +152,7 @@ def test_a_reward_that_fails_ends_training_with_its_reason(
     data = make_game(tiny_words, tmp_path).model_dump()
     data["task"]["reward"] = {"parts": {part: {"use": f"rewards.py:{part}"}}, "seconds": 0.2}
     with pytest.raises(TrainingError, match=f"8 of 8 episodes failed.*{told}"):
-        asyncio.run(Training(Recipe.model_validate(data), tmp_path / "run").run())
+        asyncio.run(TrainingRun(Recipe.model_validate(data), tmp_path / "run").run())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["status"] == "failed"
     kept = [episode.failure for episode in read_episodes(tmp_path / "run")]
@@ -168,7 +168,7 @@ def test_an_algorithm_that_raises_is_told_in_the_run(
     monkeypatch.chdir(tmp_path)
     recipe = make_game(tiny_words, tmp_path, algorithm="mine.py:broken")
     with pytest.raises(TrainingError, match=r"'mine.py:broken': mine\.py:2: AttributeError"):
-        asyncio.run(Training(recipe, tmp_path / "run").run())
+        asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     failure = json.loads((tmp_path / "run" / "run.json").read_text())["failure"]
     assert "return group.nothing" in failure["traceback"]
 
@@ -189,7 +189,7 @@ def test_functions_that_cannot_be_called_are_found_before_any_work(
     (tmp_path / "mine.py").write_text("def nothing(): ...\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RecipeError, match="is called with"):
-        Training(changed(game, path, value), tmp_path / "run")
+        TrainingRun(changed(game, path, value), tmp_path / "run")
 
 
 def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
@@ -227,7 +227,7 @@ def test_recipes_that_cannot_be_trained_say_so(
 ) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, evaluation={}), path, value)
     with pytest.raises(CollabError, match=told):
-        Training(recipe, tmp_path / "run")
+        TrainingRun(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -237,12 +237,12 @@ def test_divergence_needs_whole_distributions(
 ) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, kl_coef=0.1), path, value)
     with pytest.raises(RecipeError, match=r"set kl_coef to 0, or top_p=1.0 and top_k=0"):
-        Training(recipe, tmp_path / "run")
+        TrainingRun(recipe, tmp_path / "run")
 
 
 def test_truncated_sampling_agrees_with_the_trainer(tiny_words: Path, tmp_path: Path) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, steps=2), "sampling.top_p", 0.7)
-    asyncio.run(Training(recipe, tmp_path / "run").run())
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     rows = [json.loads(r) for r in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     for row in rows:
         assert row["mismatch"] < 1e-5
@@ -254,26 +254,26 @@ def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:
         changed(game, "team.agents.a.trainable", False), "team.agents.b.trainable", False
     )
     with pytest.raises(RecipeError, match="no agent of the team is trainable"):
-        Training(frozen, tmp_path / "run")
+        TrainingRun(frozen, tmp_path / "run")
 
 
 def test_cross_has_a_limit(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, joint_mode="cross", group_size=100)
     with pytest.raises(RecipeError, match=r"100\^2 = 10000 joint actions"):
-        Training(recipe, tmp_path / "run")
+        TrainingRun(recipe, tmp_path / "run")
 
 
 def test_a_tracker_that_is_not_installed(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, report_to=["wandb"])
     with pytest.raises(RecipeError, match=r"pip install 'collab-agents\[wandb\]'"):
-        Training(recipe, tmp_path / "run")
+        TrainingRun(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_layers_that_are_not_there(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, lora={"targets": ["no_proj"]})
     with pytest.raises(RecipeError, match=r"lora.targets \['no_proj'\]"):
-        asyncio.run(Training(recipe, tmp_path / "run").run())
+        asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
 FULL_DISK = """\
@@ -326,4 +326,4 @@ def test_an_adapter_to_begin_from_that_is_not_there(
         (tmp_path / name).write_text(text)
     recipe = changed(game, "team.agents.a.adapter", str(tmp_path))
     with pytest.raises(RecipeError, match=f"adapter {tmp_path} cannot be read"):
-        asyncio.run(Training(recipe, tmp_path / "run").run())
+        asyncio.run(TrainingRun(recipe, tmp_path / "run").run())

@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 from collab.records import read_episodes
 from collab.report.runs import read_run
 from collab.runs.reading import open_run, read_whole_lines
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.training.events import HeldOut
 
 
@@ -22,7 +22,7 @@ def run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four tasks held out, two samples each and a greedy one, every second of four steps."""
     folder = tmp_path_factory.mktemp("heldout")
     recipe = make_game(tiny_words, folder, evaluation={"samples": 2, "every": 2})
-    asyncio.run(Training(recipe, folder / "run").run())
+    asyncio.run(TrainingRun(recipe, folder / "run").run())
     return folder / "run"
 
 
@@ -76,5 +76,5 @@ def test_the_episodes_of_training_stay_apart(run: Path) -> None:
 
 def test_without_an_evaluation_nothing_is_held_out(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=1, evaluation=None)
-    asyncio.run(Training(recipe, tmp_path / "run").run())
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     assert held_out_of(tmp_path / "run") == []

@@ -19,7 +19,7 @@ from collab.records import read_episodes
 from collab.runtime import Session
 from collab.runtime.events import AgentProgress, EpisodeFinished, Event
 from collab.tasks import open_suite
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 STEPS, KEY = 2, "sk-secret-0123456789"
 SAYS = {"b": "a word", "claude": "left again"}
@@ -81,7 +81,7 @@ def test_the_one_that_can_be_trained_is_trained(
     team: Recipe, tmp_path: Path, hosts: tuple[OpenAIServer, ClaudeServer]
 ) -> None:
     run = tmp_path / "run"
-    asyncio.run(Training(team, run).run())
+    asyncio.run(TrainingRun(team, run).run())
     checkpoints = run / "checkpoints"
     first, last = (
         {path.parent.name: path.read_bytes() for path in folder.glob("policies/*/*.safetensors")}

@@ -15,7 +15,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import CollabError
 from collab.recipe import EvaluationSpec, LoraSpec, PhaseSpec, Recipe, TrainerSpec
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
@@ -130,7 +130,7 @@ def observe(model: Path, folder: Path, options: dict[str, Any]) -> dict[str, Any
     options = {"steps": 2, "checkpoint_every": 10, **options}
     recipe = recipe_of(model, folder, options)
     try:
-        asyncio.run(Training(recipe, folder / "run").run())
+        asyncio.run(TrainingRun(recipe, folder / "run").run())
     except CollabError as error:
         return {"error": type(error).__name__}
     run = folder / "run"

@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 OWN = '''
 from collab.trainers.credit import compare
@@ -29,11 +29,11 @@ class RoleAverage:
         found = []
         for group in groups:
             weights = {}
-            for place in group.returns:
-                for agent, value in group.returns[place].items():
+            for node in group.returns:
+                for agent, value in group.returns[node].items():
                     old = self.averages.get(agent, value)
                     self.averages[agent] = self.decay * old + (1 - self.decay) * value
-                    weights[(*place, agent)] = value - self.averages[agent]
+                    weights[(*node, agent)] = value - self.averages[agent]
             found.append(weights)
         return found
 
@@ -51,13 +51,13 @@ class Teammates:
         found = []
         for group in groups:
             weights = {}
-            for places in group.peers:
+            for nodes in group.baselines_over:
                 for agent in group.agents:
-                    swaps = [{agent: n} for n in range(len(places))]
-                    rewards = await group.score(places, swaps)
+                    swaps = [{agent: n} for n in range(len(nodes))]
+                    rewards = await group.score(nodes, swaps)
                     values = [reward[agent] for reward in rewards]
-                    for place, value in zip(places, values, strict=True):
-                        weights[(*place, agent)] = value - sum(values) / len(values)
+                    for node, value in zip(nodes, values, strict=True):
+                        weights[(*node, agent)] = value - sum(values) / len(values)
             found.append(weights)
         return found
 
@@ -102,7 +102,7 @@ def recipe_of(model: Path, folder: Path, algorithm: Any, **trainer: Any) -> Reci
 
 def run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
     """The metrics of each step."""
-    asyncio.run(Training(recipe, out, **options).run())
+    asyncio.run(TrainingRun(recipe, out, **options).run())
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [row for row in rows if row["type"] == "step.finished"]
 
@@ -141,7 +141,7 @@ def test_equal_numbers_for_all_tokens_are_one_number(
 def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path, own: str) -> None:
     recipe = recipe_of(tiny_words, tmp_path, f"{own}:RoleAverage", checkpoint_every=1)
     whole = run(recipe, tmp_path / "whole")
-    training = Training(recipe, tmp_path / "part", emit=stop_after(2))
+    training = TrainingRun(recipe, tmp_path / "part", emit=stop_after(2))
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(training.run())
     resumed = run(recipe, tmp_path / "part", resume=True)
@@ -180,7 +180,7 @@ def test_what_cannot_be_made_is_refused(
 ) -> None:
     algorithm = {**algorithm, "use": algorithm["use"].replace("FILE", own)}
     with pytest.raises(RecipeError, match=told):
-        Training(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
+        TrainingRun(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
 
 
 def test_too_few_weights_are_told(tiny_words: Path, tmp_path: Path, own: str) -> None:

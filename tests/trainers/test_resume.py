@@ -23,7 +23,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
 from collab.runs.recipes import dump_recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.training.events import HeldOut, TrainingEvent
 
 OPTIONS: dict[str, Any] = {
@@ -114,13 +114,13 @@ def test_an_interrupted_run_goes_on_bit_by_bit(
     recipe: Recipe, tmp_path: Path, stop_at: tuple[str, int]
 ) -> None:
     whole = tmp_path / "whole"
-    asyncio.run(Training(recipe, whole).run())
+    asyncio.run(TrainingRun(recipe, whole).run())
     parted = tmp_path / "parted"
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled(recipe, parted, stop_at))
     assert json.loads((parted / "run.json").read_text())["status"] == "interrupted"
     check_readable(parted)
-    asyncio.run(Training(recipe, parted, resume=True).run())
+    asyncio.run(TrainingRun(recipe, parted, resume=True).run())
     assert state_of(parted) == state_of(whole)
 
 
@@ -131,7 +131,7 @@ async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None
         if event.type == "training.progress" and (event.phase, event.step) == stop_at:
             task.cancel()
 
-    task = asyncio.create_task(Training(recipe, out, emit=watch).run())
+    task = asyncio.create_task(TrainingRun(recipe, out, emit=watch).run())
     await task
 
 
@@ -140,11 +140,11 @@ def test_a_team_that_is_older_than_its_checkpoint_is_written_again(
 ) -> None:
     """As a run leaves it that was killed between the two."""
     run = tmp_path / "run"
-    asyncio.run(Training(recipe, run).run())
+    asyncio.run(TrainingRun(recipe, run).run())
     whole = state_of(run)
     for path in run.glob("adapters/*/*.safetensors"):
         path.unlink()
-    asyncio.run(Training(recipe, run, resume=True).run())
+    asyncio.run(TrainingRun(recipe, run, resume=True).run())
     assert state_of(run) == whole
 
 
@@ -157,7 +157,7 @@ def test_a_run_without_held_out_episodes_goes_on(recipe: Recipe, tmp_path: Path)
         state = json.loads(path.read_text())
         del state["sizes"]["evaluation.jsonl"]
         path.write_text(json.dumps(state))
-    asyncio.run(Training(recipe, tmp_path / "run", resume=True).run())
+    asyncio.run(TrainingRun(recipe, tmp_path / "run", resume=True).run())
     assert {row[0][0] for row in held_out_of(tmp_path / "run")} == {6, 8}
 
 
@@ -201,15 +201,15 @@ def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
 ) -> None:
     (tmp_path / "rewards.py").write_text(LENGTH)
     own = with_own_reward(load_short(recipe), tmp_path / "rewards.py")
-    asyncio.run(Training(own, tmp_path / "run").run())
+    asyncio.run(TrainingRun(own, tmp_path / "run").run())
     before = files_of(tmp_path / "run")
     spoilt = broken(own, how, tmp_path)
     with pytest.raises(CollabError):
-        asyncio.run(Training(spoilt, tmp_path / "run", resume=True).run())
+        asyncio.run(TrainingRun(spoilt, tmp_path / "run", resume=True).run())
     assert files_of(tmp_path / "run") == before
     if how != "shape":
         with pytest.raises(CollabError):
-            asyncio.run(Training(spoilt, tmp_path / "new").run())
+            asyncio.run(TrainingRun(spoilt, tmp_path / "new").run())
         assert not (tmp_path / "new").exists()
 
 
@@ -226,7 +226,7 @@ def test_a_run_says_that_it_is_running_while_it_is(recipe: Recipe, tmp_path: Pat
         assert short.trainer is not None
         trainer = short.trainer.model_copy(update={"steps": steps})
         longer = short.model_copy(update={"trainer": trainer})
-        asyncio.run(Training(longer, tmp_path / "run", resume=steps > 1, emit=see).run())
+        asyncio.run(TrainingRun(longer, tmp_path / "run", resume=steps > 1, emit=see).run())
         assert set(said) == {("running", steps, False)}
         about = json.loads((tmp_path / "run" / "run.json").read_text())
         assert (about["status"], about["summary"]["steps"]) == ("done", steps)
@@ -264,7 +264,7 @@ def kill_at_random(process: subprocess.Popen[str], chance: random.Random) -> boo
 def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
     (folder / "r.yaml").write_text(dump_recipe(recipe))
     whole, parted = folder / "whole", folder / "parted"
-    asyncio.run(Training(recipe, whole).run())
+    asyncio.run(TrainingRun(recipe, whole).run())
     chance, done, arguments = random.Random(kills), 0, ["r.yaml", "--out", "parted"]
     while done < kills:
         done += kill_at_random(start(arguments, folder), chance)
@@ -275,7 +275,7 @@ def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
             shutil.rmtree(parted)
             arguments = ["r.yaml", "--out", "parted"]
     resumed = load_recipe(str(parted / TRAINING)) if parted.exists() else recipe
-    asyncio.run(Training(resumed, parted, resume=parted.exists()).run())
+    asyncio.run(TrainingRun(resumed, parted, resume=parted.exists()).run())
     assert state_of(parted) == state_of(whole)
 
 
@@ -292,14 +292,14 @@ def test_a_run_that_is_killed_thirty_times_goes_on_bit_by_bit(
 
 def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no training run"):
-        asyncio.run(Training(recipe, tmp_path, resume=True).run())
+        asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
 
 
 def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, tmp_path: Path) -> None:
     short = load_short(recipe)
-    asyncio.run(Training(short, tmp_path / "run").run())
+    asyncio.run(TrainingRun(short, tmp_path / "run").run())
     with pytest.raises(RecordError, match="go on with --resume"):
-        asyncio.run(Training(short, tmp_path / "run").run())
+        asyncio.run(TrainingRun(short, tmp_path / "run").run())
 
 
 def load_short(recipe: Recipe) -> Recipe:
@@ -310,13 +310,13 @@ def load_short(recipe: Recipe) -> Recipe:
 
 def test_a_checkpoint_of_another_shape_is_refused(recipe: Recipe, tmp_path: Path) -> None:
     short = load_short(recipe)
-    asyncio.run(Training(short, tmp_path / "run").run())
+    asyncio.run(TrainingRun(short, tmp_path / "run").run())
     assert short.trainer is not None
     lora = short.trainer.lora.model_copy(update={"rank": 3})
     other = short.trainer.model_copy(update={"lora": lora})
     with pytest.raises(RecordError, match="has shape"):
         asyncio.run(
-            Training(
+            TrainingRun(
                 short.model_copy(update={"trainer": other}), tmp_path / "run", resume=True
             ).run()
         )
@@ -327,14 +327,14 @@ def test_a_checkpoint_of_another_shape_is_refused(recipe: Recipe, tmp_path: Path
 def test_a_damaged_checkpoint_is_refused(
     recipe: Recipe, tmp_path: Path, name: str, content: bytes
 ) -> None:
-    asyncio.run(Training(load_short(recipe), tmp_path / "run").run())
+    asyncio.run(TrainingRun(load_short(recipe), tmp_path / "run").run())
     (tmp_path / "run" / "checkpoints" / "step-000001" / name).write_bytes(content)
     with pytest.raises(RecordError, match=r"checkpoint .*step-000001 does not fit"):
-        asyncio.run(Training(recipe, tmp_path / "run", resume=True).run())
+        asyncio.run(TrainingRun(recipe, tmp_path / "run", resume=True).run())
 
 
 def test_a_trained_team_is_a_folder_that_runs(recipe: Recipe, tmp_path: Path) -> None:
-    asyncio.run(Training(load_short(recipe), tmp_path / "run").run())
+    asyncio.run(TrainingRun(load_short(recipe), tmp_path / "run").run())
     trained = load_recipe(str(tmp_path / "run"))
     assert trained.trainer is None
     for name, agent in trained.team.agents.items():
@@ -344,4 +344,4 @@ def test_a_trained_team_is_a_folder_that_runs(recipe: Recipe, tmp_path: Path) ->
     episode = Team(trained).run("game/8").episode
     assert episode.failure is None
     with pytest.raises(RecipeError, match="names no trainer"):
-        Training(trained, tmp_path / "again")
+        TrainingRun(trained, tmp_path / "again")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.digest import CASES, digest, make_case
 
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -19,7 +19,7 @@ def test_a_recorded_training_comes_out_the_same(
     tiny_words: Path, tmp_path: Path, name: str
 ) -> None:
     recipe = make_case(tiny_words, tmp_path, name)
-    asyncio.run(Training(recipe, tmp_path / "run").run())
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     found = digest(tmp_path / "run")
     wanted = json.loads((RECORDED / f"{name}.json").read_text())
     assert [e["id"] for e in found["episodes"]] == [e["id"] for e in wanted["episodes"]]

@@ -15,7 +15,7 @@ from support.trainer_recipes import WORDS, make_game
 from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, read_episodes
 from collab.runtime import Team
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.learner.policy import open_policies
 
 
@@ -27,7 +27,7 @@ def train(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
         if event.type == "step.finished":
             rows.append(event.metrics)
 
-    asyncio.run(Training(recipe, out, emit=watch).run())
+    asyncio.run(TrainingRun(recipe, out, emit=watch).run())
     return rows
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from collab.recipe import TrainerSpec, library, load_recipe
-from collab.trainers.training.check import check_recipe, choose_tasks
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.data import choose_tasks
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.yaml"))

@@ -17,7 +17,7 @@ from torch import Tensor
 from collab.errors import TrainingError
 from collab.recipe import Recipe
 from collab.records import read_episodes
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
 from collab.trainers.learner.samples import Sample
@@ -61,7 +61,7 @@ def steps_of(run: Path) -> list[dict[str, Any]]:
 
 def train(recipe: Recipe, run: Path, **options: Any) -> list[StepFinished]:
     seen: list[TrainingEvent] = []
-    asyncio.run(Training(recipe, run, emit=seen.append, **options).run())
+    asyncio.run(TrainingRun(recipe, run, emit=seen.append, **options).run())
     return [event for event in seen if isinstance(event, StepFinished)]
 
 

@@ -53,7 +53,7 @@ def group_of(
     numbers = samples or range(len(rows))
     made = [episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)]
     tree = tree_of(made, shape or Shape("chains", len(rows), horizon))
-    rewards = {(g, t): {"a": rows[g][t], "b": 2 * rows[g][t]} for g, t in tree.places}
+    rewards = {(g, t): {"a": rows[g][t], "b": 2 * rows[g][t]} for g, t in tree.nodes}
     return make_group(made, ("a", "b"), rewards, tree, discount)
 
 
@@ -69,7 +69,7 @@ def test_an_earlier_solve_never_earns_less(
     earned = [found.joint_return or 0.0 for found in made]
     assert all(a >= b - 1e-9 for a, b in pairwise(earned))
     tree = tree_of(made, Shape("chains", len(made), horizon))
-    rewards = {(g, t): {"a": rows[g][t]} for g, t in tree.places}
+    rewards = {(g, t): {"a": rows[g][t]} for g, t in tree.nodes}
     group = make_group(made, ("a",), rewards, tree, discount)
     credit = [group.returns[g, 0]["a"] for g in range(len(made))]
     assert all(a >= b - 1e-9 for a, b in pairwise(credit))
@@ -172,7 +172,7 @@ def test_a_group_solved_at_once_has_weights_at_its_only_turn(name: str, how: str
 def test_a_solved_state_goes_on_earning_what_was_played_not_what_was_crossed() -> None:
     made = [episode([SOLVED], 3), episode([1.0, 1.0, 1.0], 3, sample=1)]
     tree = tree_of(made, Shape("chains", 2, 3))
-    aligned = {(g, t): {"a": made[g].rewards[t]} for g, t in tree.places}
+    aligned = {(g, t): {"a": made[g].rewards[t]} for g, t in tree.nodes}
     crossed = {**aligned, (0, 0): {"a": 2.5}, (1, 0): {"a": 2.5}}
     group = make_group(made, ("a",), crossed, tree, 1.0, aligned=aligned)
     assert [group.returns[g, 0]["a"] for g in range(2)] == [2.5 + 2 * SOLVED, 2.5 + 2.0]

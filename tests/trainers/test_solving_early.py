@@ -18,7 +18,7 @@ from support.tiny_words import save_tiny
 
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 RIGHT, WRONG = "f=lambda:1", "f=lambda:0"
 TEST = "def check(candidate):\n    assert candidate() == 1\n"
@@ -65,7 +65,7 @@ def train(model: Path, folder: Path, team: dict[str, Any], **trainer: Any) -> li
             },
         }
     )
-    asyncio.run(Training(recipe, folder / "run").run())
+    asyncio.run(TrainingRun(recipe, folder / "run").run())
     return list(read_episodes(folder / "run"))
 
 

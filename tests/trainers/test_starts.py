@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, load_recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.check import check_recipe
@@ -26,7 +26,7 @@ STRONG = {"learning_rate": 0.05, "steps": 3}
 def trained(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The adapters of a team that was trained before, by agent."""
     folder = tmp_path_factory.mktemp("trained")
-    asyncio.run(Training(make_game(tiny_words, folder, **STRONG), folder / "run").run())
+    asyncio.run(TrainingRun(make_game(tiny_words, folder, **STRONG), folder / "run").run())
     return folder / "run" / "adapters"
 
 
@@ -38,7 +38,7 @@ def starting(recipe: Recipe, adapters: dict[str, Path]) -> Recipe:
 
 
 def steps_of(recipe: Recipe, run: Path) -> list[dict[str, Any]]:
-    asyncio.run(Training(recipe, run).run())
+    asyncio.run(TrainingRun(recipe, run).run())
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [row for row in rows if row["type"] == "step.finished"]
 
@@ -112,7 +112,7 @@ def test_a_whole_model_that_took_an_adapter_in_trains_and_runs(
     steps_of(starting(game, {"a": trained / "a"}), tmp_path / "run")
     agents = load_recipe(str(tmp_path / "run")).team.agents
     assert [agent.adapter for agent in agents.values()] == [None, None]
-    training = Training(
+    training = TrainingRun(
         starting(make_game(tiny_words, tmp_path, policies="full", steps=2), {"a": trained / "a"}),
         tmp_path / "run",
         resume=True,
@@ -126,7 +126,7 @@ def test_a_whole_model_without_the_adapter_it_is_to_take_in(
     game = make_game(tiny_words, tmp_path, policies="full")
     recipe = starting(game, {"a": tmp_path / "nowhere"})
     with pytest.raises(RecipeError, match="nowhere"):
-        asyncio.run(Training(recipe, tmp_path / "run").run())
+        asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
 @pytest.mark.parametrize("policies", ["adapters", "full"])

@@ -12,7 +12,7 @@ from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
 from collab.records import read_episodes
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 CALL = '<tool_call>{"name":"say"}</tool_call>'
 TOOL = "def say() -> str:\n    return 'left right'\n"
@@ -25,7 +25,7 @@ def test_a_tool_round_is_one_more_decision(tmp_path: Path, monkeypatch: pytest.M
     game = make_game(model, tmp_path, steps=2)
     data = game.model_dump(mode="python", exclude_none=True)
     data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
-    asyncio.run(Training(Recipe.model_validate(data), Path("run")).run())
+    asyncio.run(TrainingRun(Recipe.model_validate(data), Path("run")).run())
     episodes = [e for file in Path("run").rglob("episodes.jsonl") for e in read_episodes(file)]
     turns = [turn for episode in episodes for turn in episode.turns]
     rounds = [d for turn in turns for d in turn.decisions if d.step]

@@ -22,7 +22,7 @@ from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.library import components
 from collab.runs.recipes import dump_recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.training.plan.plan import make_plan
 
 
@@ -110,7 +110,7 @@ def test_what_a_run_leaves_is_as_open_to_others_as_any_file(
     tiny_words: Path, tmp_path: Path, policies: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=1, policies=policies)
-    asyncio.run(Training(recipe, tmp_path / "run").run())
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     (tmp_path / "plain").touch()
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     modes = {path.name: path.stat().st_mode for path in files}
@@ -231,7 +231,7 @@ def test_the_plan_tells_the_disk_that_is_taken(
         files = [path for kind in kinds for path in (run / kind).rglob("*") if path.is_file()]
         most = max(most, sum(path.stat().st_size for path in files))
 
-    asyncio.run(Training(recipe, run, emit=see).run())
+    asyncio.run(TrainingRun(recipe, run, emit=see).run())
     plan = make_plan(recipe)
     assert plan.checkpoints == 5
     assert 0.5 * plan.disk < most < 1.5 * plan.disk + 200_000  # files have headers, too
@@ -241,7 +241,7 @@ def test_the_plan_tells_the_disk_that_is_taken(
 def test_the_plan_counts_the_adapters_that_training_begins_from(
     tiny_words: Path, tmp_path: Path
 ) -> None:
-    asyncio.run(Training(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run").run())
+    asyncio.run(TrainingRun(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run").run())
     data = make_game(tiny_words, tmp_path).model_dump()
     before = make_plan(Recipe.model_validate(data))
     data["team"]["agents"]["a"]["adapter"] = str(tmp_path / "run" / "adapters" / "a")

@@ -19,7 +19,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.recipe.model import VLLMModel
 from collab.runtime import Session
 from collab.tasks import open_suite
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.learner.lora import WEIGHTS
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.plan.plan import make_plan
@@ -52,7 +52,7 @@ def train(
             if after_step:
                 after_step(event.step)
 
-    asyncio.run(Training(recipe, folder, resume=resume, emit=watch).run())
+    asyncio.run(TrainingRun(recipe, folder, resume=resume, emit=watch).run())
     return metrics
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.recipe import Recipe, load_recipe
 from collab.runs.recipes import dump_recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 
 REWARD = """\
 from beside import word
@@ -41,7 +41,7 @@ def trained(
     ]
     (project / "game.yaml").write_text(dump_recipe(game))
     recipe = load_recipe("game.yaml", settings=settings)
-    asyncio.run(Training(recipe, Path("run")).run())
+    asyncio.run(TrainingRun(recipe, Path("run")).run())
     away = tmp_path / "away"
     away.mkdir()
     shutil.move(project / "run", away / "run")

@@ -18,7 +18,7 @@ from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.recipe import Recipe
 from collab.runs.recipes import dump_recipe
-from collab.trainers import Training
+from collab.trainers import TrainingRun
 from collab.trainers.learner.lora import WEIGHTS
 
 NOISE = 1e-3
@@ -44,7 +44,7 @@ def train(
             if after_step:
                 after_step(event.step)
 
-    asyncio.run(Training(recipe, folder, emit=watch).run())
+    asyncio.run(TrainingRun(recipe, folder, emit=watch).run())
     return metrics
 
 

@@ -136,11 +136,11 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
     from collab.cli.live.training import open_training_view
     from collab.runs.about import mark_interrupted, new_run_id
     from collab.runs.layout import TRAINING
-    from collab.trainers.training.run import Training
+    from collab.trainers.training.run import TrainingRun
 
     folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
     view = open_training_view(json=json)
-    training = Training(
+    training = TrainingRun(
         recipe, folder, resume=resume is not None, emit=view.see, loading=view.loading
     )
 

@@ -13,11 +13,11 @@ from collab.records import Episode, Failure, Problem, Score
 from collab.stats import mean
 from collab.trainers.credit import Algorithm, Group, Node, Weights
 from collab.trainers.credit.group import Rewards, Shape, Tree, make_group, tree_of
-from collab.trainers.credit.joint_actions import JointActions, Sandbox, reward_of
+from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction, reward_of
 from collab.trainers.credit.normalise import normalise
 
 MAX_COMBINATIONS = 4096
-"""Joint actions that `cross` scores at one turn of one group."""
+"""The most joint actions that `cross` may score at one turn of one group."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CreditedGroup:
 
 async def assign_credit(
     played: Sequence[tuple[Problem, Sequence[Episode]]],
-    sandbox: Sandbox,
+    score: ScoreJointAction,
     *,
     agents: Sequence[str],
     spec: TrainerSpec,
@@ -39,14 +39,14 @@ async def assign_credit(
 ) -> tuple[list[CreditedGroup], list[Failure]]:
     """The groups that can be compared, with their weights.
 
-    `played` are each task's episodes without failures; `sandbox` scores further joint actions.
-    Also returns the failures of those.
+    `played` are each task's episodes without failures. Further joint actions are scored by `score`;
+    also returns the failures of those.
     """
     groups, asked = [], []
     for problem, episodes in played:
         if len(episodes) < min(2, spec.group_size):
             continue
-        joint = JointActions(problem, episodes, spec, sandbox)
+        joint = JointActions(problem, episodes, spec, score)
         asked.append(joint)
         groups.append(await _group(episodes, joint, agents=agents, spec=spec, shape=shape))
     weights = await _ask(algorithm, groups, spec.algorithm.use)
@@ -73,8 +73,8 @@ async def _group(
 ) -> Group:
     tree = tree_of(episodes, shape)
     aligned = {
-        place: {agent: reward_of(_score_at(episodes, place), agent, spec) for agent in agents}
-        for place in tree.places
+        node: {agent: reward_of(_score_at(episodes, node), agent, spec) for agent in agents}
+        for node in tree.nodes
     }
     rewards: Rewards = aligned
     if spec.joint_mode == "cross":
@@ -84,8 +84,8 @@ async def _group(
     )
 
 
-def _score_at(episodes: Sequence[Episode], place: Node) -> Score:
-    score = episodes[place[0]].turns[place[1]].score
+def _score_at(episodes: Sequence[Episode], node: Node) -> Score:
+    score = episodes[node[0]].turns[node[1]].score
     assert score is not None, "episodes without a score are not whole"
     return score
 
@@ -93,23 +93,23 @@ def _score_at(episodes: Sequence[Episode], place: Node) -> Score:
 async def _crossed(
     joint: JointActions, tree: Tree, aligned: Rewards, agents: Sequence[str]
 ) -> Rewards:
-    """Score every combination of the peers' responses; a response gets the mean of its own.
+    """Score every combination of the responses that are compared; each gets the mean over its own.
 
     An agent whose answer is not in the joint artefact gets its own joint action's reward.
     """
     rewards: dict[Node, Mapping[str, float]] = {}
-    for places in tree.peers:
-        team = joint.team(places)
-        choices = list(product(range(len(places)), repeat=len(team)))
+    for nodes in tree.baselines_over:
+        team = joint.team(nodes)
+        choices = list(product(range(len(nodes)), repeat=len(team)))
         missing = [choice for choice in choices if len(set(choice)) > 1]
-        found = await joint.score(places, [dict(zip(team, c, strict=True)) for c in missing])
-        results = {(n,) * len(team): aligned[place] for n, place in enumerate(places)}
+        found = await joint.score(nodes, [dict(zip(team, c, strict=True)) for c in missing])
+        results = {(n,) * len(team): aligned[node] for n, node in enumerate(nodes)}
         results |= {c: r for c, r in zip(missing, found, strict=True) if r is not None}
-        for position, place in enumerate(places):
-            rewards[place] = {
+        for position, node in enumerate(nodes):
+            rewards[node] = {
                 agent: _mean_reward(results, team.index(agent), position, agent)
                 if agent in team
-                else aligned[place][agent]
+                else aligned[node][agent]
                 for agent in agents
             }
     return rewards

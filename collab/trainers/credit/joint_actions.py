@@ -11,32 +11,36 @@ from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
 from collab.trainers.credit.group import Choice, Node
 
-Sandbox = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
-"""The joint reward of a joint action, given by each agent's artefact."""
+ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
+"""From a problem and each agent's artefact to the joint action's score."""
 
 AT_ONCE = 64
-"""Joint actions that are scored at the same time."""
+"""The most joint actions that are scored at the same time."""
 
 
 class JointActions:
     """The joint actions of one group's responses, and what they earn. Each is scored once."""
 
     def __init__(
-        self, problem: Problem, episodes: Sequence[Episode], spec: TrainerSpec, sandbox: Sandbox
+        self,
+        problem: Problem,
+        episodes: Sequence[Episode],
+        spec: TrainerSpec,
+        score: ScoreJointAction,
     ) -> None:
         self.failures: list[Failure] = []
-        """Of joint actions that could not be scored."""
-        self._problem, self._episodes, self._spec, self._sandbox = problem, episodes, spec, sandbox
+        """Why joint actions could not be scored."""
+        self._problem, self._episodes, self._spec, self._ask_score = problem, episodes, spec, score
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._scores: dict[tuple[tuple[str, str], ...], asyncio.Future[Score | None]] = {}
 
-    def team(self, places: Sequence[Node]) -> list[str]:
+    def team(self, nodes: Sequence[Node]) -> list[str]:
         """The agents whose responses make the joint artefact.
 
         Raises:
-            TrainingError: they are not the same at all of `places`.
+            TrainingError: they are not the same at all of `nodes`.
         """
-        teams = [list(joined(self._turn(place))) for place in places]
+        teams = [list(joined(self._turn(node))) for node in nodes]
         if any(team != teams[0] for team in teams):
             raise TrainingError(
                 "responses can be joined anew only where the same agents' answers make every joint"
@@ -46,11 +50,11 @@ class JointActions:
         return teams[0]
 
     async def score(
-        self, places: Sequence[Node], choices: Sequence[Choice]
+        self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
         """As `Group.score`."""
-        team = self.team(places)
-        made = [joined(self._turn(place)) for place in places]
+        team = self.team(nodes)
+        made = [joined(self._turn(node)) for node in nodes]
         scores = await asyncio.gather(
             *(
                 self._score({a: _pick(made, choice.get(a, 0), a) for a in team})
@@ -63,7 +67,7 @@ class JointActions:
         ]
 
     async def _score(self, artefacts: Mapping[str, str]) -> Score | None:
-        """None where it failed; the same artefacts are judged once."""
+        """The score of these artefacts, which are scored once; None where that failed."""
         key = tuple(artefacts.items())
         if key not in self._scores:
             self._scores[key] = asyncio.ensure_future(self._ask(artefacts))
@@ -72,13 +76,13 @@ class JointActions:
     async def _ask(self, artefacts: Mapping[str, str]) -> Score | None:
         async with self._slots:
             try:
-                return await self._sandbox(self._problem, artefacts)
+                return await self._ask_score(self._problem, artefacts)
             except CollabError as error:
                 self.failures.append(failure_of(error))
                 return None
 
-    def _turn(self, place: Node) -> Turn:
-        return self._episodes[place[0]].turns[place[1]]
+    def _turn(self, node: Node) -> Turn:
+        return self._episodes[node[0]].turns[node[1]]
 
 
 def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -> str:

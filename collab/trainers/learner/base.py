@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.tallies import Update
+from collab.trainers.learner.update import Update
 
 
 class Learner(Protocol):

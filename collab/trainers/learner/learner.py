@@ -26,7 +26,7 @@ from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
 from collab.trainers.learner.prefix_tree.supported import supports_prefix_tree
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.tallies import Update, count, count_kl
+from collab.trainers.learner.update import Update, count, count_kl
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
@@ -221,8 +221,8 @@ class TorchLearner:
 
     def _check_mismatch(self, policy: Policy, update: Update) -> None:
         for agent in policy.agents:
-            tally = update.tallies.get(agent)
-            mismatch = tally.mismatch / tally.tokens if tally else 0.0
+            sums = update.sums.get(agent)
+            mismatch = sums.mismatch / sums.tokens if sums else 0.0
             if not mismatch <= self.spec.mismatch_tolerance:
                 raise TrainingError(
                     f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"

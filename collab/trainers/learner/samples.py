@@ -65,7 +65,7 @@ def make_samples(
     samples = []
     for item in credited:
         for (episode, turn, agent), weight in item.weights.items():
-            share = item.group.shares[episode, turn] / len(credited)
+            share = item.group.visit_share[episode, turn] / len(credited)
             decisions = item.group.episodes[episode].turns[turn].decisions
             actions = [d.action for d in decisions if d.agent == agent and d.action.token_ids]
             sampling = samplings[agent]

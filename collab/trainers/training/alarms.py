@@ -1,4 +1,4 @@
-"""Signs of trouble in a run's metrics, in plain words."""
+"""Alarms: warnings in plain words of trouble that a run's metrics show."""
 
 from __future__ import annotations
 
@@ -6,41 +6,45 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 Row = Mapping[str, float]
-Sign = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
+"""The metrics of one step, by name."""
+Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
+"""From the metrics of all steps so far to the name and the words of each warning."""
 
 WINDOW = 10
-"""Steps over which a sign must last before it is told."""
+"""The steps over which trouble must last before its alarm is raised."""
 
 
-class Signs:
-    """Reads step after step; tells a sign when it begins, and again only after it had gone."""
+class Alarms:
+    """Reads the metrics of step after step, and raises each alarm once while its trouble lasts."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
-        self._standing: set[str] = set()
+        self._raised: set[str] = set()
 
     def read(self, row: Row) -> tuple[str, ...]:
-        """The warnings that a step's metrics give rise to."""
+        """The alarms that a step's metrics raise, in plain words."""
         self._rows.append(row)
-        found = dict(chain_signs(self._rows))
-        new = [text for key, text in found.items() if key not in self._standing]
-        self._standing = set(found)
+        found = dict(alarms_in(self._rows))
+        new = [text for key, text in found.items() if key not in self._raised]
+        self._raised = set(found)
         return tuple(new)
 
 
-def chain_signs(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def alarms_in(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """The name and the words of each alarm that the last steps give reason for."""
     if len(rows) >= WINDOW:
-        for sign in SIGNS:
-            yield from sign(rows)
+        for alarm in ALARMS:
+            yield from alarm(rows)
 
 
 def _recent(rows: Sequence[Row], key: str) -> float | None:
-    """The mean over the last steps, where every one of them tells it."""
+    """The mean of a metric over the last steps; None where one of them lacks it."""
     values = [row[key] for row in rows[-WINDOW:] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
 
 def _first(rows: Sequence[Row], key: str) -> float | None:
+    """The mean of a metric over the first steps; None where one of them lacks it."""
     values = [row[key] for row in rows[:WINDOW] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
@@ -149,7 +153,7 @@ def hacking(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-SIGNS: tuple[Sign, ...] = (
+ALARMS: tuple[Alarm, ...] = (
     dead_groups,
     one_does_everything,
     entropy_collapse,

@@ -1,11 +1,7 @@
-"""Whether a recipe can be trained, and on which tasks; before any model is loaded."""
+"""Whether a recipe can be trained, found out before any model is loaded."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 
 from collab.agents import join_for, parser_for
@@ -15,15 +11,13 @@ from collab.models.vllm.adapter_files import check_servable, is_adapter, served_
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import VLLMModel, local_weights
-from collab.records import Problem
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
-from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
-from collab.trainers.training.curriculum import stretches
+from collab.trainers.training.curriculum import phases
+from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.trackers import check_trackers
-from collab.wording import counted
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -140,61 +134,13 @@ def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
         )
 
 
-def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: Tasks) -> DryRun:
-    """What the agents are asked in the phase of the most turns; each phase is played.
+def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
+    """What the agents are asked in the phase with the most turns; every phase is played.
 
     Raises:
         RecipeError: as `dry_run`.
     """
-    phases = [stretch.recipe for stretch in stretches(recipe, spec)]
-    found = [dry_run(phase, [*tasks.training, *tasks.held_out]) for phase in phases]
-    longest = max(range(len(phases)), key=lambda number: phases[number].team.turns)
+    recipes = [phase.recipe for phase in phases(recipe, spec)]
+    found = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]
+    longest = max(range(len(recipes)), key=lambda number: recipes[number].team.turns)
     return found[longest]
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """What is trained on and what is held out."""
-
-    training: tuple[Problem, ...]
-    held_out: tuple[Problem, ...]
-    per_step: int
-    seed: int
-
-    def batch(self, step: int) -> list[Problem]:
-        """The problems of a step; a function of the seed and the step alone."""
-        epoch, position = divmod(step, self.steps_per_epoch)
-        order = list(range(len(self.training)))
-        random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
-        chosen = order[position * self.per_step : (position + 1) * self.per_step]
-        return [self.training[n] for n in chosen]
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return ceil(len(self.training) / self.per_step)
-
-    def total_steps(self, spec: TrainerSpec) -> int:
-        return spec.steps or spec.epochs * self.steps_per_epoch
-
-
-def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> Tasks:
-    """Read the suite and select.
-
-    Raises:
-        RecipeError: a problem is trained on and held out. TaskError: a selection leads nowhere.
-    """
-    assert recipe.task is not None, "check_recipe has passed"
-    suite = open_suite(recipe.task)
-    has_split = "train" in recipe.task.splits
-    selection = spec.tasks if spec.tasks is not None else ("train" if has_split else "")
-    training = suite.select(selection)
-    held_out: Sequence[Problem] = ()
-    if spec.evaluation is not None:
-        held_out = suite.select(spec.evaluation.tasks)
-        shared = {p.address for p in training} & {p.address for p in held_out}
-        if shared:
-            raise RecipeError(
-                f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
-                " set trainer.tasks and trainer.evaluation.tasks to different rows"
-            )
-    return Tasks(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed)

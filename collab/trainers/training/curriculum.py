@@ -9,29 +9,30 @@ from collab.recipe import Recipe, TrainerSpec
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """What holds from one step to another."""
+class Phase:
+    """The recipe that holds for some steps of training."""
 
     index: int
+    """The position in the curriculum; its length for the steps after it."""
     recipe: Recipe
-    """With the turns and feedback of the phase."""
+    """The run's recipe, with the turns and feedback of the phase."""
 
 
-def stretches(recipe: Recipe, spec: TrainerSpec) -> list[Stretch]:
-    """All phases, the team's own last."""
+def phases(recipe: Recipe, spec: TrainerSpec) -> list[Phase]:
+    """All phases in order; the last one has the team's own turns and feedback."""
     ends = accumulate((phase.steps for phase in spec.curriculum), initial=0)
-    return [stretch_at(first, recipe, spec) for first in ends]
+    return [phase_at(first, recipe, spec) for first in ends]
 
 
-def stretch_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Stretch:
+def phase_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Phase:
     """The phase of `step`, counted from 0; after the last one the recipe's own team holds."""
     end = 0
-    for index, phase in enumerate(spec.curriculum):
-        end += phase.steps
+    for index, planned in enumerate(spec.curriculum):
+        end += planned.steps
         if step < end:
-            changes: dict[str, object] = {"turns": phase.turns}
-            if phase.feedback is not None:
-                changes["feedback"] = phase.feedback
+            changes: dict[str, object] = {"turns": planned.turns}
+            if planned.feedback is not None:
+                changes["feedback"] = planned.feedback
             team = recipe.team.model_copy(update=changes)
-            return Stretch(index, recipe.model_copy(update={"team": team}))
-    return Stretch(len(spec.curriculum), recipe)
+            return Phase(index, recipe.model_copy(update={"team": team}))
+    return Phase(len(spec.curriculum), recipe)

@@ -10,7 +10,7 @@ from pydantic import Field
 from collab.records import Episode, Record
 from collab.runtime.events import RunFinished, RunStarted
 
-Phase = Literal["sampling", "credit", "update", "evaluation"]
+StepPart = Literal["sampling", "credit", "update", "evaluation"]
 Mode = Literal["sampled", "greedy"]
 
 
@@ -20,10 +20,10 @@ class TrainingProgress(Record):
     type: Literal["training.progress"] = "training.progress"
     step: int
     """The step under way, counted from 1; for an evaluation the steps of training before it."""
-    phase: Phase
+    phase: StepPart
     done: int = 0
     total: int = 0
-    """Episodes; 0 where the phase does not count."""
+    """Episodes; 0 where the part does not count them."""
 
 
 class StepFinished(Record):
@@ -33,7 +33,7 @@ class StepFinished(Record):
     steps: int
     metrics: dict[str, float]
     warnings: tuple[str, ...] = ()
-    """Signs of trouble, in plain words; each is told once while it lasts."""
+    """Alarms in plain words; each is raised once while its trouble lasts."""
 
 
 class TaskResult(Record):

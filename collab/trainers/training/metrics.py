@@ -15,7 +15,7 @@ from collab.stats import deviation, mean
 from collab.trainers.credit.assign import CreditedGroup
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
-from collab.trainers.learner.tallies import Tally, Update
+from collab.trainers.learner.update import TokenSums, Update
 from collab.trainers.training.rollouts import Played
 from collab.trainers.training.skipping import KEY, STEP, lost_groups
 
@@ -59,7 +59,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
-            metrics.update(_agent(agent, episodes, data.update.tallies.get(agent)))
+            metrics.update(_agent(agent, episodes, data.update.sums.get(agent)))
         for name, values in (
             ("loss", data.update.losses),
             ("gradient_norm", data.update.gradient_norms),
@@ -128,7 +128,7 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
 
 
 def _agent(
-    agent: str, episodes: Sequence[Episode], tally: Tally | None
+    agent: str, episodes: Sequence[Episode], sums: TokenSums | None
 ) -> Iterator[tuple[str, float]]:
     actions = [d.action for e in episodes for d in e.decisions(agent) if not d.action.failure]
     if actions:
@@ -141,13 +141,13 @@ def _agent(
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artefacts]
     if turns:
         yield f"agent/{agent}/empty", mean([_is_empty(turn, agent) for turn in turns])
-    if tally is not None and tally.tokens:
-        yield f"agent/{agent}/logprob", tally.logprob / tally.tokens
-        yield f"agent/{agent}/mismatch", tally.mismatch / tally.tokens
-        yield f"agent/{agent}/clipped", tally.clipped / tally.tokens
-        yield f"agent/{agent}/outside_support", tally.outside_support / tally.tokens
-    if tally is not None and tally.kl_tokens:
-        yield f"agent/{agent}/kl", tally.kl / tally.kl_tokens
+    if sums is not None and sums.tokens:
+        yield f"agent/{agent}/logprob", sums.logprob / sums.tokens
+        yield f"agent/{agent}/mismatch", sums.mismatch / sums.tokens
+        yield f"agent/{agent}/clipped", sums.clipped / sums.tokens
+        yield f"agent/{agent}/outside_support", sums.outside_support / sums.tokens
+    if sums is not None and sums.kl_tokens:
+        yield f"agent/{agent}/kl", sums.kl / sums.kl_tokens
 
 
 def _is_empty(turn: Turn, agent: str) -> bool:
@@ -155,9 +155,9 @@ def _is_empty(turn: Turn, agent: str) -> bool:
 
 
 def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
-    tokens = sum(tally.tokens for tally in update.tallies.values())
+    tokens = sum(sums.tokens for sums in update.sums.values())
     if tokens:
-        yield "mismatch", fsum(tally.mismatch for tally in update.tallies.values()) / tokens
+        yield "mismatch", fsum(sums.mismatch for sums in update.sums.values()) / tokens
 
 
 def _costs(

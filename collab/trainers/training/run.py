@@ -21,9 +21,10 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
-from collab.trainers.training.alarms import Signs
-from collab.trainers.training.check import check_recipe, choose_tasks, play_dry
+from collab.trainers.training.alarms import Alarms
+from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
+from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.evaluations import Evaluations
 from collab.trainers.training.events import (
     CheckpointSaved,
@@ -46,7 +47,7 @@ def _ignore(event: TrainingEvent) -> None:
     """The emit of a caller who does not watch."""
 
 
-class Training:
+class TrainingRun:
     """One training run: of `recipe`, recorded in `out`.
 
     With `resume` it goes on from the newest checkpoint in `out`, or from the start where there is
@@ -80,7 +81,7 @@ class Training:
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
         self._trackers: list[Tracker] = []
-        self._signs = Signs()
+        self._alarms = Alarms()
         self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
 
     async def run(self) -> dict[str, Any]:
@@ -199,7 +200,7 @@ class Training:
         steps = [row for row in rows if row["type"] == "step.finished"]
         self._skipping.restore(steps)
         for row in steps:
-            self._signs.read({k: v for k, v in row.items() if isinstance(v, int | float)})
+            self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         began = time.perf_counter()
@@ -209,7 +210,7 @@ class Training:
         data.times["step"] = time.perf_counter() - began
         self.step += 1
         metrics = step_metrics(data, policies)
-        warnings = (*data.warnings, *self._signs.read(metrics))
+        warnings = (*data.warnings, *self._alarms.read(metrics))
         self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
         self._track(metrics)
         self._emit(

@@ -20,26 +20,26 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
-from collab.trainers.learner.tallies import Update
-from collab.trainers.training.check import Tasks
-from collab.trainers.training.curriculum import stretch_at
+from collab.trainers.learner.update import Update
+from collab.trainers.training.curriculum import phase_at
+from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import Played, play_groups
 from collab.trainers.training.skipping import STEP, too_many_failed
-from collab.trainers.training.timing import Clock
+from collab.trainers.training.timing import StepTimer
 
 Report = Callable[[str, int, int], None]
-"""Told of a phase of the step, and how many of its episodes are done."""
+"""Called with the part of the step under way, its episodes that are done, and all of them."""
 
 
 class Stepper:
-    """Takes steps; keeps the phase's session open from one to the next."""
+    """Takes the steps of training; the session of a phase stays open from one to the next."""
 
     def __init__(
         self,
         recipe: Recipe,
         spec: TrainerSpec,
-        tasks: Tasks,
+        tasks: TaskOrder,
         policies: Policies,
         learner: Learner,
     ) -> None:
@@ -49,12 +49,12 @@ class Stepper:
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self._session: Session | None = None
-        self._stretch = -1
+        self._phase = -1
         self.torn = False
-        """A step of learning was left half done; parameters are not those of any step."""
+        """Whether an update was left half done, so that the parameters are those of no step."""
 
     async def check(self) -> None:
-        """Open once what each phase needs, so that what is missing is told before any work.
+        """Open what each phase needs once, so that what is missing is found before any work.
 
         Raises:
             RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: it is missing.
@@ -63,16 +63,16 @@ class Stepper:
             await self._session_at(first)
 
     async def play(self, step: int, report: Report) -> tuple[list[Played], dict[str, float]]:
-        """The groups of `step`, counted from 0, and the seconds that their parts took."""
+        """The groups of `step`, counted from 0, and the seconds by kind of work."""
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
         total = len(problems) * shape.group_size * shape.leaves(0)
-        clock, done = Clock(), 0
+        timer, done = StepTimer(), 0
 
         def watch(event: Event) -> None:
             nonlocal done
-            clock.see(event)
+            timer.see(event)
             if isinstance(event, EpisodeFinished):
                 done += 1
                 report("sampling", done, total)
@@ -80,10 +80,10 @@ class Stepper:
         report("sampling", 0, total)
         began = time.perf_counter()
         if await self._learner.publish():
-            clock.seconds["publishing"] = time.perf_counter() - began
+            timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         played = await play_groups(session, problems, shape, seed, watch)
-        return played, clock.seconds
+        return played, timer.seconds
 
     async def learn(
         self, step: int, played: Sequence[Played], times: dict[str, float], report: Report
@@ -136,13 +136,13 @@ class Stepper:
         return update
 
     async def _session_at(self, step: int) -> Session:
-        stretch = stretch_at(step, self._recipe, self._spec)
-        if self._session is None or stretch.index != self._stretch:
+        phase = phase_at(step, self._recipe, self._spec)
+        if self._session is None or phase.index != self._phase:
             if self._session is not None:
                 await self._session.aclose()
-            acting = self._policies.acting(stretch.recipe)
+            acting = self._policies.acting(phase.recipe)
             self._session = await Session(acting, models=self._policies.models).open()
-            self._stretch = stretch.index
+            self._phase = phase.index
         return self._session
 
     def _shape(self, session: Session) -> Shape:

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, read off the runtime's events."""
+"""Where the time of a step goes, worked out from the runtime's events."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from collab.runtime.events import (
 )
 
 
-class Clock:
-    """Wall time during which some episode was being sampled, judged or told feedback.
+class StepTimer:
+    """Measures for how long some episode was being sampled, judged or given feedback.
 
-    Kinds of work overlap where episodes do different things at once.
+    The seconds of different kinds of work overlap where episodes do different things at once.
     """
 
     def __init__(self) -> None:
@@ -26,6 +26,7 @@ class Clock:
         self._since: dict[str, float] = {}
 
     def see(self, event: Event) -> None:
+        """Take note of what happened, at the moment at which it did."""
         match event:
             case AgentActing():
                 self._end("judging", event.episode)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from collab.distribution import install
 from collab.errors import RecipeError
-from collab.recipe.trainer import Sink
+from collab.recipe.trainer import TrackerName
 
 PROJECT = "collab"
 
@@ -48,14 +48,14 @@ class TensorBoard:
         self._writer.close()
 
 
-_TRACKERS: dict[Sink, tuple[str, Callable[..., Tracker]]] = {
+_TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
     "trackio": ("trackio", RunTracker),
     "wandb": ("wandb", RunTracker),
     "tensorboard": ("torch.utils.tensorboard", TensorBoard),
 }
 
 
-def check_trackers(names: Sequence[Sink]) -> None:
+def check_trackers(names: Sequence[TrackerName]) -> None:
     """Raises RecipeError for a tracker that is not installed."""
     for name in names:
         found = find_spec(name)
@@ -66,7 +66,7 @@ def check_trackers(names: Sequence[Sink]) -> None:
 
 
 def open_trackers(
-    names: Sequence[Sink], run: str, folder: Path, config: Mapping[str, Any]
+    names: Sequence[TrackerName], run: str, folder: Path, config: Mapping[str, Any]
 ) -> list[Tracker]:
     """The trackers called `names`, which must be installed."""
     found = [_TRACKERS[name] for name in names]

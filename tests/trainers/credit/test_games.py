@@ -121,7 +121,7 @@ def test_exact_in_a_tree() -> None:
     game = replace(game, logits={**game.logits, ("b", 0, 0): np.array([40.0, 0.0])})
     shape = Shape("tree", 2, 2)
     group = sample(game, 2, rng, shape=shape)
-    assert [len(places) for places in group.peers] == [2, 2, 2]
+    assert [len(nodes) for nodes in group.baselines_over] == [2, 2, 2]
     assert len(group.episodes) == 4
     found = asyncio.run(estimate(game, rule("marloo"), groups=1500, group_size=2, shape=shape))
     assert max(found.errors("a"), found.errors("b")) < 3
@@ -143,12 +143,12 @@ def test_sampled_estimates_agree_with_enumerated_ones() -> None:
 def test_a_group_scores_joint_actions_that_were_not_played() -> None:
     game = code_like(variants=1)
     group = sample(game, 4, np.random.default_rng(0))
-    [places] = group.peers
-    table = {place: group.episodes[place[0]].turns[0] for place in places}
+    [nodes] = group.baselines_over
+    table = {node: group.episodes[node[0]].turns[0] for node in nodes}
     [crossed, alone] = asyncio.run(
-        group.score(places, [{"aux": 1, "main": 2}, {"aux": None, "main": 2}])
+        group.score(nodes, [{"aux": 1, "main": 2}, {"aux": None, "main": 2}])
     )
-    aux, main = (table[places[n]].decisions[k].action.token_ids[0] for n, k in ((1, 0), (2, 1)))
+    aux, main = (table[nodes[n]].decisions[k].action.token_ids[0] for n, k in ((1, 0), (2, 1)))
     assert crossed == {"aux": game.rewards[0][aux, main], "main": game.rewards[0][aux, main]}
     assert alone == {"aux": game.rewards[0][0, main], "main": game.rewards[0][0, main]}
 

@@ -110,7 +110,7 @@ def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]
     found = game.zeros()
     for (episode, turn, agent), weight in weights.items():
         number = weight[0] if isinstance(weight, Sequence) else weight
-        scale = group.shares[episode, turn] * number
+        scale = group.visit_share[episode, turn] * number
         _add_score(game, found[agent], group.episodes[episode].turns[turn], agent, scale)
     return found
 

@@ -44,15 +44,15 @@ def play(
     episodes = list(_episodes(game, shape, draw, records))
     tree = tree_of(episodes, shape)
     rewards = {
-        place: records.earned(place[1], actions_of(episodes[place[0]].turns[place[1]]))
-        for place in tree.places
+        node: records.earned(node[1], actions_of(episodes[node[0]].turns[node[1]]))
+        for node in tree.nodes
     }
 
     async def ask(
-        places: Sequence[Node], choices: Sequence[Choice]
+        nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
-        made = [actions_of(episodes[episode].turns[turn]) for episode, turn in places]
-        turn = places[0][1]
+        made = [actions_of(episodes[episode].turns[turn]) for episode, turn in nodes]
+        turn = nodes[0][1]
         return [records.earned(turn, _joined(game, made, choice)) for choice in choices]
 
     return make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)

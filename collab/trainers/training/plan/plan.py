@@ -12,7 +12,8 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.rewards.outlook import outlook
 from collab.runtime.rehearsal import rehearsed
-from collab.trainers.training.check import check_recipe, choose_tasks, play_dry
+from collab.trainers.training.check import check_recipe, play_dry
+from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.lengths import (
     Lengths,
     episodes_a_step,

@@ -1,10 +1,10 @@
-"""Signs of trouble are told once, in plain words."""
+"""Alarms are raised once, in plain words."""
 
 from __future__ import annotations
 
 import pytest
 
-from collab.trainers.training.alarms import WINDOW, Signs
+from collab.trainers.training.alarms import WINDOW, Alarms
 
 GOOD = {
     "return/mean": 1.0,
@@ -39,25 +39,25 @@ TROUBLE = [
 ]
 
 
-def test_a_good_run_has_no_signs() -> None:
-    signs = Signs()
-    assert [signs.read(GOOD) for _ in range(5 * WINDOW)] == [()] * (5 * WINDOW)
+def test_a_good_run_raises_no_alarm() -> None:
+    alarms = Alarms()
+    assert [alarms.read(GOOD) for _ in range(5 * WINDOW)] == [()] * (5 * WINDOW)
 
 
 @pytest.mark.parametrize(("trouble", "told"), TROUBLE)
 def test_trouble_is_told_once(trouble: dict[str, float], told: str) -> None:
-    signs = Signs()
+    alarms = Alarms()
     for _ in range(2 * WINDOW):
-        signs.read(GOOD)
-    warnings = [text for _ in range(2 * WINDOW) for text in signs.read({**GOOD, **trouble})]
+        alarms.read(GOOD)
+    warnings = [text for _ in range(2 * WINDOW) for text in alarms.read({**GOOD, **trouble})]
     assert len([text for text in warnings if told in text]) == 1
     assert len(warnings) == 1
 
 
 def test_trouble_that_comes_back_is_told_again() -> None:
-    signs = Signs()
+    alarms = Alarms()
     told = 0
     for value in (0.2, 0.9, 0.2, 0.9):
         for _ in range(2 * WINDOW):
-            told += len(signs.read({**GOOD, "groups/dead": value}))
+            told += len(alarms.read({**GOOD, "groups/dead": value}))
     assert told == 2

@@ -1,0 +1,63 @@
+"""The tasks of a training run: which are trained on, in what order, and which are held out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Problem
+from collab.tasks import open_suite
+from collab.wording import counted
+
+
+@dataclass(frozen=True)
+class TaskOrder:
+    """The tasks that are trained on, in the order of the steps, and those that are held out."""
+
+    training: tuple[Problem, ...]
+    held_out: tuple[Problem, ...]
+    per_step: int
+    seed: int
+
+    def batch(self, step: int) -> list[Problem]:
+        """The problems of a step, counted from 0; they depend on the seed and the step alone."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        order = list(range(len(self.training)))
+        random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
+        chosen = order[position * self.per_step : (position + 1) * self.per_step]
+        return [self.training[n] for n in chosen]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return ceil(len(self.training) / self.per_step)
+
+    def total_steps(self, spec: TrainerSpec) -> int:
+        return spec.steps or spec.epochs * self.steps_per_epoch
+
+
+def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
+    """Read the recipe's suite, and choose what is trained on and what is held out.
+
+    Raises:
+        RecipeError: a problem is both trained on and held out.
+        TaskError: a selection names no problem.
+    """
+    assert recipe.task is not None, "check_recipe has passed"
+    suite = open_suite(recipe.task)
+    has_split = "train" in recipe.task.splits
+    selection = spec.tasks if spec.tasks is not None else ("train" if has_split else "")
+    training = suite.select(selection)
+    held_out: Sequence[Problem] = ()
+    if spec.evaluation is not None:
+        held_out = suite.select(spec.evaluation.tasks)
+        shared = {p.address for p in training} & {p.address for p in held_out}
+        if shared:
+            raise RecipeError(
+                f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
+                " set trainer.tasks and trainer.evaluation.tasks to different rows"
+            )
+    return TaskOrder(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed)
