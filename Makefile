@@ -3,16 +3,21 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
+# A worker a core, with one thread, and no more than 8: each holds models of its own. A file's tests
+# stay together, as they share what they have opened.
+WORKERS := --numprocesses logical --maxprocesses 8 --dist loadfile
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest
+
 .PHONY: run test test-slow test-browser test-vllm lint types check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
 
 test: $(VENV)/.installed
-	$(BIN)/pytest
+	$(PYTEST) $(WORKERS)
 
 test-slow: $(VENV)/.installed
-	$(BIN)/pytest -m slow
+	$(PYTEST) $(WORKERS) -m slow
 
 test-browser: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
