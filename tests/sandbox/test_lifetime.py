@@ -183,9 +183,9 @@ from collab.recipe.sandbox import SandboxSpec
 async def main():
     sandbox = Sandbox(SandboxSpec(seconds=60, workers=1))
     task = asyncio.create_task(sandbox.check(trial("def f(n):\\n    while True: pass\\n")))
-    while len(descendants(os.getpid())) < 6:
+    while len(started := descendants(os.getpid())) < 6:
         await asyncio.sleep(0.05)
-    print(*descendants(os.getpid()), flush=True)
+    print(*started, flush=True)
     if os.fork() == 0:
         os.closerange(1, 3)
         os.read(0, 1)  # a fork that holds the sandbox's pipes open until the test is over

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 import torch
 from support.trainer_recipes import make_game
+from typer.testing import CliRunner
 
+from collab.cli.app import app
 from collab.errors import CollabError, RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe
 from collab.records import read_episodes
+from collab.runs.recipes import dump_recipe
 from collab.trainers import TrainingRun
 from collab.trainers.credit import PerGroup
 from collab.trainers.credit.magrpo import magrpo
@@ -276,30 +279,27 @@ def test_layers_that_are_not_there(tiny_words: Path, tmp_path: Path) -> None:
         asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
-FULL_DISK = """\
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from collab.cli import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
-sys.argv = ["collab", "train", "r.yaml", "--out", "run"]
-main()
-"""
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file grows beyond `size` bytes; Python ignores the signal, and the write fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
-    from collab.records import read_episodes
-    from collab.runs.recipes import dump_recipe
-
+def test_a_full_disk_loses_nothing(
+    game: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = game.model_dump()
     data["trainer"] |= {"steps": 200, "checkpoint_every": 1000, "lora": {"rank": 1}}
     (tmp_path / "r.yaml").write_text(dump_recipe(Recipe.model_validate(data)))
-    found = subprocess.run(
-        [sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert found.returncode != 0
+    monkeypatch.chdir(tmp_path)
+    with full_disk(150_000):
+        found = CliRunner().invoke(app, ["train", "r.yaml", "--out", "run"])
+    assert found.exit_code == 2
     assert "free some room, then go on with --resume" in found.stderr
     assert len(list(read_episodes(tmp_path / "run"))) > 50
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
@@ -308,13 +308,9 @@ def test_a_full_disk_loses_nothing(game: Recipe, tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    try:
-        with pytest.raises(RecordError, match=r"cannot be written: .*File too large"):
-            Checkpoints(tmp_path / "checkpoints", 1).save(0, learner, PerGroup(magrpo), {})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    told = r"cannot be written: .*File too large"
+    with full_disk(2000), pytest.raises(RecordError, match=told):
+        Checkpoints(tmp_path / "checkpoints", 1).save(0, learner, PerGroup(magrpo), {})
     assert not list(checkpoints.folder.iterdir())
 
 
