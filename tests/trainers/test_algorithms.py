@@ -11,7 +11,7 @@ from collab.errors import TrainingError, UnknownName
 from collab.recipe.component import Component
 from collab.records import Episode, Score, Turn
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
-from collab.trainers.credit.assign import _check
+from collab.trainers.credit.assign import check_weights
 from collab.trainers.credit.group import Shape, make_group, tree_of
 from collab.trainers.credit.normalise import normalise
 
@@ -169,9 +169,9 @@ def test_an_unknown_algorithm_has_a_nearest_name() -> None:
 def test_weights_that_are_no_numbers_are_refused() -> None:
     group = chains([1.0], [2.0])
     with pytest.raises(TrainingError, match="gave the weight nan to agent 'a'"):
-        _check([{(0, 0, "a"): float("nan")}], [group], "mine")
+        check_weights([{(0, 0, "a"): float("nan")}], [group], "mine")
     with pytest.raises(TrainingError, match="which the group does not have"):
-        _check([{(0, 5, "a"): 1.0}], [group], "mine")
+        check_weights([{(0, 5, "a"): 1.0}], [group], "mine")
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

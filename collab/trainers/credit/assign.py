@@ -1,4 +1,4 @@
-"""From played groups to weights: each agent's rewards, then the algorithm."""
+"""From episodes to a group: each agent's rewards. And what an algorithm may not give."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from itertools import product
 from math import isfinite
 
-from collab.errors import TrainingError, attribute
+from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
-from collab.records import Episode, Failure, Problem, Score
+from collab.records import Episode, Score
 from collab.stats import mean
-from collab.trainers.credit import Algorithm, Group, Node, Weights
+from collab.trainers.credit import Group, Node, Weights
 from collab.trainers.credit.group import Rewards, Shape, Tree, make_group, tree_of
-from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction, reward_of
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.joint_actions import JointActions, reward_of
 
 MAX_COMBINATIONS = 4096
 """The most joint actions that `cross` may score at one turn of one group."""
@@ -28,42 +27,7 @@ class CreditedGroup:
     weights: Weights
 
 
-async def assign_credit(
-    played: Sequence[tuple[Problem, Sequence[Episode]]],
-    score: ScoreJointAction,
-    *,
-    agents: Sequence[str],
-    spec: TrainerSpec,
-    shape: Shape,
-    algorithm: Algorithm,
-) -> tuple[list[CreditedGroup], list[Failure]]:
-    """The groups that can be compared, with their weights.
-
-    `played` are each task's episodes without failures. Further joint actions are scored by `score`;
-    also returns the failures of those.
-    """
-    groups, asked = [], []
-    for problem, episodes in played:
-        if len(episodes) < min(2, spec.group_size):
-            continue
-        joint = JointActions(problem, episodes, spec, score)
-        asked.append(joint)
-        groups.append(await _group(episodes, joint, agents=agents, spec=spec, shape=shape))
-    weights = await _ask(algorithm, groups, spec.algorithm.use)
-    _check(weights, groups, spec.algorithm.use)
-    weights = normalise(groups, weights, spec.normalise)
-    failures = [failure for joint in asked for failure in joint.failures]
-    return [CreditedGroup(g, w) for g, w in zip(groups, weights, strict=True)], failures
-
-
-async def _ask(algorithm: Algorithm, groups: Sequence[Group], name: str) -> list[Weights]:
-    try:
-        return list(await algorithm.credit(groups))
-    except Exception as error:
-        raise attribute(error, TrainingError, f"algorithm '{name}'") from error
-
-
-async def _group(
+async def group_of(
     episodes: Sequence[Episode],
     joint: JointActions,
     *,
@@ -71,6 +35,7 @@ async def _group(
     spec: TrainerSpec,
     shape: Shape,
 ) -> Group:
+    """A task's episodes in the terms of credit; `joint` scores joint actions beside them."""
     tree = tree_of(episodes, shape)
     aligned = {
         node: {agent: reward_of(_score_at(episodes, node), agent, spec) for agent in agents}
@@ -122,7 +87,7 @@ def _mean_reward(
     return mean(own)
 
 
-def _check(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
+def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
     """Refuse what a third party's algorithm must not give."""
     if len(weights) != len(groups):
         raise TrainingError(

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
+from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
 from collab.trainers.credit.group import Group, Weights
 
@@ -35,6 +36,33 @@ class Algorithm(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """An algorithm that can begin with a group before the step's other groups are played."""
+
+    async def prepare(self, group: Group) -> None:
+        """Called once a group's episodes are whole, while others are still being sampled.
+
+        Joint actions that it has scored are not scored again when `credit` asks for them.
+        """
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """An algorithm that has something to tell of each step."""
+
+    def measures(self) -> Mapping[str, float]:
+        """Read after every `credit`: numbers by name, which become metrics of the step."""
+
+
+@runtime_checkable
+class ChecksRecipe(Protocol):
+    """An algorithm that is not right for every team, or not with every option of a trainer."""
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError, with the remedy, where it is wrong; before any model is loaded."""
 
 
 class PerGroup:

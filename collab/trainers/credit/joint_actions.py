@@ -14,12 +14,18 @@ from collab.trainers.credit.group import Choice, Node
 ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
 """From a problem and each agent's artefact to the joint action's score."""
 
+Artefacts = tuple[tuple[str, str], ...]
+"""Those that make a joint artefact, each with its agent."""
+
 AT_ONCE = 64
 """The most joint actions that are scored at the same time."""
 
 
 class JointActions:
-    """The joint actions of one group's responses, and what they earn. Each is scored once."""
+    """The joint actions of one group's responses, and what they earn. Each is scored once.
+
+    Equal texts are one joint action: what was played is known, and is not scored again.
+    """
 
     def __init__(
         self,
@@ -32,7 +38,10 @@ class JointActions:
         """Why joint actions could not be scored."""
         self._problem, self._episodes, self._spec, self._ask_score = problem, episodes, spec, score
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._scores: dict[tuple[tuple[str, str], ...], asyncio.Future[Score | None]] = {}
+        self._scores: dict[Artefacts, Score | asyncio.Future[Score | None]] = {}
+        for turn in (turn for episode in episodes for turn in episode.turns):
+            if turn.score is not None:
+                self._scores.setdefault(tuple(joined(turn).items()), turn.score)
 
     def team(self, nodes: Sequence[Node]) -> list[str]:
         """The agents whose responses make the joint artefact.
@@ -71,7 +80,8 @@ class JointActions:
         key = tuple(artefacts.items())
         if key not in self._scores:
             self._scores[key] = asyncio.ensure_future(self._ask(artefacts))
-        return await self._scores[key]
+        known = self._scores[key]
+        return known if isinstance(known, Score) else await known
 
     async def _ask(self, artefacts: Mapping[str, str]) -> Score | None:
         async with self._slots:

@@ -15,6 +15,7 @@ from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
+from collab.trainers.credit.base import ChecksRecipe
 from collab.trainers.training.curriculum import phases
 from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.trackers import check_trackers
@@ -39,7 +40,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     for name in trained:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
-    _check_algorithm(spec)
+    _check_algorithm(recipe, spec)
     _check_functions(recipe)
     check_trackers(spec.report_to)
     _check_local_parts(recipe, spec)
@@ -59,8 +60,11 @@ def _check_functions(recipe: Recipe) -> None:
             Plugin(feedback)
 
 
-def _check_algorithm(spec: TrainerSpec) -> None:
-    if getattr(algorithm_for(spec.algorithm), "compares", False) and spec.group_size == 1:
+def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
+    algorithm = algorithm_for(spec.algorithm)
+    if isinstance(algorithm, ChecksRecipe):
+        algorithm.check(recipe, spec)
+    if getattr(algorithm, "compares", False) and spec.group_size == 1:
         raise RecipeError(
             f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
             " that every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"

@@ -33,6 +33,10 @@ class StepData:
     """Seconds by kind of work, and of the whole `step`."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Why nothing was learned: by the whole `step`, or a policy's share of it."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """What the algorithm of credit tells, and `joint_actions/scored`: those that were scored beside
+    the played ones; `/seconds`: the wall time of it; `/waited`: the part that was not hidden
+    behind sampling."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -69,6 +73,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_mismatch(data.update))
     metrics.update(_costs(data, episodes, policies))
     metrics["learning_rate"] = data.update.rate
+    metrics.update(data.measures)
     return metrics
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -28,11 +29,29 @@ class Played:
         """Those that can be learned from: without failure, every turn scored."""
         return [e for e in self.episodes if e.failure is None and e.joint_return is not None]
 
+    @property
+    def to_credit(self) -> tuple[Problem, list[Episode]]:
+        """The task, and those of its episodes that get credit."""
+        return self.problem, self.whole
+
+
+Whole = Callable[[Played], None]
+"""Told of a group that was played to its end."""
+
 
 async def play_groups(
-    session: Session, problems: Sequence[Problem], shape: Shape, seed: int, watch: Watch
+    session: Session,
+    problems: Sequence[Problem],
+    shape: Shape,
+    seed: int,
+    watch: Watch,
+    *,
+    whole: Whole | None = None,
 ) -> list[Played]:
-    """One group for each problem; `watch` sees the runtime's events as they happen."""
+    """One group for each problem; `watch` sees the runtime's events as they happen.
+
+    `whole` is told of each group when its last episode has ended, others may still be played then.
+    """
     groups = [Played(problem) for problem in problems]
     starts = [
         Start(
@@ -44,16 +63,28 @@ async def play_groups(
         for number, problem in enumerate(problems)
         for sample in range(shape.group_size)
     ]
+    left = Counter(start.group for start in starts)
+    following: list[Start] = []
+
+    def see(event: Event) -> None:
+        watch(event)
+        if not isinstance(event, EpisodeFinished):
+            return
+        group = groups[event.episode.group]
+        children = _children(event.episode, group.problem, shape)
+        following.extend(children)
+        if not children:
+            group.episodes.append(event.episode)
+        left[event.episode.group] += len(children) - 1
+        if not left[event.episode.group]:
+            group.episodes.sort(key=lambda episode: episode.sample)
+            if whole is not None:
+                whole(group)
+
     while starts:
-        episodes = await _play(session, starts, seed, watch)
-        starts = []
-        for episode in episodes:
-            following = _children(episode, problems[episode.group], shape)
-            starts.extend(following)
-            if not following:
-                groups[episode.group].episodes.append(episode)
-    for group in groups:
-        group.episodes.sort(key=lambda episode: episode.sample)
+        await _play(session, starts, seed, see)
+        starts = sorted(following, key=lambda start: (start.group, start.sample))
+        following.clear()
     return groups
 
 

@@ -14,8 +14,8 @@ from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.assign import assign_credit
 from collab.trainers.credit.group import Shape
+from collab.trainers.credit.step_credit import StepCredit
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
@@ -50,6 +50,7 @@ class Stepper:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self._session: Session | None = None
         self._phase = -1
+        self._credit: StepCredit | None = None
         self.torn = False
         """Whether an update was left half done, so that the parameters are those of no step."""
 
@@ -82,7 +83,10 @@ class Stepper:
         if await self._learner.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
-        played = await play_groups(session, problems, shape, seed, watch)
+        self._credit = credit = self._begin_credit(session)
+        played = await play_groups(
+            session, problems, shape, seed, watch, whole=lambda group: credit.see(*group.to_credit)
+        )
         return played, timer.seconds
 
     async def learn(
@@ -90,30 +94,29 @@ class Stepper:
     ) -> StepData:
         """Give credit to played groups and learn from them, unless too many episodes failed."""
         if reason := too_many_failed(played, self._spec):
+            await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
             return StepData(played, [], [], update, times, skipped={STEP: reason})
         session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
-        credited, failures = await assign_credit(
-            [(item.problem, item.whole) for item in played],
-            session.score,
-            agents=self._policies.agents,
-            spec=self._spec,
-            shape=self._shape(session),
-            algorithm=self.algorithm,
-        )
+        credit = self._credit or self._begin_credit(session)
+        credited = await credit.credit([item.to_credit for item in played])
+        await self._end_credit()
         times["judging"] += time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
-        samples = make_samples(credited, self._samplings, self._spec)
+        samples = make_samples(credited.groups, self._samplings, self._spec)
         await self._learner.sleep()
         update = await self._update(samples, step)
         times["update"] = time.perf_counter() - began
         skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
-        return StepData(played, credited, failures, update, times, skipped)
+        return StepData(
+            played, credited.groups, credited.failures, update, times, skipped, credited.measures
+        )
 
     async def aclose(self) -> None:
+        await self._end_credit()
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
@@ -144,6 +147,20 @@ class Stepper:
             self._session = await Session(acting, models=self._policies.models).open()
             self._phase = phase.index
         return self._session
+
+    def _begin_credit(self, session: Session) -> StepCredit:
+        return StepCredit(
+            session.score,
+            agents=self._policies.agents,
+            spec=self._spec,
+            shape=self._shape(session),
+            algorithm=self.algorithm,
+        )
+
+    async def _end_credit(self) -> None:
+        credit, self._credit = self._credit, None
+        if credit is not None:
+            await credit.aclose()
 
     def _shape(self, session: Session) -> Shape:
         spec = self._spec

@@ -1,0 +1,70 @@
+"""Which responses of a turn depend on which: what may be swapped for another without a bias.
+
+Given what came before the turn, an agent's response depends on the answers that the agent was
+shown, and on what those depend on. Agents that act more than once in a turn depend on themselves:
+where another one answered to the first response, the whole of an agent's answers does too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from collab.records import Turn
+from collab.runtime.rehearsal import Rehearsed
+
+Act = tuple[str, int, tuple[str, ...]]
+"""An agent, the round in which it acts, and the agents whose answers it is shown."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Of one turn, by agent: whose answers were made with knowledge of its answers."""
+
+    followers: Mapping[str, frozenset[str]]
+
+    def descendants(self, agent: str) -> frozenset[str]:
+        """The agents, `agent` left out, one of whose answers depends on one of its answers."""
+        return self.followers.get(agent, frozenset()) - {agent}
+
+    def ancestors(self, agent: str) -> frozenset[str]:
+        """The agents on whose answers one of the agent's answers depends."""
+        return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
+
+    def is_alone(self, agent: str, team: Iterable[str]) -> bool:
+        """Whether the agent's answers depend on nobody's of `team`, and nobody's on them."""
+        return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
+
+
+def dependence_of(turn: Turn) -> Dependence:
+    """Read off the record, which says for each decision whose answers were shown."""
+    return dependence([(d.agent, d.round, d.saw) for d in turn.decisions])
+
+
+def dependence_planned(turn: Rehearsed) -> Dependence:
+    """Read off a turn that was rehearsed, before anything is played."""
+    return dependence(
+        [
+            (agent, round_.number, tuple(round_.others.get(agent, ())))
+            for round_ in turn.rounds
+            for agent in round_.agents
+        ]
+    )
+
+
+def dependence(acts: Iterable[Act]) -> Dependence:
+    """Of acts in the order in which they happened."""
+    sources: list[frozenset[tuple[str, int]]] = []  # by act: itself, and all that it depends on
+    done: list[tuple[str, int]] = []
+    for agent, round_, saw in acts:
+        found = frozenset({(agent, round_)})
+        for (other, earlier), its_sources in zip(done, sources, strict=True):
+            if other == agent or (other in saw and earlier < round_):
+                found |= its_sources
+        done.append((agent, round_))
+        sources.append(found)
+    followers: dict[str, set[str]] = {agent: set() for agent, _ in done}
+    for (agent, _), its_sources in zip(done, sources, strict=True):
+        for source, _ in its_sources:
+            followers[source].add(agent)
+    return Dependence({agent: frozenset(names) for agent, names in followers.items()})

@@ -1,0 +1,154 @@
+"""The credit of one step, begun while its other groups are still being sampled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from collab.errors import TrainingError, attribute
+from collab.recipe import TrainerSpec
+from collab.records import Episode, Failure, Problem, Score
+from collab.trainers.credit.assign import CreditedGroup, check_weights, group_of
+from collab.trainers.credit.base import Algorithm, Measures, Prepares
+from collab.trainers.credit.group import Group, Shape, Weights
+from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
+from collab.trainers.credit.normalise import normalise
+
+Key = tuple[str, ...]
+"""A group, by the names of its episodes."""
+
+
+@dataclass(frozen=True)
+class Credited:
+    """What a step's credit came to."""
+
+    groups: list[CreditedGroup]
+    failures: list[Failure]
+    """Of joint actions that were scored beside the episodes."""
+    measures: dict[str, float]
+    """What the algorithm tells, and what scoring joint actions took."""
+
+
+class StepCredit:
+    """Gives credit to the groups of one step.
+
+    `see` may be told of a group as soon as it is played; what the algorithm prepares then runs
+    beside the sampling. `credit` waits for it, and prepares the groups that it was not told of.
+    """
+
+    def __init__(
+        self,
+        score: ScoreJointAction,
+        *,
+        agents: Sequence[str],
+        spec: TrainerSpec,
+        shape: Shape,
+        algorithm: Algorithm,
+    ) -> None:
+        self._score, self._agents, self._spec = score, agents, spec
+        self._shape, self._algorithm = shape, algorithm
+        self._clock = JudgeClock()
+        self._joint: list[JointActions] = []
+        self._groups: dict[Key, asyncio.Task[Group]] = {}
+
+    def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
+        """Begin with a task's episodes, those without failures."""
+        key = tuple(episode.id for episode in episodes)
+        if len(episodes) >= min(2, self._spec.group_size) and key not in self._groups:
+            self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
+
+    async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credited:
+        """The groups that can be compared, with their weights."""
+        self._clock.sampled()
+        for problem, episodes in played:
+            self.see(problem, episodes)
+        keys = [tuple(episode.id for episode in episodes) for _, episodes in played]
+        groups = [await self._groups[key] for key in keys if key in self._groups]
+        weights = await self._ask(groups)
+        check_weights(weights, groups, self._spec.algorithm.use)
+        weights = normalise(groups, weights, self._spec.normalise)
+        measures = dict(self._clock.measures())
+        if isinstance(self._algorithm, Measures):
+            measures.update(self._algorithm.measures())
+        return Credited(
+            [CreditedGroup(g, w) for g, w in zip(groups, weights, strict=True)],
+            [failure for joint in self._joint for failure in joint.failures],
+            measures,
+        )
+
+    async def aclose(self) -> None:
+        """Stop what is still being prepared."""
+        for task in self._groups.values():
+            task.cancel()
+        await asyncio.gather(*self._groups.values(), return_exceptions=True)
+
+    async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
+        joint = JointActions(problem, episodes, self._spec, self._judge)
+        self._joint.append(joint)
+        group = await group_of(
+            episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape
+        )
+        if isinstance(self._algorithm, Prepares):
+            try:
+                await self._algorithm.prepare(group)
+            except Exception as error:
+                raise self._attributed(error) from error
+        return group
+
+    async def _judge(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
+        with self._clock.judging():
+            return await self._score(problem, artefacts)
+
+    async def _ask(self, groups: Sequence[Group]) -> list[Weights]:
+        try:
+            return list(await self._algorithm.credit(groups))
+        except Exception as error:
+            raise self._attributed(error) from error
+
+    def _attributed(self, error: Exception) -> Exception:
+        return attribute(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
+
+
+class JudgeClock:
+    """Wall time during which joint actions were scored beside those that were played."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+        self._running = 0
+        self._since = 0.0
+        self._hidden: float | None = None
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """While one joint action is being scored."""
+        self._settle()
+        self._running += 1
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self._settle()
+            self._running -= 1
+
+    def sampled(self) -> None:
+        """Sampling has ended: from now on the step waits for what is being scored."""
+        self._settle()
+        self._hidden = self.seconds
+
+    def measures(self) -> Iterator[tuple[str, float]]:
+        """Nothing where no further joint action was scored."""
+        if self.calls:
+            self._settle()
+            yield "joint_actions/scored", self.calls
+            yield "joint_actions/seconds", self.seconds
+            yield "joint_actions/waited", self.seconds - (self._hidden or 0.0)
+
+    def _settle(self) -> None:
+        now = time.perf_counter()
+        if self._running:
+            self.seconds += now - self._since
+        self._since = now

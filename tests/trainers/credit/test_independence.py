@@ -1,0 +1,67 @@
+"""Which responses of a turn depend on which."""
+
+from __future__ import annotations
+
+import pytest
+
+from collab.recipe import Recipe
+from collab.runtime.rehearsal import rehearsed
+from collab.trainers.credit.independence import Act, dependence, dependence_planned
+
+ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
+    # acts, descendants, ancestors
+    "parallel": ([("a", 0, ()), ("b", 0, ())], {"a": "", "b": ""}, {"a": "", "b": ""}),
+    "sequential": ([("a", 0, ()), ("b", 1, ("a",))], {"a": "b", "b": ""}, {"a": "", "b": "a"}),
+    "through another": (
+        [("a", 0, ()), ("b", 1, ("a",)), ("c", 2, ("b",))],
+        {"a": "bc", "b": "c", "c": ""},
+        {"c": "ab"},
+    ),
+    "one apart": (
+        [("a", 0, ()), ("c", 0, ()), ("b", 1, ("a",))],
+        {"a": "b", "b": "", "c": ""},
+        {"c": ""},
+    ),
+    "discussion": (
+        [("a", 0, ()), ("b", 0, ()), ("a", 1, ("b",)), ("b", 1, ("a",))],
+        {"a": "b", "b": "a"},
+        {"a": "b", "b": "a"},
+    ),
+    "alone twice": ([("a", 0, ()), ("a", 0, ()), ("b", 0, ())], {"a": "", "b": ""}, {"a": ""}),
+    "who answers last is seen by nobody": (
+        [("a", 0, ()), ("b", 1, ("a",)), ("a", 2, ("b",))],
+        {"a": "b", "b": "a"},
+        {"b": "a"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_what_depends_on_what(name: str) -> None:
+    acts, descendants, ancestors = ACTS[name]
+    found = dependence(acts)
+    assert {a: "".join(sorted(found.descendants(a))) for a in descendants} == descendants
+    assert {a: "".join(sorted(found.ancestors(a))) for a in ancestors} == ancestors
+
+
+def test_being_alone_is_within_a_team() -> None:
+    found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
+    assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
+    assert found.is_alone("a", "ac"), "whoever does not write the joint artefact is no reason"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [("parallel", {"a": "", "b": ""}), ("sequential", {"a": "b", "b": ""}),
+     ("discussion", {"a": "b", "b": "a"})],
+)  # fmt: skip
+def test_it_is_known_before_anything_is_played(
+    protocol: str, expected: dict[str, str], game: Recipe
+) -> None:
+    data = game.model_dump()
+    data["team"]["protocol"] = protocol
+    for agent in data["team"]["agents"].values():
+        agent["discuss"] = "again"
+    recipe = Recipe.model_validate(data)
+    found = dependence_planned(rehearsed(recipe))
+    assert {a: "".join(found.descendants(a)) for a in "ab"} == expected

@@ -1,0 +1,209 @@
+"""The credit of a step: begun while others play, told in numbers, refused before any work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.component import Component
+from collab.records import Action, Decision, Episode, Message, Problem, Score, Turn
+from collab.trainers.credit import Algorithm, Group, Weights
+from collab.trainers.credit.group import Shape
+from collab.trainers.credit.step_credit import StepCredit
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.run import TrainingRun
+
+PROBLEM = Problem(address="t/1", public={})
+
+
+class Asking:
+    """Scores all pairs of two agents' answers; remembers what it was asked to do, and when."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    async def prepare(self, group: Group) -> None:
+        self.done.append("begun")
+        await self._score(group)
+        self.done.append("prepared")
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        self.done.append("credit")
+        for group in groups:
+            await self._score(group)
+        return [{(0, 0, "a"): 1.0} for _ in groups]
+
+    def measures(self) -> Mapping[str, float]:
+        return {"credit/a/share": 0.25}
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        if spec.group_size == 3:
+            raise RecipeError("not 3; set group_size to 4")
+
+    async def _score(self, group: Group) -> None:
+        places = [(g, 0) for g in range(len(group.episodes))]
+        numbers = range(len(places))
+        await group.score(places, [{"a": g, "b": h} for g in numbers for h in numbers])
+
+    def state(self) -> Mapping[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        pass
+
+
+class Broken(Asking):
+    async def prepare(self, group: Group) -> None:
+        raise ValueError("no idea")
+
+
+def episode(sample: int, a: str, b: str) -> Episode:
+    decisions = tuple(
+        Decision(
+            agent=agent,
+            observation=(Message(role="user", content="?"),),
+            action=Action(text=text),
+        )
+        for agent, text in (("a", a), ("b", b))
+    )
+    turn = Turn(
+        index=0, decisions=decisions, artefacts={"a": a, "b": b}, joint=a + b,
+        score=Score(reward=float(len(a + b)), maximum=9.0),
+    )  # fmt: skip
+    return Episode(id=f"t#{sample}", task="t/1", team="x", sample=sample, turns=(turn,))
+
+
+def begin(algorithm: Algorithm, judged: list[Mapping[str, str]]) -> StepCredit:
+    async def judge(problem: Problem, artefacts: Mapping[str, str]) -> Score:
+        judged.append(artefacts)
+        await asyncio.sleep(0.01)
+        return Score(reward=float(len("".join(artefacts.values()))), maximum=9.0)
+
+    spec = TrainerSpec(algorithm=Component(use="mine"), group_size=3)
+    shape = Shape("chains", 3, 1)
+    return StepCredit(judge, agents=("a", "b"), spec=spec, shape=shape, algorithm=algorithm)
+
+
+EPISODES = [episode(0, "x", "y"), episode(1, "x", "yy"), episode(2, "xxx", "y")]
+
+
+def test_what_a_group_needs_is_scored_while_others_play() -> None:
+    algorithm, judged = Asking(), list[Mapping[str, str]]()
+
+    async def step() -> None:
+        credit = begin(algorithm, judged)
+        credit.see(PROBLEM, EPISODES)
+        await asyncio.sleep(0.2)  # other groups are being sampled
+        algorithm.done.append("sampled")
+        found = await credit.credit([(PROBLEM, EPISODES)])
+        assert found.measures["credit/a/share"] == 0.25
+        assert found.measures["joint_actions/scored"] == 1
+        assert found.measures["joint_actions/seconds"] >= 0.01
+        assert found.measures["joint_actions/waited"] == 0.0
+        assert [dict(item.weights) for item in found.groups] == [{(0, 0, "a"): 1.0}]
+        await credit.aclose()
+
+    asyncio.run(step())
+    assert algorithm.done == ["begun", "prepared", "sampled", "credit"]
+
+
+def test_what_was_played_is_not_scored_again() -> None:
+    """Of nine pairs three were played; the rest are equal to those but for one."""
+    judged: list[Mapping[str, str]] = []
+
+    async def step() -> None:
+        found = await begin(Asking(), judged).credit([(PROBLEM, EPISODES)])
+        assert found.measures["joint_actions/waited"] > 0, "nothing hid it"
+
+    asyncio.run(step())
+    assert judged == [{"a": "xxx", "b": "yy"}]
+
+
+def test_an_answer_that_is_left_out_is_empty() -> None:
+    judged: list[Mapping[str, str]] = []
+
+    class Removing(Asking):
+        async def _score(self, group: Group) -> None:
+            [found] = await group.score([(2, 0)], [{"a": None}])
+            assert found == {"a": 1.0, "b": 1.0}
+
+    asyncio.run(begin(Removing(), judged).credit([(PROBLEM, EPISODES)]))
+    assert judged == [{"a": "", "b": "y"}]
+
+
+def test_a_mistake_in_preparing_is_the_algorithms() -> None:
+    with pytest.raises(TrainingError, match=r"algorithm 'mine'.*no idea"):
+        asyncio.run(begin(Broken(), []).credit([(PROBLEM, EPISODES)]))
+
+
+def test_a_step_that_is_given_up_leaves_nothing_running() -> None:
+    algorithm = Asking()
+
+    async def step() -> None:
+        credit = begin(algorithm, [])
+        credit.see(PROBLEM, EPISODES)
+        await asyncio.sleep(0)
+        await credit.aclose()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(step())
+    assert algorithm.done == ["begun"]
+
+
+OWN = """
+from pathlib import Path
+from collab.errors import RecipeError
+
+LOG = Path(__file__).with_suffix(".log")
+
+class Mine:
+    async def prepare(self, group):
+        with LOG.open("a") as log:
+            log.write(f"prepared {len(group.episodes)}\\n")
+
+    async def credit(self, groups):
+        with LOG.open("a") as log:
+            log.write("credit\\n")
+        return [{(0, 0, "a"): 1.0} for group in groups]
+
+    def measures(self):
+        return {"credit/mine": 7.0}
+
+    def check(self, recipe, spec):
+        if spec.discount < 1:
+            raise RecipeError("no discount here; set trainer.discount to 1")
+
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        pass
+"""
+
+
+@pytest.mark.parametrize("structure", ["chains", "tree"])
+def test_ones_own_algorithm_may_have_all_of_it(
+    structure: str, tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN)
+    options = {"algorithm": "mine.py:Mine", "group_size": 2, "steps": 1}
+    recipe = make_game(tiny_words, tmp_path, **options, turn_structure=structure)
+    recipe = recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": 2})})
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+    leaves = 4 if structure == "tree" else 2
+    assert (tmp_path / "mine.log").read_text().splitlines() == [f"prepared {leaves}"] * 2 + [
+        "credit"
+    ]
+    [row] = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert row["credit/mine"] == 7.0
+    with pytest.raises(RecipeError, match="no discount here"):
+        check_recipe(make_game(tiny_words, tmp_path, **options, discount=0.5))
