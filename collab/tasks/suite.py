@@ -21,6 +21,7 @@ from collab.recipe import TaskSpec
 from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
+from collab.tasks.hub import pinned
 from collab.tasks.sources import Row, read_rows
 
 _ENDINGS = ("jsonl", "json", "jsonl.gz", "yaml", "yml", *(ending[1:] for ending in TABLES))
@@ -38,12 +39,13 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def open_suite(spec: TaskSpec) -> Suite:
-    """Read a suite's problems.
+    """Read a suite's problems. Its `spec` names the commit that a dataset on the hub was read at.
 
     Raises:
         TaskError: the data cannot be read or is empty; a row lacks a field that it needs; two
             rows share an id; the suite names a field or a range of rows that is not there.
     """
+    spec = spec.model_copy(update={"source": pinned(spec.source)})
     rows = read_rows(spec.source)
     if not rows:
         origin = spec.source.path or spec.source.package or spec.source.hub
@@ -56,6 +58,8 @@ def open_suite(spec: TaskSpec) -> Suite:
 
 @dataclass(frozen=True)
 class Suite:
+    """The problems of a suite, and what it was read by."""
+
     spec: TaskSpec
     rows: tuple[Row, ...]
 

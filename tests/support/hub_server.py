@@ -1,47 +1,104 @@
-"""A local server that serves one model as the Hugging Face hub does."""
+"""A local server that serves one model or dataset as the Hugging Face hub does."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import types
 from pathlib import Path
+from typing import Any
 
+import pytest
 from support.local_server import Handler, LocalServer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class HubServer(LocalServer):
-    """Serves the files of `folder` as the model `name`, revision `main`."""
+    """Serves the files of `folder` as the model `name`, revision `main`.
 
-    def __init__(self, name: str, folder: Path) -> None:
+    As a dataset, it is given `kind="datasets"`. `requests` are the paths that were asked for.
+    """
+
+    def __init__(self, name: str, folder: Path, kind: str = "models") -> None:
         super().__init__()
-        self.name = name
-        self.files = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
+        self.name, self._kind = name, kind
+        self.commits: dict[str, dict[str, bytes]] = {}
+        self.requests: list[str] = []
+        self.publish(folder, COMMIT)
+
+    def publish(self, folder: Path, commit: str) -> None:
+        """Make the files of `folder` the commit that `main` is at."""
+        self.commits[commit] = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
+        self.main = commit
 
     def get(self, handler: Handler) -> None:
         path = handler.path.split("?")[0]
-        model, file = f"/api/models/{self.name}", path.split("/")[-1]
-        if path == model or path.startswith(f"{model}/revision"):
-            self._send_description(handler, path)
-        elif path.startswith(f"{model}/tree/"):
-            entries = [
-                {"type": "file", "path": n, "size": len(c), "oid": hashlib.sha1(c).hexdigest()}
-                for n, c in self.files.items()
-            ]
-            handler.send(200, json.dumps(entries).encode())
-        elif path.startswith(f"/{self.name}/resolve/") and file in self.files:
-            content = self.files[file]
-            etag = hashlib.sha1(content).hexdigest()
-            handler.send(200, content, etag=f'"{etag}"', x_repo_commit=COMMIT)
+        self.requests.append(path)
+        about = f"/api/{self._kind}/{self.name}"
+        files = f"/{self.name}" if self._kind == "models" else f"/{self._kind}/{self.name}"
+        if path == about:
+            self._send_description(handler, "main")
+        elif path.startswith(f"{about}/revision/"):
+            self._send_description(handler, path.removeprefix(f"{about}/revision/"))
+        elif path.startswith(f"{about}/tree/"):
+            self._send_tree(handler, path.removeprefix(f"{about}/tree/"))
+        elif path.startswith(f"{files}/resolve/"):
+            self._send_file(handler, *path.removeprefix(f"{files}/resolve/").split("/"))
         else:
             handler.send(404, x_error_code="RepoNotFound")
 
-    def _send_description(self, handler: Handler, path: str) -> None:
-        revision = path.rpartition("/revision/")[2] if "/revision/" in path else "main"
-        if revision not in ("main", COMMIT):
-            handler.send(404, x_error_code="RevisionNotFound")
+    def _at(self, handler: Handler, revision: str) -> str | None:
+        """The commit of a revision; without one, the client is told so."""
+        commit = self.main if revision == "main" else revision
+        if commit in self.commits:
+            return commit
+        handler.send(404, x_error_code="RevisionNotFound")
+        return None
+
+    def _send_description(self, handler: Handler, revision: str) -> None:
+        if commit := self._at(handler, revision):
+            siblings = [{"rfilename": name} for name in self.commits[commit]]
+            described = {"id": self.name, "sha": commit, "siblings": siblings}
+            handler.send(200, json.dumps(described).encode())
+
+    def _send_tree(self, handler: Handler, revision: str) -> None:
+        if commit := self._at(handler, revision):
+            entries = [
+                {"type": "file", "path": n, "size": len(c), "oid": hashlib.sha1(c).hexdigest()}
+                for n, c in self.commits[commit].items()
+            ]
+            handler.send(200, json.dumps(entries).encode())
+
+    def _send_file(self, handler: Handler, revision: str, file: str) -> None:
+        commit = self._at(handler, revision)
+        if commit is None:
             return
-        siblings = [{"rfilename": name} for name in self.files]
-        described = {"id": self.name, "sha": COMMIT, "siblings": siblings}
-        handler.send(200, json.dumps(described).encode())
+        if file not in self.commits[commit]:
+            handler.send(404, x_error_code="EntryNotFound")
+            return
+        content = self.commits[commit][file]
+        etag = f'"{hashlib.sha1(content).hexdigest()}"'
+        handler.send(200, content, etag=etag, x_repo_commit=commit)
+
+
+def read_datasets_from(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HF_ENDPOINT and HF_HOME do, which are read once in a process.
+
+    In place of the package `datasets` stands a reader of a folder's JSON lines.
+    """
+    from huggingface_hub import constants
+
+    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    datasets = types.ModuleType("datasets")
+    datasets.load_dataset = _load_dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", datasets)
+
+
+def _load_dataset(folder: str, *, split: str) -> list[dict[str, Any]]:
+    lines = (Path(folder) / f"{split}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]

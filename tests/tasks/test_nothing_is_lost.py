@@ -1,8 +1,6 @@
 """Nothing of a data file is lost in silence: what cannot be kept is an error with its line."""
 
 import json
-import sys
-import types
 import zlib
 from pathlib import Path
 from typing import Any
@@ -77,17 +75,10 @@ def test_ids_of_one_last_part_stay_apart(tmp_path: Path) -> None:
     assert [suite.select(name)[0].address for name in ("y/a", "c/")] == ["mine/y/a", "mine/c/"]
 
 
-def test_rows_of_a_list_and_of_the_hub_are_held_to_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_list_are_held_to_the_same(tmp_path: Path) -> None:
     rows = [{**TEXT, "task_id": "a"}, {**TEXT, "task_id": "a"}]
     with pytest.raises(TaskError, match=r"mine\.json: row 0 and row 1 have the same task_id"):
         suite_of(written(tmp_path, json.dumps(rows), "mine.json"))
-    hub = types.ModuleType("datasets")
-    hub.load_dataset = lambda *names, **options: rows  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "datasets", hub)
-    with pytest.raises(TaskError, match="the dataset 'me/mine': row 0 and row 1 have the same"):
-        suite_of(tmp_path, source={"hub": "me/mine"})
 
 
 @pytest.mark.parametrize(

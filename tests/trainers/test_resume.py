@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.hub_server import COMMIT, HubServer, read_datasets_from
 from support.trainer_recipes import make_game
 
 from collab.errors import CollabError, RecipeError, RecordError
-from collab.recipe import Recipe, load_recipe
+from collab.recipe import Recipe, SourceSpec, load_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
 from collab.runs.recipes import dump_recipe
@@ -293,6 +294,28 @@ def test_a_run_that_is_killed_thirty_times_goes_on_bit_by_bit(
 def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no training run"):
         asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
+
+
+def test_a_run_on_a_hub_suite_goes_on_with_the_rows_that_it_had(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (tmp_path / "game.jsonl").rename(folder / "train.jsonl")
+    assert recipe.task is not None
+    task = recipe.task.model_copy(update={"source": SourceSpec(hub="me/game")})
+    short = load_short(recipe).model_copy(update={"task": task})
+    with HubServer("me/game", folder, "datasets") as hub:
+        read_datasets_from(hub.url, tmp_path / "cache", monkeypatch)
+        first = TrainingRun(short, tmp_path / "run")
+        asyncio.run(first.run())
+        rows = (folder / "train.jsonl").read_text()
+        (folder / "train.jsonl").write_text(rows.replace("say a word", "go again"))
+        hub.publish(folder, "f" * 40)
+        again = TrainingRun(load_recipe(str(tmp_path / "run" / TRAINING)), tmp_path / "run")
+    assert again.tasks == first.tasks
+    for name in (TRAINING, "recipe.yaml"):
+        assert f"revision: {COMMIT}" in (tmp_path / "run" / name).read_text()
 
 
 def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, tmp_path: Path) -> None:

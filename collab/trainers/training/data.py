@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from collab.errors import RecipeError
-from collab.recipe import Recipe, TrainerSpec
+from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Problem
 from collab.tasks import open_suite
 from collab.wording import counted
@@ -22,6 +22,8 @@ class TaskOrder:
     held_out: tuple[Problem, ...]
     per_step: int
     seed: int
+    suite: TaskSpec
+    """The suite as it was read: a dataset on the hub is named with its commit id."""
 
     def batch(self, step: int) -> list[Problem]:
         """The problems of a step, counted from 0; they depend on the seed and the step alone."""
@@ -60,4 +62,4 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
                 f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
                 " set trainer.tasks and trainer.evaluation.tasks to different rows"
             )
-    return TaskOrder(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed)
+    return TaskOrder(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed, suite.spec)

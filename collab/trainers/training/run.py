@@ -66,9 +66,10 @@ class TrainingRun:
         emit: Emit | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        self.recipe, self.out, self._resume = recipe, out, resume
+        self.out, self._resume = out, resume
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
+        self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
         play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
         self.step = 0
@@ -266,7 +267,7 @@ class TrainingRun:
             turns=self.recipe.team.turns,
             seed=self.recipe.seed,
             isolation=self.recipe.sandbox.isolation,
-            versions=versions(),
+            versions=versions(self.recipe),
         )
 
     def _summary(self) -> dict[str, Any]:

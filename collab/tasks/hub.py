@@ -1,0 +1,133 @@
+"""Datasets on the hub, or on a mirror named by HF_ENDPOINT.
+
+A branch moves, so a suite is read at a commit, whose id is recorded. The hub's own cache keeps what
+was fetched by commit; a dataset that is cached whole is read without the hub.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from collab.distribution import install
+from collab.errors import TaskError
+from collab.recipe import SourceSpec
+
+LOOKUP_SECONDS = 5.0
+"""Limit of one attempt to reach the hub; the hub's client may make a second one."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_REMEDY = "or give the path of a local .jsonl file as suite"
+
+
+def pinned(source: SourceSpec) -> SourceSpec:
+    """The source with the commit id of what its branch or tag names now.
+
+    Where the hub cannot be reached, that is the commit in the cache. A source that is not on the
+    hub stays as it is.
+
+    Raises:
+        TaskError: the dataset cannot be had whole at that revision.
+    """
+    if source.hub is None:
+        return source
+    _reader(source.hub)
+    return source.model_copy(update={"revision": _fetch(source.hub, source.revision).name})
+
+
+def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
+    """The rows of a split, in order.
+
+    Raises:
+        TaskError: the dataset cannot be had whole at its revision, or has no such split.
+    """
+    name = str(source.hub)
+    load = _reader(name)
+    folder = _fetch(name, source.revision)
+    try:
+        return list(map(dict, load(str(folder), split=source.split)))
+    except Exception as error:
+        raise TaskError(
+            f"{shown(source)} cannot be read ({type(error).__name__}: {error}); set"
+            f" task.source.split to one that it has, {_REMEDY}"
+        ) from error
+
+
+def shown(source: SourceSpec) -> str:
+    """A dataset's name, for messages."""
+    return _shown(str(source.hub), source.revision)
+
+
+def _shown(name: str, revision: str | None) -> str:
+    return f"the dataset '{name}'" + (f" at revision '{revision}'" if revision else "")
+
+
+def _reader(name: str) -> Callable[..., Any]:
+    try:
+        from datasets import load_dataset  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise TaskError(
+            f"the dataset '{name}' is on the hub, which needs the 'datasets' package;"
+            f" remedy: {install('hub')}, {_REMEDY}"
+        ) from None
+    reader: Callable[..., Any] = load_dataset
+    return reader
+
+
+def _fetch(name: str, revision: str | None) -> Path:
+    """The folder of a dataset in the hub's cache; it is called by its commit id."""
+    from huggingface_hub import errors
+
+    if _COMMIT.fullmatch(revision or ""):
+        with suppress(errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError):
+            return _snapshot(name, revision, online=False)
+    trouble = _look_up(name, revision)
+    try:
+        return _snapshot(name, revision, online=trouble is None)
+    except Exception as error:
+        raise TaskError(_explain(name, revision, trouble or error)) from error
+
+
+def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
+    """All files of a dataset; without the network, raises what the hub's client does."""
+    from huggingface_hub import snapshot_download
+
+    folder = snapshot_download(
+        name, repo_type="dataset", revision=revision, local_files_only=not online
+    )
+    return Path(folder)
+
+
+def _look_up(name: str, revision: str | None) -> Exception | None:
+    """Why the hub cannot be reached, or None; raises TaskError for what it does not have."""
+    from huggingface_hub import HfApi, errors
+
+    try:
+        HfApi().dataset_info(name, revision=revision, timeout=LOOKUP_SECONDS)
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise TaskError(_explain(name, revision, error)) from error
+    except Exception as error:
+        return error
+    return None
+
+
+def _explain(name: str, revision: str | None, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return f"the dataset '{name}' is gated: accept its terms on the hub, then set HF_TOKEN"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"the hub has no dataset '{name}' (a private one needs HF_TOKEN); {_REMEDY[3:]}"
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"the dataset '{name}' has no revision '{revision}' on the hub, or no longer; set"
+            " task.source.revision to one that is there, whose rows may be others,"
+            f" {_REMEDY}"
+        )
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return (
+        f"{_shown(name, revision)} is not cached whole, and the hub cannot be used: {reason[0]};"
+        f" check the network, set HF_ENDPOINT to a mirror, {_REMEDY}"
+    )
