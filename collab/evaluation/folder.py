@@ -23,14 +23,14 @@ from pydantic import ValidationError
 from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.recipe import Recipe
+from collab.recipe.dump import write_recipe
+from collab.recipe.packing import Packing
 from collab.records import Episode
 from collab.runs.about import read_about, write_about
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, RUN
 from collab.runs.log import Log
-from collab.runs.packing import Packing
 from collab.runs.reading import read_whole_lines
-from collab.runs.recipes import write_recipe
 
 Key = tuple[str, int]
 """An episode's task and sample."""

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import collab
+from collab.distribution import version
 from collab.recipe import Recipe
 from collab.runs.layout import EPISODES
 from collab.trust.sources import digest_of
@@ -33,7 +33,7 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
     for part, keys in _SAY_NOTHING.items():
         for key in keys:
             (settings[part] if part else settings).pop(key, None)
-    data = [collab.__version__, named_files(settings), list(rows)]
+    data = [version(), named_files(settings), list(rows)]
     return _digest(json.dumps(data, sort_keys=True, default=str).encode())
 
 

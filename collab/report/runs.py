@@ -11,8 +11,9 @@ from typing import Any
 from collab.errors import RecipeError, RecordError
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.records import Episode
+from collab.records.run import open_run
 from collab.runs.layout import EPISODES, EVALUATION, METRICS, RECIPE, RUN, TRAINING
-from collab.runs.reading import open_run, read_lines, read_whole_lines
+from collab.runs.reading import read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10

@@ -13,7 +13,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
-from collab.recipe.documents import parse_json
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RUN
 
@@ -49,19 +48,20 @@ def read_about(folder: Path) -> dict[str, Any]:
     """
     path = folder / RUN
     try:
-        about = parse_json(path.read_bytes())
+        return dict(_ABOUT.validate_json(path.read_bytes()))
     except OSError as error:
         raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
-    except ValueError as error:
-        raise RecordError(f"{path}: not JSON: {error}") from error
-    if not isinstance(about, dict):
-        raise RecordError(f"{path}: expected a mapping, got {type(about).__name__}")
-    try:
-        return dict(_ABOUT.validate_python(about))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{path}: {place}: {first['msg']}") from error
+        raise RecordError(f"{path}: {_why(error)}") from error
+
+
+def _why(error: ValidationError) -> str:
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return f"not JSON: {first['ctx']['error']}"
+    if not first["loc"]:
+        return f"expected a mapping, got {type(first['input']).__name__}"
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:

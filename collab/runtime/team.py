@@ -20,8 +20,8 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
-from collab.runs.folder import RunFolder
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
+from collab.runtime.folder import RunFolder
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise

@@ -14,7 +14,7 @@ import collab
 from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
-from collab.runs.recipes import dump_recipe
+from collab.recipe.dump import dump_recipe
 from collab.trainers.training.run import TrainingRun
 
 

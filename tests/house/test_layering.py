@@ -11,14 +11,14 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "seeds", "stats", "syntax", "wording", "runs.layout", "runs.atomic"},
-    {"trust", "runs.log"},
+    {"distribution", "errors", "seeds", "stats", "syntax", "wording"},
+    {"runs"},
+    {"trust"},
     {"records", "plugins", "analysis"},
     {"recipe"},
     {"models", "sandbox"},
     {"agents", "tools"},
     {"tasks", "rewards", "feedback"},
-    {"runs"},
     {"runtime"},
     {"trainers"},
     {"evaluation"},

@@ -12,7 +12,7 @@ from collab.recipe import load_recipe
 from collab.records import Episode, read_episodes
 from collab.runs.about import read_about
 from collab.runs.atomic import write_atomically
-from collab.runs.folder import RunFolder
+from collab.runtime.folder import RunFolder
 
 
 def episode(number: int) -> Episode:
@@ -66,7 +66,7 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
     folder.append(episode(0))
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from collab.runs.folder import RunFolder; from collab.records import Episode\n"
+        "from collab.runtime.folder import RunFolder; from collab.records import Episode\n"
         "from collab.errors import RecordError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "folder = RunFolder(Path(sys.argv[1]))\n"

@@ -11,8 +11,9 @@ import pytest
 from support.trainer_recipes import make_game
 
 from collab.records import read_episodes
+from collab.records.run import open_run
 from collab.report.runs import read_run
-from collab.runs.reading import open_run, read_whole_lines
+from collab.runs.reading import read_whole_lines
 from collab.trainers import TrainingRun
 from collab.trainers.training.events import HeldOut
 

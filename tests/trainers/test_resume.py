@@ -21,9 +21,9 @@ from support.trainer_recipes import make_game
 
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.recipe import Recipe, SourceSpec, load_recipe
+from collab.recipe.dump import dump_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
-from collab.runs.recipes import dump_recipe
 from collab.trainers import TrainingRun
 from collab.trainers.training.events import HeldOut, TrainingEvent
 

@@ -17,7 +17,7 @@ from support.trainer_recipes import make_game
 from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.recipe import Recipe
-from collab.runs.recipes import dump_recipe
+from collab.recipe.dump import dump_recipe
 from collab.trainers import TrainingRun
 from collab.trainers.learner.lora import WEIGHTS
 

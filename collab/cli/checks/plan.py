@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from collab.cli.screen.page import Block, Column, Page, Piece
 from collab.recipe import ModelSpec, Recipe
+from collab.recipe.dump import dump_recipe
 from collab.records import Problem
 from collab.rewards.outlook import outlook
-from collab.runs.recipes import dump_recipe
 from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_new_tokens
 from collab.runtime.problems import find_problems

@@ -39,7 +39,7 @@ def command(
     from collab.cli.live.live import open_view
     from collab.cli.live.playing import play
     from collab.recipe import read_recipe
-    from collab.runs.reading import open_run
+    from collab.records.run import open_run
     from collab.runtime.problems import find_problems
     from collab.trust import settle
 

@@ -45,7 +45,7 @@ def command(
     from collab.cli.arguments.episodes import select
     from collab.cli.screen.page import open_page
     from collab.cli.screen.streams import json_text
-    from collab.runs.reading import open_run
+    from collab.records.run import open_run
 
     _check_is_run(run)
     record = open_run(run)

@@ -117,7 +117,7 @@ def _show_plan(recipe: Recipe, *, json: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
-    from collab.runs.recipes import dump_recipe
+    from collab.recipe.dump import dump_recipe
     from collab.trainers.training.plan.plan import make_plan
 
     plan = make_plan(recipe)

@@ -13,14 +13,14 @@ from typing import Any
 from collab.errors import RecordError
 from collab.recipe import Recipe
 from collab.recipe.documents import parse_json
+from collab.recipe.dump import write_recipe
 from collab.recipe.model import TransformersModel
+from collab.recipe.packing import Packing
 from collab.records import Episode
 from collab.runs.about import write_about
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
 from collab.runs.log import Log
-from collab.runs.packing import Packing
 from collab.runs.reading import read_lines
-from collab.runs.recipes import write_recipe
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.training.events import HeldOut
 

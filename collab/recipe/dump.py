@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from collab.errors import CollabError
-from collab.recipe import Recipe, read_recipe
+from collab.recipe.load import read_recipe
+from collab.recipe.packing import Packing
+from collab.recipe.recipe import Recipe
 from collab.runs.atomic import write_atomically
-from collab.runs.packing import Packing
 from collab.trust import remember
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.recipe import Recipe
+from collab.recipe.dump import write_recipe
+from collab.recipe.packing import Packing
 from collab.records import Episode
 from collab.runs.about import write_about
 from collab.runs.layout import EPISODES, RECIPE
 from collab.runs.log import Log
-from collab.runs.packing import Packing
-from collab.runs.recipes import write_recipe
 
 
 class RunFolder:

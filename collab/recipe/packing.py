@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from collab.recipe import Recipe
+from collab.recipe.recipe import Recipe
 from collab.recipe.references import Kind, changed, is_file_function
 from collab.runs.layout import DATA, FUNCTIONS
 from collab.trust.sources import sources_of

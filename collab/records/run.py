@@ -1,0 +1,60 @@
+"""Reading a run's folder as far as it can be read: it may be cut off or broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collab.errors import RecordError
+from collab.records.episode import Episode
+from collab.runs.about import read_about
+from collab.runs.layout import EPISODES
+from collab.runs.reading import read_whole_lines
+from collab.wording import counted
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    about: dict[str, Any]
+    """What `run.json` says; empty where it cannot be read."""
+    episodes: list[Episode]
+    complaints: list[str]
+    """What could not be read, and whether the run came to its end."""
+
+
+def open_run(folder: Path) -> RunRecord:
+    """The episodes of a run, ordered by problem, then sample.
+
+    Raises:
+        RecordError: there is nothing to be read.
+    """
+    if not folder.exists():
+        raise RecordError(f"{folder} does not exist; runs are in runs/ or where --out said")
+    episodes, complaints = read_whole_lines(
+        folder / EPISODES if folder.is_dir() else folder, Episode
+    )
+    about: dict[str, Any] = {}
+    if folder.is_dir():
+        try:
+            about = read_about(folder)
+        except RecordError as error:
+            complaints.append(str(error))
+    if about.get("status", "done") != "done":
+        complaints.append(f"the run {_how_it_ended(about)}: {_how_far(about, len(episodes))}")
+    return RunRecord(about, sorted(episodes, key=lambda e: (e.group, e.sample)), complaints)
+
+
+def _how_it_ended(about: dict[str, Any]) -> str:
+    status = about["status"]
+    if status == "running":
+        return "is still running, or was killed"
+    return "failed" if status == "failed" else f"was {status}"
+
+
+def _how_far(about: dict[str, Any], episodes: int) -> str:
+    if "steps" in about:
+        steps = counted(about["steps"], "step")
+        return f"{counted(episodes, 'episode')} finished in training that takes {steps}"
+    planned = len(about.get("tasks", ())) * int(about.get("samples", 1))
+    return f"{episodes} of {counted(planned, 'episode')} finished"
