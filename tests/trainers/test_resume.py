@@ -107,22 +107,28 @@ def check_readable(run: Path) -> None:
         )
 
 
+@pytest.fixture(scope="module")
+def whole(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The state of a run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    asyncio.run(TrainingRun(make_game(tiny_words, folder, **OPTIONS), folder / "run").run())
+    return state_of(folder / "run")
+
+
 @pytest.mark.parametrize(
     "stop_at",
     [("sampling", 2), ("update", 4), ("evaluation", 3), ("sampling", 5), ("evaluation", 8)],
 )
 def test_an_interrupted_run_goes_on_bit_by_bit(
-    recipe: Recipe, tmp_path: Path, stop_at: tuple[str, int]
+    recipe: Recipe, whole: dict[str, Any], tmp_path: Path, stop_at: tuple[str, int]
 ) -> None:
-    whole = tmp_path / "whole"
-    asyncio.run(TrainingRun(recipe, whole).run())
     parted = tmp_path / "parted"
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled(recipe, parted, stop_at))
     assert json.loads((parted / "run.json").read_text())["status"] == "interrupted"
     check_readable(parted)
     asyncio.run(TrainingRun(recipe, parted, resume=True).run())
-    assert state_of(parted) == state_of(whole)
+    assert state_of(parted) == whole
 
 
 async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None:
