@@ -1,5 +1,6 @@
 """Problems: suites, where they come from, and their addresses."""
 
+from collab.tasks.hub import pinned
 from collab.tasks.suite import Suite, open_suite, split_address
 
-__all__ = ["Suite", "open_suite", "split_address"]
+__all__ = ["Suite", "open_suite", "pinned", "split_address"]

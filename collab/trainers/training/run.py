@@ -22,6 +22,7 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.alarms import Alarms
+from collab.trainers.training.changes import check_same_run
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -67,6 +68,8 @@ class TrainingRun:
         loading: StoreProgress | None = None,
     ) -> None:
         self.out, self._resume = out, resume
+        self._before: Recipe | None = None
+        """Of a run that goes on: the recipe that it had."""
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
@@ -123,7 +126,7 @@ class TrainingRun:
         checkpoint: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
-        self._folder = self._open_folder(about)
+        self._folder = self._open_folder(about, int(checkpoint["step"]) if checkpoint else 0)
         status = "interrupted"
         try:
             self._open_trackers(about)
@@ -148,7 +151,8 @@ class TrainingRun:
     def _check_folder(self) -> dict[str, Any]:
         """What `run.json` is to say from the start; nothing is written yet."""
         if self._resume:
-            TrainingFolder.check_holds_run(self.out)
+            self._before = TrainingFolder.recipe_of(self.out)
+            check_same_run(self._before, self.recipe, self.out)
             about = read_about(self.out)
             about.pop("summary", None)
             about.pop("failure", None)
@@ -158,9 +162,10 @@ class TrainingRun:
             about["command"] = sys.argv[:]
         return {**about, "steps": self.total_steps, "status": "running"}
 
-    def _open_folder(self, about: Mapping[str, Any]) -> TrainingFolder:
-        if self._resume:
-            return TrainingFolder.reopen(self.out, about)
+    def _open_folder(self, about: dict[str, Any], step: int) -> TrainingFolder:
+        """The folder, with what is known of the run at `step`, which it begins or goes on from."""
+        if self._before is not None:
+            return TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
         return TrainingFolder.create(self.out, self.recipe, about)
 
     def _open_trackers(self, about: Mapping[str, Any]) -> None:
