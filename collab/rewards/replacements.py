@@ -48,7 +48,8 @@ class _Runs:
 
     def __init__(self, context: RewardContext, helper: str) -> None:
         self._context, self._helper = context, helper
-        self._hangs = 0
+        self._hung: set[tuple[Values, int, int]] = set()
+        """Values, seeds and numbers of the runs that reached the time limit."""
         self._steady: dict[int, str] = {}
         """By number: the tests that held without and with the control, and their answers."""
 
@@ -105,7 +106,7 @@ class _Runs:
         return len({*self._steady} - _held(await self._run(values)))
 
     async def _lost(self, values: Values, seed: int) -> dict[int, str]:
-        if self._hangs >= MAX_HANGS:
+        if len(self._hung) >= MAX_HANGS:
             return {}
         return self._lost_in(await self._run(values, seed))
 
@@ -121,7 +122,8 @@ class _Runs:
     async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
         treatment = _treatment(self._helper, values, seed)
         verdict = await self._context.verdict(treatment=treatment, run=run)
-        self._hangs += "time_limit" in verdict.flags
+        if "time_limit" in verdict.flags:
+            self._hung.add((values, seed, run))
         return verdict
 
     def _nothing(self, reason: str) -> Contribution:

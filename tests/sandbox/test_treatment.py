@@ -148,6 +148,25 @@ def test_an_object_stays_one_and_two_stay_two(sandbox: Sandbox) -> None:
         ).passed
 
 
+def test_shifted_gives_each_yes_or_no_in_the_place_of_the_next_one(sandbox: Sandbox) -> None:
+    program = "def aux(x):\n return x > 2\ndef f(xs):\n return [aux(x) for x in xs]"
+    shifted = "assert candidate([1, 3, 1, 1]) == [False, False, True, False]"
+    begins_anew = "assert candidate([3, 1]) == [True, True]"
+    verdict = judged(sandbox, program, f"{shifted}; {begins_anew}", values="shifted")
+    assert (verdict.tests.passed, verdict.tests.total) == (2, 2), verdict
+    control = judged(
+        sandbox, program, "assert candidate([1, 3, 1]) == [False, True, False]", values="true"
+    )
+    assert control.passed
+
+
+def test_shifted_leaves_what_is_no_yes_or_no(sandbox: Sandbox) -> None:
+    program = "def aux(x):\n return x\ndef f(xs):\n return [aux(x) for x in xs]"
+    for values in ("[1, 0, 1]", "['a', '', None]", "[[True], [False]]"):
+        test = f"assert candidate({values}) == {values}"
+        assert judged(sandbox, program, test, values="shifted").passed, values
+
+
 def test_a_program_without_the_function_does_not_load(sandbox: Sandbox) -> None:
     verdict = judged(sandbox, "def f(x):\n return x", "assert candidate(4) == 4", values="true")
     assert not verdict.loaded

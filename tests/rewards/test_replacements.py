@@ -1,0 +1,118 @@
+"""How many runs of a program it takes to learn whether its helper contributes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from collab import records
+from collab.rewards.replacements import MAX_HANGS, Contribution, contribution
+from collab.sandbox import Treatment, Verdict
+from collab.sandbox.verdict import Check, Values
+
+ROOT = Path(__file__).parents[2]
+MOST = 17
+"""As docs/rewards.md says, the run that is scored included."""
+RIGHT = "right"
+Run = tuple[str, int, int]
+"""Values (`""` without a treatment), seed, number of the run."""
+
+
+class Scripted:
+    """In place of a reward's context: answers by run, and counts the runs that are made."""
+
+    def __init__(self, answer: Callable[[Run], str], hangs: Callable[[Run], bool]) -> None:
+        self._answer, self._hangs = answer, hangs
+        self.runs: list[Run] = []
+
+    async def verdict(self, *, treatment: Treatment | None = None, run: int = 0) -> Verdict:
+        made = (treatment.values, treatment.seed, run) if treatment else ("", 0, run)
+        if made not in self.runs:  # the real context keeps each verdict
+            self.runs.append(made)
+        answer = self._answer(made)
+        held = answer == RIGHT
+        return Verdict(
+            passed=held,
+            tests=records.Tests(passed=int(held), total=1),
+            checks=(Check(line=1, source="assert f()", held=held, answer=answer or None),),
+            loaded=True,
+            flags=("time_limit",) if self._hangs(made) else (),
+            isolation="sealed",
+            seconds=0.0,
+        )
+
+
+def tried(
+    answer: Callable[[Run], str], hangs: Callable[[Run], bool] = lambda _: False
+) -> tuple[Contribution, list[Run]]:
+    context: Any = Scripted(answer, hangs)
+    return asyncio.run(contribution(context, "aux")), context.runs
+
+
+def answers(**by_values: str) -> Callable[[Run], str]:
+    return lambda run: by_values.get(run[0], RIGHT)
+
+
+CHANGED = dict.fromkeys(("once", "other", "longer", "shorter"), "wrong")
+
+
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        (lambda run: RIGHT if run[0] in ("", "true") else f"{run[0]} {run[1]}", 7),
+        (answers(none="n", first="f", previous="p"), 11),
+        (answers(opaque="o", **CHANGED, first="f", previous="f", shifted="s"), MOST),
+    ],
+    ids=["values of another kind", "its own values", "a yes or no, shifted"],
+)
+def test_the_runs_of_a_program_that_cooperates(answer: Callable[[Run], str], count: int) -> None:
+    found, runs = tried(answer)
+    assert found.shown, found.reason
+    assert len(runs) == count, runs
+
+
+def test_no_program_takes_more_runs_than_the_docs_say() -> None:
+    """Over programs that answer at random, each the same in each run of a kind."""
+    counts = []
+    for seed in range(3000):
+        chance = random.Random(seed)
+        right = chance.random()
+        table = {
+            (values, number): RIGHT if chance.random() < right else chance.choice("abc")
+            for values in ("", *get_args(Values))
+            for number in (0, 1)
+        }
+        table["", 0] = table["true", 0] = RIGHT
+        _, runs = tried(lambda run, table=table: table[run[0], run[1]])  # type: ignore[misc]
+        counts.append(len(runs))
+    assert max(counts) <= MOST
+    assert len({*counts}) > 5, "programs of many kinds"
+
+
+def test_the_docs_say_how_many_runs_it_takes() -> None:
+    text = " ".join((ROOT / "docs" / "rewards.md").read_text().split())
+    said = re.search(r"takes seven runs of most .* eleven of some, and at most (\d+)\b", text)
+    assert said
+    assert int(said.group(1)) == MOST
+
+
+def test_two_runs_that_reach_the_time_limit_end_it() -> None:
+    answer = answers(none="n", **CHANGED, first="f", previous="p")
+    hangs = {("once", 0, 0), ("once", 1, 0)}
+    assert len(hangs) == MAX_HANGS
+    found, runs = tried(answer, lambda run: run in hangs)
+    assert not found.shown
+    assert runs == [("", 0, 0), ("true", 0, 0), ("none", 0, 0), *sorted(hangs)]
+
+
+def test_one_run_that_reaches_the_time_limit_counts_once() -> None:
+    """Its verdict is looked at again, and it is run no second time."""
+    answer = answers(opaque="o", **CHANGED, first="f", previous="f", shifted="s")
+    assert tried(answer, lambda run: run[0] == "opaque")[0].shown
+    assert tried(answer, lambda run: run == ("once", 0, 0))[0].shown
