@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
 
 Normalise = Literal["none", "group", "agent", "step"]
-TokenWeighting = Literal["sum", "response_mean", "batch_mean"]
+TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
+Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
 Policies = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard"]
 
@@ -89,15 +90,28 @@ class TrainerSpec(Spec):
     team_weight: float = Field(default=1.0, ge=0.0)
     """Weight of the joint reward in each agent's; 0 leaves the local parts alone."""
 
+    objective: Objective | None = None
+    """What a response's weight A multiplies, by token: `reinforce`, A log pi (the paper); `ppo`,
+    the clipped ratio r A; `gspo`, the same with the response's mean ratio; `cispo`, A log pi times
+    the bounded ratio. Default: `ppo` where `clip_ratio` is given, else `reinforce`."""
     token_weighting: TokenWeighting = "sum"
     """log pi of a response is the `sum` over its tokens (the paper), or their mean
-    (`response_mean`); `batch_mean` divides the step's sum by all its tokens (DAPO)."""
+    (`response_mean`); `batch_tokens` divides the step's sum by all its tokens (DAPO), `constant`
+    by the agent's max_new_tokens (Dr. GRPO)."""
     clip_ratio: float | None = Field(default=None, gt=0.0, lt=1.0)
-    """PPO's epsilon, by token, against the log-probs of sampling; None does not clip."""
+    """Epsilon: ratios to the policy that sampled are clipped below 1 - epsilon and above
+    1 + epsilon. About 0.2 for `ppo`, 0.0003 for `gspo`."""
+    clip_ratio_high: float | None = Field(default=None, gt=0.0)
+    """The epsilon above 1, where it is another, as DAPO's 0.28; `cispo` has this one only."""
     inner_epochs: int = Field(default=1, ge=1)
-    """Optimiser steps on the same episodes; more than 1 needs `clip_ratio`."""
+    """Optimiser steps on the same episodes; more than 1 needs a clip."""
     importance_cap: float | None = Field(default=None, gt=0.0)
     """Multiply each token's loss by trainer / sampler probability, at most this; None does not."""
+    importance_band: tuple[float, float] | None = None
+    """Multiply each token's loss by that ratio where it is between the two, else by 0 (IcePop),
+    e.g. [0.5, 5]."""
+    sequence_limit: float | None = Field(default=None, gt=0.0)
+    """Learn nothing from a response whose product of these ratios is larger, e.g. 3."""
     kl_coef: float = Field(default=0.0, ge=0.0)
     """Weight of the divergence from the policies that training began from (k3 estimator): the base
     model, or the agents' own adapters where they have some."""
@@ -150,6 +164,25 @@ class TrainerSpec(Spec):
             return self.learning_rate
         return FULL_RATE if self.policies == "full" else ADAPTER_RATE
 
+    @property
+    def objective_used(self) -> Objective:
+        """The objective, its default worked out."""
+        if self.objective is not None:
+            return self.objective
+        return "reinforce" if self.clip_ratio is None else "ppo"
+
+    @property
+    def corrects(self) -> bool:
+        """Whether anything corrects for a sampler that differs from the trainer."""
+        corrections = (self.importance_cap, self.importance_band, self.sequence_limit)
+        return any(value is not None for value in corrections)
+
+    @field_validator("token_weighting", mode="before")
+    @classmethod
+    def _read_older_recipes(cls, value: Any) -> Any:
+        """`batch_tokens` was called `batch_mean`."""
+        return "batch_tokens" if value == "batch_mean" else value
+
     @model_validator(mode="after")
     def _groups_can_be_compared(self) -> TrainerSpec:
         if self.group_size == 1 and self.normalise in ("group", "agent"):
@@ -161,7 +194,7 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="after")
     def _loss_is_sound(self) -> TrainerSpec:
-        if self.inner_epochs > 1 and self.clip_ratio is None:
+        if self.inner_epochs > 1 and self.objective_used == "reinforce":
             raise ValueError(
                 f"inner_epochs {self.inner_epochs} moves the policy away from the one that"
                 " sampled; set clip_ratio, e.g. 0.2, or inner_epochs to 1"
@@ -169,5 +202,39 @@ class TrainerSpec(Spec):
         if self.team_weight == 0 and not self.local_parts:
             raise ValueError(
                 "team_weight 0 leaves no reward at all; name each agent's own parts in local_parts"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _clip_fits_the_objective(self) -> TrainerSpec:
+        name, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high
+        if name == "reinforce" and (low or high):
+            raise ValueError(
+                "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
+                " or leave out clip_ratio and clip_ratio_high"
+            )
+        if name in ("ppo", "gspo") and low is None:
+            usual = "0.2" if name == "ppo" else "0.0003"
+            raise ValueError(f"objective '{name}' needs clip_ratio, e.g. {usual}")
+        if name == "cispo" and (low is not None or high is None):
+            raise ValueError(
+                "objective 'cispo' bounds ratios from above only; set clip_ratio_high, e.g. 4.0,"
+                " and leave out clip_ratio"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _corrections_fit(self) -> TrainerSpec:
+        if self.importance_band is None:
+            return self
+        low, high = self.importance_band
+        if not 0 <= low < 1 < high:
+            raise ValueError(
+                f"importance_band [{low:g}, {high:g}] must hold the ratio 1, that of a sampler that"
+                " agrees; e.g. [0.5, 5]"
+            )
+        if self.importance_cap is not None:
+            raise ValueError(
+                "importance_cap and importance_band both multiply a token by its ratio; set one"
             )
         return self

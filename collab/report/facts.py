@@ -20,6 +20,7 @@ TRAINER_FACTS = {
     "turn structure": "turn_structure",
     "discount": "discount",
     "normalise": "normalise",
+    "objective": "objective",
     "token weighting": "token_weighting",
     "policies": "policies",
     "rank": "lora.rank",

@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
         "kl_coef": 0.05,
         "clip_ratio": 0.2,
         "inner_epochs": 2,
-        "token_weighting": "batch_mean",
+        "token_weighting": "batch_tokens",
     },
 }
 TEAM = ("protocol", "turns")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from math import sqrt
 from typing import Any
@@ -151,6 +152,8 @@ def objective(
     responses: Sequence[tuple[Action, float, float]],
     spec: TrainerSpec,
     start: dict[int, list[float]],
+    *,
+    max_new_tokens: int,
 ) -> Tensor:
     """The objective of one agent; `responses` are actions with advantage and share of the mean."""
     all_tokens = sum(share * len(a.token_ids) for a, _, share in responses)
@@ -158,26 +161,50 @@ def objective(
     for number, (a, advantage, share) in enumerate(responses):
         inner = torch.zeros((), dtype=torch.float64)
         for t, logprob in enumerate(logprobs[number]):
-            sampler = a.logprobs[t]
-            if spec.clip_ratio is None:
-                gain = advantage * logprob
-            else:
-                old = sampler if spec.importance_cap is None else start[number][t]
-                rho = torch.exp(logprob - old)
-                low, high = 1 - spec.clip_ratio, 1 + spec.clip_ratio
-                bounded = min(max(rho, torch.tensor(low)), torch.tensor(high))
-                gain = min(rho * advantage, bounded * advantage)
-            if spec.importance_cap is not None:
-                ratio = torch.exp(torch.tensor(start[number][t] - sampler, dtype=torch.float64))
-                gain = gain * min(float(ratio), spec.importance_cap)
+            old = start[number] if spec.corrects else a.logprobs
+            gain = token_gain(logprobs[number], old, t, advantage, spec)
+            if spec.corrects:
+                ratios = zip(start[number], a.logprobs, strict=True)
+                gain = gain * factor_of([math.exp(new - own) for new, own in ratios], t, spec)
             if spec.kl_coef:
                 d = references[number][t].detach() - logprob
                 gain = gain - spec.kl_coef * (torch.exp(d) - d - 1)
             inner = inner + gain
         if spec.token_weighting == "response_mean":
             inner = inner / len(a.token_ids)
+        if spec.token_weighting == "constant":
+            inner = inner / max_new_tokens
         total = total + share * inner
-    return total / all_tokens if spec.token_weighting == "batch_mean" else total
+    return total / all_tokens if spec.token_weighting == "batch_tokens" else total
+
+
+def token_gain(
+    logprobs: list[Tensor], old: Sequence[float], t: int, advantage: float, spec: TrainerSpec
+) -> Tensor:
+    """What the t-th token of a response adds to the objective."""
+    logprob = logprobs[t]
+    if spec.objective == "cispo":
+        most = 1 + (spec.clip_ratio_high or 0.0)
+        return min(math.exp(float(logprob.detach()) - old[t]), most) * advantage * logprob
+    if spec.clip_ratio is None:
+        return advantage * logprob
+    rho = torch.exp(logprob - old[t])
+    if spec.objective == "gspo":
+        steps = [float(new.detach()) - before for new, before in zip(logprobs, old, strict=True)]
+        rho = math.exp(sum(steps) / len(steps)) * torch.exp(logprob - logprob.detach())
+    high = spec.clip_ratio if spec.clip_ratio_high is None else spec.clip_ratio_high
+    bounded = min(max(rho, torch.tensor(1 - spec.clip_ratio)), torch.tensor(1 + high))
+    return min(rho * advantage, bounded * advantage)
+
+
+def factor_of(rho: Sequence[float], t: int, spec: TrainerSpec) -> float:
+    """What the loss of the t-th token is multiplied by, as the sampler was another."""
+    if spec.sequence_limit is not None and math.prod(rho) > spec.sequence_limit:
+        return 0.0
+    if spec.importance_band is not None:
+        low, high = spec.importance_band
+        return rho[t] if low <= rho[t] <= high else 0.0
+    return 1.0 if spec.importance_cap is None else min(rho[t], spec.importance_cap)
 
 
 def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[list[float]]:

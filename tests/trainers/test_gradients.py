@@ -41,14 +41,21 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "normalise_step": {"normalise": "step"},
     "discount": {"discount": 0.5},
     "response_mean": {"token_weighting": "response_mean"},
-    "batch_mean": {"token_weighting": "batch_mean"},
+    "batch_tokens": {"token_weighting": "batch_tokens"},
+    "constant": {"token_weighting": "constant"},
     "clip": {"clip_ratio": 0.2},
     "clip_response_mean": {"clip_ratio": 0.1, "token_weighting": "response_mean"},
+    "clip_higher": {"clip_ratio": 0.1, "clip_ratio_high": 0.4},
+    "gspo": {"objective": "gspo", "clip_ratio": 0.05, "token_weighting": "response_mean"},
+    "cispo": {"objective": "cispo", "clip_ratio_high": 0.2},
     "importance": {"importance_cap": 1.1},
+    "importance_band": {"importance_band": [0.8, 1.3]},
+    "sequence_limit": {"sequence_limit": 1.1, "importance_cap": 1.5},
     "clip_and_importance": {"clip_ratio": 0.2, "importance_cap": 1.1},
     "kl": {"kl_coef": 0.3},
-    "kl_batch_mean": {"kl_coef": 0.3, "token_weighting": "batch_mean"},
+    "kl_batch_tokens": {"kl_coef": 0.3, "token_weighting": "batch_tokens"},
     "local_parts": {"local_parts": {"a": ["own_a"], "b": ["own_b"]}, "team_weight": 0.5},
+    "gspo_in_small_batches": {"objective": "gspo", "clip_ratio": 0.05, "micro_batch_tokens": 16},
     "small_micro_batches": {"micro_batch_tokens": 16},
     "gradient_checkpointing": {"gradient_checkpointing": True},
 }
@@ -84,7 +91,7 @@ def with_sampler(
 ) -> list[Episode]:
     """The episodes with the log-probs of a sampler that was a little off."""
     generator = torch.Generator().manual_seed(5)
-    off = naive.SAMPLER_NOISE if spec.clip_ratio or spec.importance_cap else 0.0
+    off = naive.SAMPLER_NOISE if spec.objective_used != "reinforce" or spec.corrects else 0.0
 
     def changed(agent: str, action: Action) -> Action:
         with policies.of(agent).training() as model, torch.no_grad():
@@ -182,7 +189,14 @@ def gradients_of_naive(
                 n: naive.token_logprobs(model, a, sampling) for n, (a, _, _) in enumerate(responses)
             }
             start = {n: [float(x.detach()) for x in row] for n, row in logprobs.items()}
-            loss = -naive.objective(logprobs, references, responses, spec, start)
+            loss = -naive.objective(
+                logprobs,
+                references,
+                responses,
+                spec,
+                start,
+                max_new_tokens=sampling.max_new_tokens,
+            )
             grads = torch.autograd.grad(loss, list(policy.parameters.values()))
         found[agent] = dict(zip(policy.parameters, grads, strict=True))
     return found
@@ -213,7 +227,7 @@ def test_every_response_of_a_discussion_gets_its_turns_weight(
     "policies",
     [
         pytest.param({**OPTIONS[name], "mismatch_tolerance": 1.0}, id=name)
-        for name in ("paper", "batch_mean", "clip_response_mean", "small_micro_batches")
+        for name in ("paper", "batch_tokens", "clip_response_mean", "small_micro_batches")
     ],
     indirect=True,
 )

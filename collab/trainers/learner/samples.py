@@ -83,7 +83,7 @@ def make_samples(
                     token_weights=own if isinstance(weight, Sequence) else (),
                 )
                 samples.append(sample)
-    return _weigh_tokens(samples, spec)
+    return _weigh_tokens(samples, samplings, spec)
 
 
 def _by_action(
@@ -102,11 +102,15 @@ def _by_action(
     return [tuple(weight[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
 
 
-def _weigh_tokens(samples: list[Sample], spec: TrainerSpec) -> list[Sample]:
+def _weigh_tokens(
+    samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
+) -> list[Sample]:
     """Spread each response's part of the mean over its tokens."""
     if spec.token_weighting == "response_mean":
         return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
-    if spec.token_weighting == "batch_mean":
+    if spec.token_weighting == "constant":
+        return [replace(s, scale=s.scale / samplings[s.agent].max_new_tokens) for s in samples]
+    if spec.token_weighting == "batch_tokens":
         tokens = {
             agent: fsum(s.scale * len(s.token_ids) for s in samples if s.agent == agent)
             for agent in {s.agent for s in samples}

@@ -19,8 +19,14 @@ class TokenSums:
     tokens: int = 0
     logprob: float = 0.0
     mismatch: float = 0.0
+    mismatch_kl: float = 0.0
+    """The k3 estimate of the sampler's divergence from the trainer."""
+    importance: float = 0.0
+    """Ratios of the trainer's to the sampler's probability."""
+    masked: float = 0.0
+    """Tokens that a correction for the sampler left out."""
     clipped: float = 0.0
-    outside_support: int = 0
+    outside_support: float = 0.0
     kl: float = 0.0
     kl_tokens: int = 0
 
@@ -52,16 +58,23 @@ def count(
 ) -> None:
     """Add what a first pass found about the tokens of `batch`."""
     lengths = [len(s.token_ids) for s in batch]
-    flags = [flag.to(logprobs.dtype) for flag in (found.clipped, outside_support)]
-    columns = (logprobs, found.mismatch, *flags)
-    totals = [[float(piece.sum()) for piece in torch.split(column, lengths)] for column in columns]
-    for sample, logprob, mismatch, clipped, stray in zip(batch, *totals, strict=True):
+    ratio = found.correction.ratio
+    columns = {
+        "logprob": logprobs,
+        "mismatch": found.mismatch,
+        "mismatch_kl": ratio - torch.log(ratio) - 1,
+        "importance": ratio,
+        "masked": found.correction.masked,
+        "clipped": found.clipped,
+        "outside_support": outside_support,
+    }
+    table = torch.stack([column.to(logprobs.dtype) for column in columns.values()])
+    pieces = torch.split(table, lengths, dim=1)  # of each response [columns, its tokens]
+    for sample, piece in zip(batch, pieces, strict=True):
         sums = update.sums.setdefault(sample.agent, TokenSums())
         sums.tokens += len(sample.token_ids)
-        sums.logprob += logprob
-        sums.mismatch += mismatch
-        sums.clipped += clipped
-        sums.outside_support += int(stray)
+        for name, value in zip(columns, piece.sum(dim=1).tolist(), strict=True):
+            setattr(sums, name, getattr(sums, name) + value)
     count_kl(update, batch, found)
 
 

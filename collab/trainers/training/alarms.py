@@ -100,6 +100,18 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
+def masked(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    for agent in _agents(rows):
+        share = _recent(rows, f"agent/{agent}/masked")
+        if share is not None and share > 0.05:
+            yield (
+                f"masked/{agent}",
+                f"nothing is learned from {share:.0%} of the tokens of {agent}, as the sampler and"
+                " the trainer disagree about them: bring both to one dtype, publish every step, or"
+                " widen importance_band or sequence_limit",
+            )
+
+
 def reward_without_tests(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     reward = _first(rows, "return/mean"), _recent(rows, "return/mean")
     tests = _first(rows, "tests"), _recent(rows, "tests")
@@ -158,6 +170,7 @@ ALARMS: tuple[Alarm, ...] = (
     one_does_everything,
     entropy_collapse,
     truncated,
+    masked,
     reward_without_tests,
     feedback_hurts,
     syntax_takes_all_down,

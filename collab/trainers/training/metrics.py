@@ -149,6 +149,9 @@ def _agent(
     if sums is not None and sums.tokens:
         yield f"agent/{agent}/logprob", sums.logprob / sums.tokens
         yield f"agent/{agent}/mismatch", sums.mismatch / sums.tokens
+        yield f"agent/{agent}/mismatch_kl", sums.mismatch_kl / sums.tokens
+        yield f"agent/{agent}/importance", sums.importance / sums.tokens
+        yield f"agent/{agent}/masked", sums.masked / sums.tokens
         yield f"agent/{agent}/clipped", sums.clipped / sums.tokens
         yield f"agent/{agent}/outside_support", sums.outside_support / sums.tokens
     if sums is not None and sums.kl_tokens:
