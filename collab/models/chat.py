@@ -10,7 +10,10 @@ from jinja2 import TemplateError
 from collab.errors import ContextOverflow, ModelError
 from collab.models.base import Request
 from collab.models.controls import chat_ids
+from collab.models.tool_probe import special_ids, tool_template
+from collab.models.tool_template import given_tools
 from collab.models.tool_text import fenced
+from collab.records import ToolCall
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
@@ -27,9 +30,14 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
             f"model {model!r} has no chat template, so it cannot read messages; take its "
             "instruction-tuned variant, or give prompt_ids"
         )
-    messages = [{"role": m.role, "content": m.content} for m in fenced(request)]
+    template = tool_template(tokenizer) if request.tools else None
     try:
-        return chat_ids(tokenizer, messages)
+        if template:
+            messages = template.messages(request.messages)
+            return chat_ids(tokenizer, messages, given_tools(request.tools))
+        return chat_ids(
+            tokenizer, [{"role": m.role, "content": m.content} for m in fenced(request)]
+        )
     except TemplateError as error:
         raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
 
@@ -46,8 +54,20 @@ def check_context(prompt: int, new: int, context: int, model: str) -> None:
     )
 
 
-def response_text(token_ids: Sequence[int], stop: Sequence[str], tokenizer: Any) -> str:
-    """A response without special tokens, up to the first of the stop strings."""
-    text: str = tokenizer.decode(list(token_ids), skip_special_tokens=True)
-    ends = [at for string in stop if (at := text.find(string)) >= 0]
-    return text[: min(ends)] if ends else text
+def answer(
+    request: Request, prompt: Sequence[int], token_ids: Sequence[int], tokenizer: Any
+) -> tuple[str, tuple[ToolCall, ...]]:
+    """A response's text, and the calls of tools that transformers finds in it.
+
+    The text ends before the first of the stop strings. Of special tokens it holds only those by
+    which a template that knows tools marks a call, so that the call can be read.
+    """
+    template = tool_template(tokenizer) if request.tools else None
+    ids = list(token_ids)
+    if template:
+        dropped = special_ids(tokenizer) - template.markers
+        ids = [i for i in ids if i not in dropped]
+    text: str = tokenizer.decode(ids, skip_special_tokens=not template)
+    ends = [at for string in request.sampling.stop if (at := text.find(string)) >= 0]
+    text = text[: min(ends)] if ends else text
+    return text, template.read(tokenizer, text, prompt, request.tools) if template else ()

@@ -12,18 +12,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from collab.errors import ModelError
-
-Message = dict[str, str]
-
-MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
-"""Characters that mean nothing, of which none stands in a template."""
-BLANK = chr(MASKS[0].start)
+from collab.models.masked import BLANK, Chat, Message
 
 
 @dataclass
@@ -70,8 +65,10 @@ class Twin:
 _KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
 
 
-def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """The tokens of a chat and of what begins its answer.
+def chat_ids(
+    tokenizer: Any, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()
+) -> list[int]:
+    """The tokens of a chat and of what begins its answer; `tools` are given to the template.
 
     Raises:
         TemplateError: the template refuses the messages.
@@ -79,46 +76,41 @@ def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
             to read it.
     """
     controls = _controls_of(tokenizer)
-    ids = _ids(tokenizer, messages)
-    blank = [_blank(message) for message in messages]
+    chat = Chat(messages, tools)
+    ids = _ids(tokenizer, chat)
+    blank = chat.blank()
     expected = controls.among(_ids(tokenizer, blank))
-    odd = any(controls.spelled_unknown(message["content"]) for message in messages)
+    odd = any(controls.spelled_unknown(text) for text in chat.texts())
     if not odd and controls.among(ids) == expected:
         return ids
-    ids = _read_apart(tokenizer, controls, messages, blank, expected)
+    ids = _read_apart(tokenizer, controls, chat, expected)
     if controls.among(ids) != expected:
         raise _refusal(tokenizer)
     return ids
 
 
-def _read_apart(
-    tokenizer: Any,
-    controls: Controls,
-    messages: Sequence[Message],
-    blank: Sequence[Message],
-    expected: list[int],
-) -> list[int]:
+def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[int]) -> list[int]:
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise _refusal(tokenizer)
 
-    def sound(chat: Sequence[Message]) -> bool:
+    def sound(chat: Chat) -> bool:
         return controls.among(_ids(tokenizer, chat)) == expected
 
+    blank = chat.blank()
     suspects = {
         n
-        for n, message in enumerate(messages)
+        for n, message in enumerate(chat.messages)
         if controls.spelled_unknown(message["content"])
-        or not sound([*blank[:n], message, *blank[n + 1 :]])
+        or not sound(blank.with_content(n, message["content"]))
     }
-    masks = _masks(messages)
-    masked = _masked(messages, suspects, masks)
+    masked = chat.masked(suspects)
     if not sound(masked):  # several messages spell one token together
-        masked = _masked(messages, range(len(messages)), masks)
-    text: str = tokenizer.apply_chat_template(masked, add_generation_prompt=True, tokenize=False)
+        masked = chat.masked(range(len(chat.messages)))
     if controls.twin is None:
         controls.twin = Twin(tokenizer.backend_tokenizer, controls.spellings)
+    text = masked.rendered(tokenizer, tokenize=False)
     renamed = _renamed(tokenizer, text, controls, controls.twin)
-    return controls.twin.encode(renamed.translate({mask: char for char, mask in masks.items()}))
+    return controls.twin.encode(renamed.translate({mask: c for c, mask in chat.masks.items()}))
 
 
 def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
@@ -135,32 +127,8 @@ def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _masks(messages: Sequence[Message]) -> dict[int, int]:
-    """A mask for each character of the messages but white space, which templates trim."""
-    used = {ord(char) for message in messages for char in message["content"]}
-    free = (code for codes in MASKS for code in codes if code not in used)
-    visible = sorted(code for code in used if not chr(code).isspace())
-    return dict(zip(visible, free, strict=False))
-
-
-def _masked(
-    messages: Sequence[Message], which: Collection[int], masks: Mapping[int, int]
-) -> list[Message]:
-    return [
-        {**message, "content": message["content"].translate(masks)} if n in which else message
-        for n, message in enumerate(messages)
-    ]
-
-
-def _blank(message: Message) -> Message:
-    """The message with one character that means nothing, or none where it is empty."""
-    return {**message, "content": BLANK} if message["content"].strip() else message
-
-
-def _ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    ids: list[int] = tokenizer.apply_chat_template(
-        list(messages), add_generation_prompt=True, return_dict=False
-    )
+def _ids(tokenizer: Any, chat: Chat) -> list[int]:
+    ids: list[int] = chat.rendered(tokenizer, tokenize=True)
     return ids
 
 

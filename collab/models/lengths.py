@@ -1,4 +1,4 @@
-"""How long prompts are for a local model, and how long they may be; no weights are loaded."""
+"""What a local model can be asked: how long prompts may be, and of tools; no weights are loaded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from collab.models import store
 from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
+from collab.models.tool_probe import tool_template
 from collab.recipe.model import ModelSpec, VLLMModel, local_weights
 
 TEMPLATE_BYTES = 1024
@@ -39,10 +40,18 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
         return
     new = request.sampling.max_new_tokens
     most = sum(len(message.content.encode()) for message in request.messages) + TEMPLATE_BYTES
-    if most + new <= context:  # a token is a byte or more
+    if most + new <= context and not request.tools:  # a token is a byte or more
         return
     tokenizer = _tokenizer(weights.name, weights.revision)
     check_context(len(prompt_ids(request, tokenizer, weights.name)), new, context, weights.name)
+
+
+def knows_tools(spec: ModelSpec) -> bool | None:
+    """Whether a local model's chat template knows tools; None where that cannot be told here."""
+    weights = local_weights(spec)
+    if weights is None or _config(weights.name, weights.revision) is None:
+        return None
+    return tool_template(_tokenizer(weights.name, weights.revision)) is not None
 
 
 @cache

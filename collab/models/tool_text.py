@@ -4,19 +4,27 @@
     {"name": "search", "arguments": {"query": "prime numbers"}}
     ```
 
-What models write that learned `<tool_call>{...}</tool_call>` is read as well.
+What models write that learned another form is read as well: `<tool_call>{...}</tool_call>` as
+Hermes and Qwen do, `[TOOL_CALLS]...` as Mistral does, and a bare `{"name": ..., "parameters": ...}`
+as Llama does, where that is the whole response and names one of the agent's tools.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from collab.models.base import Request
 from collab.records import Message, ToolCall, ToolSpec
 
-_OPENING = re.compile(r"<tool_call>\s*|```tool\b[^\S\n]*\n\s*")
+_OPENING = re.compile(r"(?:<tool_call>|```tool\b[^\S\n]*\n)\s*")
+_LIST = re.compile(r"\[TOOL_CALLS\]\s*")
+_LISTED = re.compile(r"([\w.-]{1,64})(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{)")
+_BARE = re.compile(
+    r'(?:<\|python_tag\|>)?\s*(?=\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?'
+    r'"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:parameters|arguments)"\s*:)'
+)
 _NAME = re.compile(r"[\w.-]{1,64}")
 _JSON = json.JSONDecoder(strict=False)  # models write line ends into strings
 
@@ -35,28 +43,76 @@ class UnreadableCall(ValueError):
     """A response begins a call of a tool that is not of the form."""
 
 
-def read_calls(text: str) -> tuple[ToolCall, ...]:
+def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
     """The calls that a response asks for, in order; what it thought before is left out.
+
+    Args:
+        tools: names of the agent's tools; a bare object is a call of one of these.
 
     Raises:
         UnreadableCall: a call that is not of the form; it says what is wrong with it.
     """
-    said = text.rpartition("</think>")[2]
+    said = text.rpartition("</think>")[2].strip()
+    if (bare := _BARE.match(said)) and bare[1] in tools:
+        return _read_bare(said[bare.end() :])
+    if listed := _LIST.search(said):
+        return _read_list(said[listed.end() :])
     calls: list[ToolCall] = []
     end = 0
     while found := _OPENING.search(said, end):
-        try:
-            data, end = _JSON.raw_decode(said, found.end())
-        except ValueError as error:
-            raise UnreadableCall(f"not JSON: {error}") from None
+        data, end = _decoded(said, found.end())
         calls.append(_call(data))
     return tuple(calls)
+
+
+def before_calls(text: str) -> str:
+    """What a response says before its first call, its thoughts among it."""
+    thought, mark, said = text.rpartition("</think>")
+    starts = [found.start() for form in (_OPENING, _LIST) if (found := form.search(said))]
+    if bare := _BARE.match(said.strip()):
+        starts.append(said.index(said.strip()) + bare.start())
+    return f"{thought}{mark}{said[: min(starts)] if starts else said}".rstrip()
+
+
+def _read_bare(said: str) -> tuple[ToolCall, ...]:
+    """Objects alone, with nothing but a semicolon or white space between them."""
+    calls: list[ToolCall] = []
+    end = 0
+    while end < len(said):
+        data, end = _decoded(said, end)
+        calls.append(_call(data))
+        end += len(said[end:]) - len(said[end:].lstrip("; \n\t"))
+    return tuple(calls)
+
+
+def _read_list(said: str) -> tuple[ToolCall, ...]:
+    """A list of objects, or each name before its arguments, as later versions have it."""
+    if said.startswith("["):
+        data, _ = _decoded(said, 0)
+        return tuple(_call(item) for item in data) if isinstance(data, list) else ()
+    calls: list[ToolCall] = []
+    end = 0
+    while named := _LISTED.match(said, end):
+        arguments, end = _decoded(said, named.end())
+        calls.append(_call({"name": named[1], "arguments": arguments}))
+        if again := _LIST.match(said, end):
+            end = again.end()
+    if not calls:
+        raise UnreadableCall("no name with its arguments stands behind [TOOL_CALLS]")
+    return tuple(calls)
+
+
+def _decoded(text: str, start: int) -> tuple[object, int]:
+    try:
+        return _JSON.raw_decode(text, start)
+    except ValueError as error:
+        raise UnreadableCall(f"not JSON: {error}") from None
 
 
 def _call(data: object) -> ToolCall:
     if not isinstance(data, dict) or "name" not in data:
         raise UnreadableCall('not an object with "name" and "arguments"')
-    name, arguments = data["name"], data.get("arguments", {})
+    name, arguments = data["name"], data.get("arguments", data.get("parameters", {}))
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UnreadableCall(f'"name" is not the name of a tool: {name!r:.80}')
     if not isinstance(arguments, dict):

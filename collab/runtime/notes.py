@@ -1,8 +1,10 @@
-"""What a user should know of a team before its numbers: what of it is not used."""
+"""What a user should know of a team beside its numbers: what is not used, how tools are called."""
 
 from __future__ import annotations
 
+from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
+from collab.recipe.hosted import HostedModel
 from collab.recipe.model import local_weights
 
 
@@ -24,3 +26,21 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
             " agents.NAME.model to change it"
         )
     return notes
+
+
+def tools_told(recipe: Recipe) -> dict[str, str]:
+    """How each agent with tools is told of them, and calls them.
+
+    `template`: by its model's chat template, which knows tools. `text`: in its messages. `service`:
+    as the service has it. An agent whose model is not at hand is left out.
+    """
+    found = {}
+    for name, agent in recipe.team.agents.items():
+        spec = recipe.model_of(name)
+        knows = knows_tools(spec)
+        if not agent.tools or (knows is None and local_weights(spec)):
+            continue
+        found[name] = "template" if knows else "text"
+        if isinstance(spec, HostedModel):
+            found[name] = "service"
+    return found

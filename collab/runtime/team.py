@@ -22,6 +22,7 @@ from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.folder import RunFolder
+from collab.runtime.notes import tools_told
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise
@@ -181,7 +182,9 @@ async def play(
     finally:
         summary = summarise(episodes, time.perf_counter() - started)
         if folder:
-            folder.finish({**about, "status": status, "summary": summary})
+            told = tools_told(recipe)
+            tools = {"tools": told} if told else {}
+            folder.finish({**about, "status": status, "summary": summary, **tools})
     yield RunFinished(run=opening.run, status="done", summary=summary)
 
 

@@ -6,10 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CHAT = "{% for m in messages %}{{ m.role }} {{ m.content }} end {% endfor %}assistant"
+TOOL_CHAT = """\
+{%- if tools %}system {% for t in tools %}{{ t.function.name }} {% endfor %}end {% endif %}
+{%- for m in messages %}{{ m.role + ' ' + m.content + ' ' }}
+{%- for call in m.tool_calls or [] %}{{ '<tool_call>{"name":"' + call.function.name + '"' }}
+{%- if call.function.arguments %}{{ ',"arguments":' }}{{ call.function.arguments | tojson }}
+{%- endif %}{{ '}</tool_call> ' }}{% endfor %}
+{{- 'end ' }}{% endfor %}{% if add_generation_prompt %}assistant{% endif %}"""
+"""Knows tools; a call without arguments is one word."""
 
 
 def save_tiny(
-    folder: Path, words: Sequence[str], *, hidden: int = 32, spread: float = 0.2, seed: int = 0
+    folder: Path,
+    words: Sequence[str],
+    *,
+    hidden: int = 32,
+    spread: float = 0.2,
+    seed: int = 0,
+    chat: str = CHAT,
 ) -> Path:
     """A Llama of two layers that knows `words`; its weights are drawn with deviation `spread`."""
     import torch
@@ -25,7 +39,7 @@ def save_tiny(
         eos_token="end",
         pad_token="unknown",
         unk_token="unknown",
-        chat_template=CHAT,
+        chat_template=chat,
     )
     tokenizer.save_pretrained(folder)
     config = LlamaConfig(

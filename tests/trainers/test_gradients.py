@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 from support import naive_objective as naive
-from support.trainer_recipes import make_game
+from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
+from support.trainer_recipes import WORDS, make_game
 
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import Recipe, TrainerSpec
-from collab.records import Action, Episode, Sampling
+from collab.records import Action, Episode, Problem, Sampling
+from collab.runtime import Session
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import CreditedGroup
 from collab.trainers.credit.group import Shape, make_group, tree_of
@@ -237,6 +239,34 @@ def test_tokens_that_a_tool_wrote_carry_no_gradient(
     check(policies, request, rounds=1, steps=3)
 
 
+CALL = '<tool_call>{"name":"say"}</tool_call>'
+
+
+@pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["told in text", "template"])
+def test_what_a_called_tool_says_carries_no_gradient(
+    chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Episodes as they are played: the model draws its calls, and the tool is run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.py").write_text("def say() -> str:\n    return 'left again'\n")
+    model = save_tiny(tmp_path / "model", [*WORDS, CALL, "tool"], chat=chat)
+    data = make_game(model, tmp_path, group_size=12).model_dump(exclude_none=True)
+    data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
+    recipe = Recipe.model_validate(data)
+    opened = open_policies(recipe, spec := trainer_of(recipe))
+    opened.by_name["a"].engine.module.double()
+
+    async def play() -> list[Episode]:
+        async with Session(recipe, models=opened.models) as session:
+            problem = Problem(address="game/1", public={"text": "say a word"})
+            return await session.rollout([problem], samples=12, seed=3)
+
+    played = with_sampler(asyncio.run(play()), opened, spec, {"a": Sampling(), "b": Sampling()})
+    assert [d for e in played for d in e.decisions("a") if d.step]
+    compare(opened, played, spec, {"a": Sampling(), "b": Sampling()})
+    asyncio.run(opened.aclose())
+
+
 @pytest.mark.parametrize(
     "policies",
     [
@@ -285,7 +315,15 @@ def check(
     spec = TrainerSpec.model_validate({"group_size": 5, **options})
     vocabulary = policies.by_name["a"].engine.module.config.vocab_size
     made = naive.episodes(vocabulary, samples=5, rounds=rounds, **made_with)
-    made = with_sampler(made, policies, spec, samplings)
+    compare(policies, with_sampler(made, policies, spec, samplings), spec, samplings)
+
+
+def compare(
+    policies: Policies,
+    made: list[Episode],
+    spec: TrainerSpec,
+    samplings: Mapping[str, Sampling],
+) -> None:
     ours = gradients_of_ours(policies, samples_of(made, spec, samplings), spec)
     plain = gradients_of_naive(policies, made, spec, samplings)
     for agent in ("a", "b"):

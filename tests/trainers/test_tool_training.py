@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.tiny_words import save_tiny
+from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
@@ -15,13 +15,17 @@ from collab.records import read_episodes
 from collab.trainers import TrainingRun
 
 CALL = '<tool_call>{"name":"say"}</tool_call>'
+WORDS = ["left", "right", "say", "a", CALL, "tool"]
 TOOL = "def say() -> str:\n    return 'left right'\n"
 
 
-def test_a_tool_round_is_one_more_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["told in text", "template"])
+def test_a_tool_round_is_one_more_decision(
+    chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text(TOOL)
-    model = save_tiny(tmp_path / "model", ["left", "right", "say", "a", CALL])
+    model = save_tiny(tmp_path / "model", WORDS, chat=chat)
     game = make_game(model, tmp_path, steps=2)
     data = game.model_dump(mode="python", exclude_none=True)
     data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
@@ -36,3 +40,6 @@ def test_a_tool_round_is_one_more_decision(tmp_path: Path, monkeypatch: pytest.M
         asked = [d.action for d in turn.decisions if d.agent == "a"]
         for before, after in pairwise(asked):
             assert len(after.prompt_ids) > len(before.prompt_ids + before.token_ids)
+            if chat == TOOL_CHAT and before.token_ids[0] == WORDS.index(CALL):
+                written = before.prompt_ids + before.token_ids[:1]
+                assert after.prompt_ids[: len(written)] == written, "the call as it was drawn"

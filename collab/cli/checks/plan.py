@@ -13,6 +13,7 @@ from collab.records import Problem
 from collab.rewards.outlook import outlook
 from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_new_tokens
+from collab.runtime.notes import tools_told
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import rehearsed
 from collab.wording import counted
@@ -34,7 +35,7 @@ class Plan:
     """At most, of all agents in all turns of all episodes."""
     isolation: str
     outlook: list[str]
-    """Who writes the answer, and what it can earn."""
+    """Who writes the answer, what it can earn, and how tools are called."""
     recipe: str
     """The effective one, as YAML."""
     warnings: list[str] = field(default_factory=list)
@@ -78,10 +79,19 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
         episodes=episodes,
         new_tokens=recipe.samples * len(problems) * most_new_tokens(played.requests),
         isolation=recipe.sandbox.isolation,
-        outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
+        outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
         recipe=dump_recipe(recipe),
         warnings=list(played.warnings),
     )
+
+
+def _tools(recipe: Recipe) -> list[str]:
+    means = {
+        "template": "by the chat template of its model",
+        "text": "in text: its model has no chat template that knows them",
+        "service": "in the service's own fields",
+    }
+    return [f"tools: {name} calls them {means[how]}" for name, how in tools_told(recipe).items()]
 
 
 def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor
 
 from collab.models.base import Request
-from collab.models.chat import response_text
+from collab.models.chat import answer
 from collab.models.local.multi_lora import BASE
 from collab.models.local.sampling import Settings, draw
-from collab.records import FinishReason
+from collab.records import FinishReason, ToolCall
 
 REPORT_SECONDS = 0.1
 
@@ -62,9 +62,9 @@ class Row:
         tail = tokenizer.decode(self.tokens[-self.stop_window :], skip_special_tokens=True)
         return any(text in tail for text in self.request.sampling.stop)
 
-    def text(self, tokenizer: Any) -> str:
-        """The response, without special tokens, up to the first stop string."""
-        return response_text(self.tokens, self.request.sampling.stop, tokenizer)
+    def answer(self, tokenizer: Any) -> tuple[str, tuple[ToolCall, ...]]:
+        """The response up to the first stop string, and the calls of tools found in it."""
+        return answer(self.request, self.prompt, self.tokens, tokenizer)
 
     def news(self, tokenizer: Any) -> str:
         """The text that was added since the last call; waits for whole characters."""

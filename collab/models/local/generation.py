@@ -153,12 +153,14 @@ class Generation:
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
     def _action(self, row: Row, started: float) -> Action:
+        text, calls = row.answer(self._weights.tokenizer)
         return Action(
-            text=row.text(self._weights.tokenizer),
+            text=text,
             token_ids=tuple(row.tokens),
             logprobs=tuple(row.logprobs),
             prompt_ids=tuple(row.prompt),
             finish_reason=row.finish_reason or "length",
+            tool_calls=calls,
             model=self._model,
             adapter=row.request.adapter,
             usage=Usage(prompt_tokens=len(row.prompt), new_tokens=len(row.tokens)),

@@ -142,12 +142,14 @@ class VLLMEngine:
         language: Language,
         seconds: float,
     ) -> Action:
+        text, calls = language.answer(request, prompt.token_ids, completion.token_ids)
         return Action(
-            text=language.text(completion.token_ids, request.sampling.stop),
+            text=text,
             token_ids=tuple(completion.token_ids),
             logprobs=tuple(completion.logprobs),
             prompt_ids=tuple(prompt.token_ids),
             finish_reason=completion.finish_reason,
+            tool_calls=calls,
             model=self.name,
             adapter=request.adapter,
             usage=Usage(

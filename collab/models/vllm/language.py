@@ -11,6 +11,7 @@ from typing import Any
 from collab.errors import ModelUnavailable
 from collab.models import chat
 from collab.models.base import Request
+from collab.records import ToolCall
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,11 @@ class Language:
         new = request.sampling.max_new_tokens
         chat.check_context(len(prompt), new, min(self.context, most), model)
 
-    def text(self, token_ids: Sequence[int], stop: Sequence[str]) -> str:
-        """A response without special tokens, up to the first of the stop strings."""
-        return chat.response_text(token_ids, stop, self.tokenizer)
+    def answer(
+        self, request: Request, prompt: Sequence[int], token_ids: Sequence[int]
+    ) -> tuple[str, tuple[ToolCall, ...]]:
+        """A response up to the first stop string, and the calls of tools found in it."""
+        return chat.answer(request, prompt, token_ids, self.tokenizer)
 
 
 def load_language(folder: Path, name: str) -> Language:

@@ -77,7 +77,8 @@ class Move:
         action = await self._ask(len(self.steps), self.messages, may_call)
         if self.tools and not action.tool_calls:
             with suppress(UnreadableCall):
-                action = action.model_copy(update={"tool_calls": read_calls(action.text)})
+                calls = read_calls(action.text, self.tools)
+                action = action.model_copy(update={"tool_calls": calls})
         self.steps.append(Step(observation, action))
         if action.failure:
             raise ActionFailed(action.failure)

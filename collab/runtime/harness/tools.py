@@ -32,7 +32,7 @@ async def tools(
     left = calls
     while left > 0:
         action = await move.generate()
-        if trouble := _unreadable(action):
+        if trouble := _unreadable(move, action):
             move.observe(Message(role="user", content=trouble))
             left -= 1
         elif not action.tool_calls:
@@ -47,12 +47,12 @@ async def tools(
     await move.generate(may_call=False)
 
 
-def _unreadable(action: Action) -> str:
+def _unreadable(move: Move, action: Action) -> str:
     """What is wrong with a call that the agent has begun; empty where nothing is."""
     if action.tool_calls:
         return ""
     try:
-        read_calls(action.text)
+        read_calls(action.text, move.tools)
     except UnreadableCall as error:
         return f"Your call of a tool could not be read: {error}. Write it again."
     return ""

@@ -1,0 +1,283 @@
+"""Tools by the fields of a chat template that knows them, and by text where it does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.chats import TEMPLATES, tokenizer_of
+from support.tool_chats import TOOL_TEMPLATES, tool_tokenizer
+
+from collab.errors import ModelError
+from collab.models.base import Call, Request
+from collab.models.chat import answer, prompt_ids
+from collab.models.tool_probe import tool_template
+from collab.models.tool_text import UnreadableCall, before_calls, read_calls
+from collab.records import Message, Sampling, ToolCall, ToolSpec
+
+FAMILIES = list(TOOL_TEMPLATES)
+DOUBLE = ToolSpec(
+    name="double",
+    description="Twice a number.",
+    parameters={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+)
+FOUR, FIVE = (ToolCall(name="double", arguments={"n": n}) for n in (4, 5))
+
+
+def request_of(*messages: Message, tools: tuple[ToolSpec, ...] = (DOUBLE,)) -> Request:
+    call = Call(task="t", sample=0, turn=0, round=0, agent="a")
+    return Request(call=call, messages=messages, tools=tools)
+
+
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
+def asks(*calls: ToolCall, text: str = "") -> Message:
+    return Message(role="assistant", content=text, tool_calls=calls)
+
+
+def told(text: str, call: ToolCall = FOUR) -> Message:
+    return Message(role="tool", content=text, answers=call)
+
+
+def read(tokenizer: Any, *messages: Message, tools: tuple[ToolSpec, ...] = (DOUBLE,)) -> str:
+    """What the model is given, as text."""
+    text: str = tokenizer.decode(prompt_ids(request_of(*messages, tools=tools), tokenizer, "m"))
+    return text
+
+
+def controls(tokenizer: Any, ids: list[int]) -> list[int]:
+    return [i for i in ids if str(tokenizer.added_tokens_decoder.get(i, "")).strip()]
+
+
+@pytest.mark.parametrize("family", TEMPLATES)
+def test_a_template_that_knows_no_tools_is_told_in_text(family: str) -> None:
+    tokenizer = tokenizer_of("bytes", family)
+    assert tool_template(tokenizer) is None
+    assert "```tool" in read(tokenizer, user("twice 4?"))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        TOOL_TEMPLATES["hermes"].replace("message.role == 'tool'", "message.role == 'never'"),
+        TOOL_TEMPLATES["hermes"].replace("tool | tojson", "'a tool'"),
+        TOOL_TEMPLATES["hermes"].replace('{"name": "\' + call', "{called: \"' + call"),
+    ],
+    ids=["no results", "no tools", "calls in a form of its own"],
+)
+def test_a_template_that_knows_half_of_it_is_told_in_text(broken: str) -> None:
+    assert tool_template(tokenizer_of("bytes", "chatml", template=broken)) is None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tools_calls_and_results_are_given_by_the_template(family: str) -> None:
+    tokenizer = tool_tokenizer(family)
+    messages = (user("twice 4?"), asks(FOUR, text="the call"), told("8"))
+    calls = [{"id": "call00001", "type": "function", "function": FOUR.model_dump(exclude={"id"})}]
+    given = [
+        {"role": "user", "content": "twice 4?"},
+        {"role": "assistant", "content": "the call", "tool_calls": calls},
+        {"role": "tool", "name": "double", "content": "8", "tool_call_id": "call00001"},
+    ]
+    assert prompt_ids(request_of(*messages), tokenizer, "m") == tokenizer.apply_chat_template(
+        given,
+        tools=[{"type": "function", "function": DOUBLE.model_dump()}],
+        add_generation_prompt=True,
+        return_dict=False,
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_the_template_writes_is_read_as_a_call(family: str) -> None:
+    """The call that a history shows is what the model learns to write, token for token."""
+    tokenizer = tool_tokenizer(family)
+    before, after = (read(tokenizer, user("twice 4?"), *m) for m in ([], [asks(FOUR), told("8")]))
+    written = after[len(before) :].partition("</s>" if family == "mistral" else "<|")[0]
+    ids = tokenizer(written, add_special_tokens=False)["input_ids"]
+    request = request_of(user("twice 4?"))
+    text, calls = answer(request, (), [*ids, tokenizer.eos_token_id], tokenizer)
+    assert calls == ()
+    [call] = read_calls(text, ["double"])
+    assert (call.name, call.arguments) == ("double", {"n": 4})
+    again = asks(call, text=text)
+    assert read(tokenizer, user("twice 4?"), again, told("8")) == after
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_several_calls_and_a_user_after_them(family: str) -> None:
+    """Llama's template takes one call a message, Mistral's no user right behind a tool."""
+    text = read(
+        tool_tokenizer(family),
+        Message(role="system", content="Be brief."),
+        user("twice 4 and 5?"),
+        asks(FOUR, FIVE),
+        told("8", FOUR),
+        told("10", FIVE),
+        user("Answer now."),
+    )
+    places = [
+        text.index(part) for part in ("Twice a number", '{"n": 4}', '{"n": 5}', "Answer now.")
+    ]
+    assert places == sorted(places)
+    assert text.index('{"n": 4}') < text.index("8") < text.index("10") < text.index("Answer")
+
+
+EVIL = ["<|im_end|>", "<|im_start|>", "</s>", "[INST]", "[TOOL_CALLS]", "<tool_call>", "<|end|>"]
+PIECES = [*EVIL, *(e[:3] for e in EVIL), *(e[3:] for e in EVIL), "x", '"', "\\", "\n", " ", "é"]
+TEXT = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+
+
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@pytest.mark.parametrize("family", FAMILIES)
+@given(texts=st.tuples(*[TEXT] * 6))
+def test_nothing_that_tools_say_becomes_a_control_token(
+    family: str, texts: tuple[str, ...]
+) -> None:
+    tokenizer = tool_tokenizer(family)
+
+    def chat(*texts: str) -> list[int]:
+        task, doc, key, value, said, result = texts
+        properties = {f"n{key}": {"type": "string", "description": doc, "enum": [value]}}
+        tool = ToolSpec(name="f", description=doc, parameters={"properties": properties})
+        call = ToolCall(name="f", arguments={f"n{key}": value, "m": [1, {"deep": value}]})
+        messages = (user(task), asks(call, text=said), told(result, call))
+        return prompt_ids(request_of(*messages, tools=(tool,)), tokenizer, "m")
+
+    ids = chat(*texts)
+    harmless = chat(*("x" if text.strip() else "" for text in texts))
+    assert controls(tokenizer, ids) == controls(tokenizer, harmless)
+    written = tokenizer.decode(ids)
+    for text in (texts[1], texts[2], texts[3]):
+        assert json.dumps(text, ensure_ascii=False)[1:-1] in written
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('[TOOL_CALLS][{"name": "double", "arguments": {"n": 4}, "id": "a1"}]', (FOUR,)),
+        ('So [TOOL_CALLS] double{"n": 4}[TOOL_CALLS]double[ARGS]{"n": 5}', (FOUR, FIVE)),
+        ('[TOOL_CALLS]double[CALL_ID]a1[ARGS]{"n": 4}', (FOUR,)),
+        ('{"name": "double", "parameters": {"n": 4}}', (FOUR,)),
+        ('<|python_tag|>{"type": "function", "name": "double", "parameters": {"n": 4}}', (FOUR,)),
+        (
+            '{"name": "double", "parameters": {"n": 4}}; {"name": "double", "arguments": {"n": 5}}',
+            (FOUR, FIVE),
+        ),
+        ('<think>hm</think>\n{"name": "double", "parameters": {"n": 4}}\n', (FOUR,)),
+        ('{"name": "Bob", "parameters": {"n": 4}}', ()),
+        ('I call {"name": "double", "parameters": {"n": 4}}', ()),
+        ('{"name": "double", "age": 4}', ()),
+    ],
+)
+def test_the_forms_of_calls(text: str, calls: tuple[ToolCall, ...]) -> None:
+    assert read_calls(text, ["double"]) == calls
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "double", "parameters": {"n": 4}} and more',
+        '{"name": "double", "parameters": {"n": ',
+        '{"name": "double", "parameters": [4]}',
+        '[TOOL_CALLS][{"name": "double"',
+        "[TOOL_CALLS]",
+        "[TOOL_CALLS]double",
+        "[TOOL_CALLS][3]",
+    ],
+)
+def test_a_call_that_is_begun_and_not_of_the_form_is_unreadable(text: str) -> None:
+    with pytest.raises(UnreadableCall):
+        read_calls(text, ["double"])
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("plain words", "plain words"),
+        ("So\n```tool\n{}\n```", "So"),
+        ("<think>a <tool_call></think>b <tool_call>{}", "<think>a <tool_call></think>b"),
+        ('[TOOL_CALLS][{"name": "f"}]', ""),
+        ('{"name": "f", "parameters": {}}', ""),
+    ],
+)
+def test_what_stands_before_a_call(text: str, before: str) -> None:
+    assert before_calls(text) == before
+
+
+def test_special_tokens_are_kept_only_where_they_mark_a_call() -> None:
+    tokenizer = tool_tokenizer("mistral")
+    marks = tokenizer.convert_tokens_to_ids(["[TOOL_CALLS]", "[INST]", "</s>"])
+    assert answer(request_of(user("u")), (), marks, tokenizer) == ("[TOOL_CALLS]", ())
+    assert answer(request_of(user("u"), tools=()), (), marks, tokenizer) == ("", ())
+
+
+def test_a_stop_string_ends_a_call_too() -> None:
+    tokenizer = tool_tokenizer("hermes")
+    request = request_of(user("u")).model_copy(update={"sampling": Sampling(stop=("}",))})
+    ids = tokenizer('<tool_call>{"name": "f"}', add_special_tokens=False)["input_ids"]
+    assert answer(request, (), ids, tokenizer)[0] == '<tool_call>{"name": "f"'
+
+
+XML = TOOL_TEMPLATES["hermes"].replace(
+    """{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+{{- call.function.arguments | tojson }}{{ '}\\n</tool_call>' }}""",
+    """{{- '\\n<tool_call>\\n<function=' + call.function.name + '>' }}
+{%- for key, value in call.function.arguments.items() %}
+{{- '<parameter=' + key + '>' + value + '</parameter>' }}{% endfor %}
+{{- '</function>\\n</tool_call>' }}""",
+)
+TAGS = r"<parameter=(?P<key>[^>\n]+)>\s*(?P<value>.*?)\s*</parameter>"
+CALLS = {
+    "open_pattern": r"\s*<tool_call>\s*<function=(?P<name>[^>\n]+)>",
+    "close_pattern": r"</function>\s*</tool_call>",
+    "repeats": True,
+    "content": "xml-inline",
+    "content_args": {"tag_pattern": TAGS},
+    "transform": {
+        "type": "function",
+        "function": {"name": "{name}", "arguments": "{content}"},
+    },
+}
+RESPONSES = {
+    "start_anchor": "<|im_start|>assistant\n",
+    "fields": {
+        "tool_calls": CALLS,
+        "content": {"close_pattern": r"\s*<\|im_end\|>", "content": "text"},
+    },
+}
+
+
+def test_transformers_reads_calls_where_the_tokenizer_says_how() -> None:
+    """As Qwen 3.5 has it: calls in tags, of which the tokenizer's `response_template` tells."""
+    tokenizer = tokenizer_of("bytes", "chatml", template=XML)
+    assert tool_template(tokenizer) is None
+    tokenizer.response_template = RESPONSES
+    assert tool_template(tokenizer) is not None
+    request = request_of(user("twice 4?"))
+    prompt = prompt_ids(request, tokenizer, "m")
+    said = "So:\n<tool_call>\n<function=double><parameter=n>4</parameter></function>\n</tool_call>"
+    ids = tokenizer(f"{said}<|im_end|>", add_special_tokens=False)["input_ids"]
+    text, calls = answer(request, prompt, ids, tokenizer)
+    assert (text, calls) == (said, (FOUR,))
+    word = ToolCall(name="double", arguments={"n": "four"})
+    again = read(tokenizer, user("twice?"), asks(word, text=text), told("8", word))
+    assert again.count("So:") == 1
+    assert again.count("<function=double>") == 1
+    broken = tokenizer("<tool_call>\n<function=", add_special_tokens=False)["input_ids"]
+    assert answer(request, prompt, broken, tokenizer) == ("<tool_call>\n<function=", ())
+
+
+def test_a_refusal_of_the_template_is_told() -> None:
+    strict = TOOL_TEMPLATES["llama"]
+    with pytest.raises(ModelError, match="no first user message"):
+        read(
+            tokenizer_of("bytes", "chatml", template=strict),
+            Message(role="system", content="only a system message"),
+        )

@@ -1,0 +1,53 @@
+"""A run says how its agents are told of tools: by the chat template, in text, or by the service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
+
+import collab
+from collab.cli.checks.plan import make_plan
+from collab.runtime.notes import tools_told
+
+WORDS = ["w3", "Say", "double"]
+TOOL = "def double(n: int) -> int:\n    return 2 * n\n"
+SETTINGS = ['agents.a.tools=["tools.py:double"]', "sampling.max_new_tokens=3"]
+
+
+def load(project: Path, model: str) -> collab.Team:
+    (project / "tools.py").write_text(TOOL)
+    return collab.load("pair", task="words", model=model, settings=SETTINGS)
+
+
+@pytest.mark.parametrize(("chat", "told"), [(CHAT, "text"), (TOOL_CHAT, "template")])
+def test_the_record_says_how_tools_are_told(project: Path, chat: str, told: str) -> None:
+    team = load(project, str(save_tiny(project / "model", WORDS, chat=chat)))
+    episode = team.run("words/0", out="run").episode
+    assert episode.failure is None
+    assert json.loads(Path("run/run.json").read_text())["tools"] == {"a": told}
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("anthropic:claude-sonnet-4-6", {"a": "service"}),
+        ("openai:http://localhost:1/v1#m", {"a": "service"}),
+        ("echo", {"a": "text"}),
+    ],
+)
+def test_without_a_template_at_hand(project: Path, model: str, told: dict[str, str]) -> None:
+    assert tools_told(load(project, model).recipe) == told
+
+
+async def plan_of(project: Path) -> list[str]:
+    return (await make_plan(load(project, "echo").recipe, ["words/0"])).outlook
+
+
+def test_the_plan_says_how_tools_are_told(project: Path) -> None:
+    import asyncio
+
+    told = "tools: a calls them in text: its model has no chat template that knows them"
+    assert told in asyncio.run(plan_of(project))
