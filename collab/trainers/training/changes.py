@@ -9,8 +9,8 @@ from typing import Any
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
+from collab.recipe.packing import Packing
 from collab.recipe.task import SourceSpec
-from collab.runs.packing import Packing
 from collab.tasks import pinned
 
 Change = dict[str, Any]
