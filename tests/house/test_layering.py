@@ -1,10 +1,10 @@
 """The house's rules, checked on the code: imports run downward, heavy packages stay upstairs."""
 
-import ast
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+
+from house.drawing import imports
 
 import collab
 
@@ -26,7 +26,7 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-"""From the ground up. A room stands on one floor, but for files that stand below the rest of it."""
+"""From the ground up."""
 
 HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets"}
 
@@ -35,26 +35,8 @@ def floor_of(room: str) -> int:
     return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
 
 
-def room_at(parts: Sequence[str]) -> str:
-    """The room that a module is in, by its name within the package."""
-    own = ".".join(parts[:2])
-    return own if any(own in rooms for rooms in FLOORS) else parts[0]
-
-
-def imports(path: Path, *, lazy: bool) -> set[str]:
-    tree = ast.parse(path.read_text())
-    nodes = ast.walk(tree) if lazy else tree.body
-    names: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module)
-    return names
-
-
 def room_of(path: Path) -> str:
-    return room_at(path.relative_to(PACKAGE).with_suffix("").parts)
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def modules() -> list[Path]:
@@ -71,7 +53,7 @@ def test_imports_run_downward() -> None:
         f"{path.relative_to(PACKAGE)} imports {name}"
         for path in modules()
         for name in sorted(imports(path, lazy=True))
-        if name.startswith("collab.") and not is_below(room_at(name.split(".")[1:]), room_of(path))
+        if name.startswith("collab.") and not is_below(name.split(".")[1], room_of(path))
     ]
     assert upward == []
 

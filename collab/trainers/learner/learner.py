@@ -24,8 +24,8 @@ from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
-from collab.trainers.learner.prefix_tree.supported import supports_prefix_tree
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 from collab.trainers.learner.update import Update, count, count_kl
 
 KL_PROBES = 1

@@ -24,8 +24,8 @@ from collab.trainers.learner.prefix_tree.packing import (
     packed_sequences,
     width,
 )
-from collab.trainers.learner.prefix_tree.supported import supports_prefix_tree
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 
 CPU = torch.device("cpu")
 

@@ -1,0 +1,75 @@
+"""The house as its code draws it: files, rooms, and an arrow for each import."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+
+def arrows(package: Path) -> list[tuple[Path, Path]]:
+    """Each file of the package with each file of it that it imports, wherever in its text."""
+    return [
+        (file, imported)
+        for file in sorted(package.rglob("*.py"))
+        for name in imports(file, lazy=True)
+        if (imported := _file_of(package, name)) and imported != file
+    ]
+
+
+def imports(path: Path, *, lazy: bool) -> set[str]:
+    """What a file imports, by full name; with `lazy` also within its functions."""
+    tree = ast.parse(path.read_text())
+    nodes = ast.walk(tree) if lazy else iter(tree.body)
+    return {name for node in nodes for name in _names(node)}
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _file_of(package: Path, name: str) -> Path | None:
+    """The file that holds what is imported: a module, or the face of a room."""
+    parts = name.split(".")
+    while parts and parts[0] == package.name:
+        place = package.parent.joinpath(*parts)
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.exists():
+                return file
+        parts.pop()
+    return None
+
+
+def circles(package: Path) -> list[str]:
+    """In each room: files and rooms within it that import each other in a loop."""
+    found, drawn = [], arrows(package)
+    rooms = {package, *(path for path in package.rglob("*") if path.is_dir())}
+    for room in sorted(rooms):
+        graph: dict[str, set[str]] = {}
+        for importer, imported in drawn:
+            if importer.is_relative_to(room) and imported.is_relative_to(room):
+                above, below = (path.relative_to(room).parts[0] for path in (importer, imported))
+                if above != below:
+                    graph.setdefault(above, set()).add(below)
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            loop = " imports ".join(reversed(error.args[1]))
+            found.append(f"{room.relative_to(package.parent)}: {loop}")
+    return found
+
+
+def crowded(root: Path, most: int) -> list[str]:
+    """The rooms that hold more Python files than that side by side."""
+    rooms = {file.parent for file in root.rglob("*.py")}
+    counts = {room: len(list(room.glob("*.py"))) for room in sorted(rooms)}
+    return [f"{room}: {count} files" for room, count in counts.items() if count > most]
+
+
+def lengths(root: Path) -> dict[Path, int]:
+    """The lines of each Python file."""
+    return {file: len(file.read_text().splitlines()) for file in sorted(root.rglob("*.py"))}

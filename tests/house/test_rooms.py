@@ -1,0 +1,72 @@
+"""The house can be drawn: no circle of imports, no crowded room, and files that are short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+from house.drawing import circles, crowded, lengths
+
+import collab
+
+PACKAGE = Path(collab.__file__).parent
+ROOT = PACKAGE.parent
+MOST_FILES, MOST_LINES, HALF_HAVE_AT_MOST = 25, 300, 100
+
+
+def test_no_rooms_import_each_other() -> None:
+    assert circles(PACKAGE) == []
+
+
+def test_no_room_is_crowded() -> None:
+    assert [told for part in ("collab", "tests") for told in crowded(ROOT / part, MOST_FILES)] == []
+
+
+def test_no_file_is_long() -> None:
+    found = lengths(PACKAGE) | lengths(ROOT / "benchmarks") | lengths(ROOT / "examples")
+    assert {str(file): lines for file, lines in found.items() if lines > MOST_LINES} == {}
+
+
+def test_half_of_the_files_are_short() -> None:
+    for part in (PACKAGE, ROOT / "benchmarks"):
+        assert median(lengths(part).values()) <= HALF_HAVE_AT_MOST, part
+
+
+def plant(folder: Path, **files: str) -> Path:
+    for place, text in files.items():
+        file = folder / "house" / f"{place.replace('_in_', '/')}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder / "house"
+
+
+def test_a_circle_of_files_is_seen(tmp_path: Path) -> None:
+    house = plant(tmp_path, a="def f():\n    import house.b", b="from house import a")
+    assert circles(house) in (
+        ["house: a.py imports b.py imports a.py"],
+        ["house: b.py imports a.py imports b.py"],
+    )
+
+
+def test_a_circle_of_rooms_is_seen_where_no_files_make_one(tmp_path: Path) -> None:
+    house = plant(
+        tmp_path,
+        up_in_one="from house.down.one import x",
+        up_in_two="",
+        down_in_one="x = 1",
+        down_in_two="from house.up.two import y",
+    )
+    (told,) = circles(house)
+    assert told.startswith("house: ")
+    assert {"up", "down"} <= set(told.split())
+
+
+def test_what_runs_downward_is_no_circle(tmp_path: Path) -> None:
+    assert circles(plant(tmp_path, up_in_a="import house.low", low="import json")) == []
+
+
+def test_crowds_and_long_files_are_counted(tmp_path: Path) -> None:
+    house = plant(tmp_path, a="x = 1\n" * 3, b="", c="")
+    assert crowded(house, 2) == [f"{house}: 3 files"]
+    assert crowded(house, 3) == []
+    assert max(lengths(house).values()) == 3
