@@ -31,6 +31,9 @@ def draw(model: str | None = None) -> str:
 
     Args:
         model: in place of the default model, e.g. `echo`.
+
+    Raises:
+        RuntimeError: the episode failed, e.g. as the sandbox did not start in time.
     """
     console = Console(
         record=True, file=io.StringIO(), force_terminal=True, width=WIDTH, highlight=False
@@ -40,12 +43,15 @@ def draw(model: str | None = None) -> str:
     recipe = load_recipe("coding", task="humaneval", model=model)
     recipe, problems = find_problems(recipe, [ADDRESS])
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        play(
+        played = play(
             recipe,
             problems,
             out=Path("runs") / "today-coding",
             view=ReportView(page),
         )
+    for episode in played.episodes:
+        if episode.failure:
+            raise RuntimeError(f"the run failed, so there is no picture of it: {episode.failure}")
     return console.export_svg(title="collab", unique_id="run")
 
 

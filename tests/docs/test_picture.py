@@ -8,7 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from collab.errors import SandboxError
 from collab.recipe import load_task
+from collab.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,16 +30,33 @@ def words_of(svg: str) -> list[str]:
     return html.unescape(" ".join(texts)).replace("\xa0", " ").split()
 
 
-def test_the_command_draws_a_run(picture: ModuleType) -> None:
-    words = words_of(picture.draw(model="echo"))
-    assert f"$ {picture.COMMAND} coding on" in " ".join(words)
-    assert {"aux,", "main,", "not", "solved,", "joined"} <= set(words)
+@pytest.fixture(scope="module")
+def drawn(picture: ModuleType) -> list[str]:
+    """The words of a run that is played now."""
+    return words_of(picture.draw(model="echo"))
 
 
-def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType) -> None:
+def test_the_command_draws_a_run(picture: ModuleType, drawn: list[str]) -> None:
+    assert f"$ {picture.COMMAND} coding on" in " ".join(drawn)
+    assert {"aux,", "main,", "not", "solved,", "joined"} <= set(drawn)
+
+
+def test_a_run_that_failed_is_no_picture(
+    picture: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under load, where the sandbox may not start in time; the message says why."""
+
+    async def lost(*_: object) -> None:
+        raise SandboxError("no worker was ready within 10 s")
+
+    monkeypatch.setattr(Sandbox, "check", lost)
+    with pytest.raises(RuntimeError, match=r"no picture of it.*no worker was ready within 10 s"):
+        picture.draw(model="echo")
+
+
+def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType, drawn: list[str]) -> None:
     """Titles, parts and labels stand in both; numbers and the agents' texts differ."""
     words = words_of(picture.PICTURE.read_text())
-    drawn = words_of(picture.draw(model="echo"))
     labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]
     for label in [*labels, *load_task("humaneval").reward.parts, picture.COMMAND.split()[-1]]:
         assert (label in words) == (label in drawn) is True, label
