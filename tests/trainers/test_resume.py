@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import pytest
 import torch
 from support.hub_server import COMMIT, HubServer, read_datasets_from
 from support.trainer_recipes import make_game
+from support.warm_collab import Started, WarmCollab
 
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.recipe import Recipe, SourceSpec, load_recipe
@@ -241,22 +240,14 @@ def test_a_run_says_that_it_is_running_while_it_is(recipe: Recipe, tmp_path: Pat
         said.clear()
 
 
-def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "collab", "train", *arguments, "--json"]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmCollab]:
+    with WarmCollab() as warm:
+        yield warm
 
 
-def kill_at_random(process: subprocess.Popen[str], chance: random.Random) -> bool:
+def kill_at_random(process: Started, chance: random.Random) -> bool:
     """Kill the process some time after it has begun to train; whether that came in time."""
-    assert process.stdout is not None
     for line in process.stdout:
         if (
             json.loads(line)["type"] in ("checkpoint.saved", "step.finished")
@@ -265,17 +256,16 @@ def kill_at_random(process: subprocess.Popen[str], chance: random.Random) -> boo
             break
     time.sleep(chance.random() * 0.15)
     process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return process.returncode == -signal.SIGKILL
+    return process.end()[0] == -signal.SIGKILL
 
 
-def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
+def kill_and_resume(warm: WarmCollab, recipe: Recipe, folder: Path, kills: int) -> None:
     (folder / "r.yaml").write_text(dump_recipe(recipe))
     whole, parted = folder / "whole", folder / "parted"
     asyncio.run(TrainingRun(recipe, whole).run())
     chance, done, arguments = random.Random(kills), 0, ["r.yaml", "--out", "parted"]
     while done < kills:
-        done += kill_at_random(start(arguments, folder), chance)
+        done += kill_at_random(warm.start(folder, "train", *arguments, "--json"), chance)
         check_readable(parted)
         arguments = ["--resume", "parted"]
         if json.loads((parted / "run.json").read_text())["status"] == "done":
@@ -287,15 +277,32 @@ def kill_and_resume(recipe: Recipe, folder: Path, kills: int) -> None:
     assert state_of(parted) == state_of(whole)
 
 
-def test_a_killed_run_goes_on_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None:
-    kill_and_resume(recipe, tmp_path, kills=1)
+def test_a_killed_run_goes_on_bit_by_bit(warm: WarmCollab, recipe: Recipe, tmp_path: Path) -> None:
+    kill_and_resume(warm, recipe, tmp_path, kills=1)
 
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_thirty_times_goes_on_bit_by_bit(
-    tiny_words: Path, tmp_path: Path
+    warm: WarmCollab, tiny_words: Path, tmp_path: Path
 ) -> None:
-    kill_and_resume(make_game(tiny_words, tmp_path, **{**OPTIONS, "steps": 40}), tmp_path, kills=30)
+    recipe = make_game(tiny_words, tmp_path, **{**OPTIONS, "steps": 40})
+    kill_and_resume(warm, recipe, tmp_path, kills=30)
+
+
+def test_an_interruption_is_status_130_and_can_be_resumed(
+    warm: WarmCollab, recipe: Recipe, tmp_path: Path
+) -> None:
+    (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
+    many = ["--set", "trainer.steps=100000"]
+    process = warm.start(tmp_path, "train", "r.yaml", "--out", "run", "--json", *many)
+    for line in process.stdout:
+        if json.loads(line)["type"] == "step.finished":
+            break
+    process.send_signal(signal.SIGINT)
+    status, errors = process.end()
+    assert status == 130
+    assert "go on with: collab train --resume run" in errors
+    assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "interrupted"
 
 
 def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:

@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,28 +111,6 @@ def test_what_a_run_leaves_is_as_open_to_others_as_any_file(
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     modes = {path.name: path.stat().st_mode for path in files}
     assert set(modes.values()) == {(tmp_path / "plain").stat().st_mode}, modes
-
-
-def test_an_interruption_is_status_130_and_can_be_resumed(folder: Path) -> None:
-    command = [sys.executable, "-m", "collab", "train", "r.yaml", "--out", "run", "--json"]
-    settings = ["--set", "trainer.steps=100000"]
-    process = subprocess.Popen(
-        [*command, *settings],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if json.loads(line)["type"] == "step.finished":
-            break
-    process.send_signal(signal.SIGINT)
-    errors = process.communicate(timeout=20)[1]
-    assert process.returncode == 130
-    assert "go on with: collab train --resume run" in errors
-    assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
 
 
 def test_the_plan_counts_what_is_there(tiny_words: Path, tmp_path: Path) -> None:

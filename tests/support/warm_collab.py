@@ -1,0 +1,100 @@
+"""Processes of `collab` that are forked from one which has imported torch already.
+
+They are started, interrupted and killed as any process is, without the seconds of their imports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+
+@dataclass
+class Started:
+    """A `collab` that runs, or has ended."""
+
+    pid: int
+    stdout: IO[str]
+    _stderr: Path
+    _server: IO[str]
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end: its status, negative after a signal, and what is on stderr."""
+        self.stdout.read()
+        self.stdout.close()
+        return int(self._server.readline()), self._stderr.read_text()
+
+
+class WarmCollab:
+    """Starts one `collab` after the other, each in a folder."""
+
+    def __enter__(self) -> WarmCollab:
+        self._server = subprocess.Popen(
+            [sys.executable, __file__],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def start(self, folder: Path, *arguments: str) -> Started:
+        stdin, stdout = self._server.stdin, self._server.stdout
+        assert stdin
+        assert stdout
+        pipe, errors = folder / "stdout", folder / "stderr"
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        print(json.dumps([str(folder), *arguments]), file=stdin, flush=True)
+        return Started(int(stdout.readline()), pipe.open(), errors, stdout)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None
+    ) -> None:
+        self._server.communicate()
+
+
+def serve() -> None:
+    """Fork for each line of stdin; tell the process's number, and its status when it has ended."""
+    from peft import LoraConfig  # noqa: F401
+    from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
+
+    import collab.cli.app
+    import collab.trainers.training.run  # noqa: F401
+
+    for line in sys.stdin:
+        folder, *arguments = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            run(folder, arguments)
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def run(folder: str, arguments: list[str]) -> None:
+    """Be `collab`, which ends the process."""
+    os.chdir(folder)
+    for number, name, flags in [
+        (0, os.devnull, os.O_RDONLY),
+        (1, "stdout", os.O_WRONLY),
+        (2, "stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    ]:
+        os.dup2(os.open(name, flags), number)
+    sys.argv = ["collab", *arguments]
+    from collab.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    serve()
