@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.evaluation.results import Results
@@ -110,24 +109,6 @@ class EvaluationFolder:
             with suppress(OSError):
                 (self.path / LOCK).unlink(missing_ok=True)
                 self.path.rmdir()
-
-
-def read_results(folder: Path) -> Results:
-    """What `eval.json` says.
-
-    Raises:
-        RecordError: the folder is not an evaluation's, or the file is broken.
-    """
-    path = folder / EVAL
-    try:
-        return Results.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecordError(
-            f"{folder} is not an evaluation's folder: {EVAL}: {error.strerror}"
-        ) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise RecordError(f"{path}: not an evaluation: {first['msg']}") from error
 
 
 def chosen(

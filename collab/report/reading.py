@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from collab.errors import RecordError
+from collab.evaluation.reading import is_evaluation, open_evaluation
 from collab.evaluation.results import Results
 from collab.report.runs import Run, read_run
-from collab.runs.layout import EVAL
 
 
 @dataclass
@@ -33,7 +31,7 @@ def read_all(paths: Sequence[Path]) -> Reading:
     reading = Reading()
     for path in dict.fromkeys(paths):
         try:
-            if (path / EVAL).is_file():
+            if is_evaluation(path):
                 _read_evaluation(path, reading)
             else:
                 reading.runs.append(read_run(path))
@@ -47,41 +45,24 @@ def read_all(paths: Sequence[Path]) -> Reading:
 
 def _read_evaluation(path: Path, reading: Reading) -> None:
     """The results, and the runs of the teams that they name."""
-    file = path / EVAL
-    results = None
-    try:
-        results = Results.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise RecordError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        reading.complaints.append(f"{file}: not an evaluation: {error.errors()[0]['msg']}")
-        labels = {entry.name: entry.name for entry in sorted(path.iterdir()) if entry.is_dir()}
-    else:
-        reading.results.append(results)
-        labels = {team.folder or team.label: team.label for team in results.teams}
-        if results.status != "done":
-            reading.complaints.append(f"{path}: the evaluation is {results.status}")
+    record = open_evaluation(path)
+    reading.complaints += record.complaints
+    if record.results is not None:
+        reading.results.append(record.results)
     found = []
-    for name, label in labels.items():
+    for name, label in record.teams.items():
         try:
-            run = replace(read_run(path / name), name=label)
-            found.append(_counted(run, results))
+            run = read_run(path / name)
         except RecordError as error:
             reading.complaints.append(str(error))
+        else:
+            episodes = [episode for episode in run.episodes if record.counts(episode)]
+            found.append(replace(run, name=label, episodes=episodes))
     if not found:
         raise RecordError(f"{path} holds nothing to report")
     reading.runs += found
-    if results is not None and results.status != "running":
+    if record.has_numbers:
         reading.entrants |= {run.path for run in found}
-
-
-def _counted(run: Run, results: Results | None) -> Run:
-    """The run with those of its episodes that the results are of."""
-    if results is None:
-        return run
-    tasks = set(results.tasks)
-    episodes = [e for e in run.episodes if e.task in tasks and e.sample < results.samples]
-    return replace(run, episodes=episodes)
 
 
 def _named_apart(runs: Sequence[Run]) -> list[Run]:

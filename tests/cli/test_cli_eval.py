@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from collab.evaluation.folder import read_results
+from collab.evaluation.reading import read_results
 from collab.records import read_episodes
 
 pytestmark = pytest.mark.usefixtures("project")

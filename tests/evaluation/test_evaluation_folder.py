@@ -7,7 +7,8 @@ import pytest
 from support.episodes import make_episode, make_score
 
 from collab.errors import RecordError
-from collab.evaluation.folder import Entry, EvaluationFolder, chosen, read_results
+from collab.evaluation.folder import Entry, EvaluationFolder, chosen
+from collab.evaluation.reading import open_evaluation, read_results
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 
@@ -105,3 +106,13 @@ def test_what_is_no_evaluation_says_so(tmp_path: Path) -> None:
     (tmp_path / "eval.json").write_text(json.dumps({"evaluation": "x"}))
     with pytest.raises(RecordError, match="not an evaluation: Field required"):
         read_results(tmp_path)
+
+
+def test_a_broken_evaluation_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
+    (tmp_path / "pair").mkdir()
+    (tmp_path / "eval.json").write_text("{")
+    record = open_evaluation(tmp_path)
+    assert record.results is None
+    assert record.teams == {"pair": "pair"}
+    assert "not an evaluation" in record.complaints[0]
+    assert not record.has_numbers

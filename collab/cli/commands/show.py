@@ -64,9 +64,10 @@ def command(
 
 
 def _check_is_run(run: Path) -> None:
-    from collab.runs.layout import EPISODES, EVAL
+    from collab.evaluation.reading import is_evaluation
+    from collab.runs.layout import EPISODES
 
-    if (run / EVAL).is_file():
+    if is_evaluation(run):
         teams = ", ".join(sorted(str(file.parent) for file in run.glob(f"*/{EPISODES}")))
         raise RecordError(f"{run} is an evaluation; show one of its teams: {teams or 'none yet'}")
 
