@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import yaml
 
 from collab.errors import RecipeError
+from collab.recipe.strict_json import parse_whole
 
 MOST_VALUES = 100_000
 """That a document's aliases may stand for, where its text is shorter than this."""
@@ -101,21 +101,12 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value that a JSON text stands for.
+    """The value that a JSON text of a record's or a server's stands for.
 
     Raises:
-        ValueError: it is not JSON, is nested too deep, or holds a number of too many digits or
-            half a character.
+        ValueError: as `collab.recipe.strict_json.parse_whole`.
     """
-    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-    try:
-        value = json.loads(data)
-        whole = b"\\u" not in data or _is_whole(json.dumps(value, ensure_ascii=False))
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-    if not whole:
-        raise ValueError("half a character: a lone surrogate")
-    return value
+    return parse_whole(text)
 
 
 def _size(value: Any, known: dict[int, int]) -> int:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collab.errors import TaskError
-from collab.recipe import SourceSpec
+from collab.recipe import SourceSpec, strict_json
 from collab.recipe.task import TABLES
-from collab.tasks import strict_json
 from collab.tasks.hub import hub_rows, shown
 
 Row = dict[str, Any]

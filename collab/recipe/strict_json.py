@@ -8,24 +8,34 @@ from typing import Any
 
 
 def parse(text: str) -> Any:
-    """The value that a JSON text holds.
+    """The value that a JSON text of a user's stands for.
 
     Raises:
-        ValueError: the text is not JSON. Beyond what Python's own reader refuses, these are
-            errors: a key that stands twice in one object, `NaN` and `Infinity`, a number beyond
-            the range of a float, half of a surrogate pair, and nesting too deep to be read.
+        ValueError: as `parse_whole`. Beyond that, these are errors: a key that stands twice in one
+            object, `NaN` and `Infinity`, and a number beyond the range of a float.
     """
     try:
-        value = json.loads(
+        return parse_whole(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_number
         )
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text.strip() else ""
         raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
+
+
+def parse_whole(text: str | bytes, **hooks: Any) -> Any:
+    """The value that a JSON text stands for, as Python reads it; `hooks` are of `json.loads`.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, or holds a number of too many digits or
+            half of a surrogate pair.
+    """
+    try:
+        value = json.loads(text, **hooks)
+        if (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower():  # type: ignore[operator]
+            _check_surrogates(value)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if "\\ud" in text.lower():
-        _check_surrogates(value)
     return value
 
 
