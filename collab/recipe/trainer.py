@@ -60,8 +60,9 @@ class TrainerSpec(Spec):
 
     algorithm: Named = Component(use="magrpo")
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
-    (none), or one's own, a function or a class: `file.py:NAME`, or a registered name. Options are
-    given as `{use: NAME, options: {...}}`."""
+    (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; or one's
+    own, a function or a class: `file.py:NAME`, or a registered name. Options are given as
+    `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, episodes of one task that are compared with each other."""
     tasks: str | None = None

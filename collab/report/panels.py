@@ -83,6 +83,24 @@ FAMILIES = (
     Family("Entropy, nats a token", TEAM, "agent/*/entropy"),
     Family("Responses cut off", TEAM, "agent/*/truncated", "share"),
     Family("Responses without an artefact", TEAM, "agent/*/empty", "share"),
+    Family(
+        "Share of the reward that an agent's own responses decide",
+        TEAM,
+        "credit/*/own",
+        "share",
+        note="Of the reward's variance within a task. The rest is decided by the others, or by"
+        " what goes together.",
+    ),
+    Family("Reward that responses decide only together", TEAM, "credit/interaction", "share"),
+    Family(
+        "Influence on the reward",
+        TEAM,
+        "credit/*/influence",
+        "share",
+        note="The share of the reward's variance within a task that an agent's responses decide,"
+        " by themselves or together with others'.",
+    ),
+    Family("Reward that an answer added", TEAM, "credit/*/contribution"),
     Family("KL from the reference, nats a token", TEAM, "agent/*/kl"),
     Family("Gradient norm", LEARNING, "gradient_norm/*"),
     Family("Spread of returns in a group", LEARNING, "return/spread_in_group"),
@@ -106,6 +124,13 @@ FAMILIES = (
     Family("Tokens clipped", LEARNING, "agent/*/clipped", "share"),
     Family("Learning rate", LEARNING, "learning_rate"),
     Family("Share of time", COST, "time/*", "share", stacked=True),
+    Family(
+        "Judging beside sampling, seconds a step",
+        COST,
+        "joint_actions/waited",
+        "seconds",
+        note="What scoring further joint actions took, beyond what hid behind sampling.",
+    ),
     Family("Seconds a step", COST, "seconds", "seconds"),
     Family("Tokens a second", COST, "tokens_per_second", "count"),
     Family("Memory at most, GB", COST, "memory_gb"),

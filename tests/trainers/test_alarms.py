@@ -27,6 +27,8 @@ GOOD = {
 }
 
 TROUBLE = [
+    ({"credit/a/influence": 0.001, "credit/b/own": 0.99}, "`a` has no influence"),
+    ({"credit/a/influence": 0.1, "credit/b/own": 0.95}, "`b` decides 95% of the reward"),
     ({"groups/dead": 0.9}, "every return is equal"),
     ({"agent/b/empty": 0.9}, "most answers of b hold nothing"),
     ({"agent/a/entropy": 0.05}, "the entropy of a fell from 1.00 to 0.05"),

@@ -10,6 +10,10 @@ from typing import Any
 
 from collab.recipe.component import Component
 from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
+from collab.trainers.credit.counterfactual.coma import Coma
+from collab.trainers.credit.counterfactual.cross import Cross
+from collab.trainers.credit.counterfactual.removal import Removal
+from collab.trainers.credit.counterfactual.shapley import Shapley
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
@@ -33,6 +37,10 @@ BUILT_IN: dict[str, Any] = {
     "marloo": marloo,
     "maremax": maremax,
     "mareinforce": mareinforce,
+    "cross": Cross,
+    "coma": Coma,
+    "shapley": Shapley,
+    "removal": Removal,
 }
 
 

@@ -15,7 +15,7 @@ from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
-from collab.trainers.credit.group import Group, Weights
+from collab.trainers.credit.group import Group, Key, Weights
 
 Rule = Callable[..., Weights]
 """A group in, its weights out; further parameters are options."""
@@ -55,6 +55,25 @@ class Measures(Protocol):
 
     def measures(self) -> Mapping[str, float]:
         """Read after every `credit`: numbers by name, which become metrics of the step."""
+
+
+@runtime_checkable
+class Spreads(Protocol):
+    """An algorithm whose weights are made of more rewards than those that were played."""
+
+    def spreads(self) -> Sequence[Mapping[Key, float]]:
+        """Read after every `credit`: by group, what `normalise: group` divides a weight by.
+
+        A weight that is not named is divided by the deviation of the weights, as ever.
+        """
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """An algorithm that has something to say before anything is run."""
+
+    def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:
+        """Lines of `collab train --dry-run`."""
 
 
 @runtime_checkable

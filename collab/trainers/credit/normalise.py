@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
 from collab.errors import TrainingError
@@ -17,7 +17,12 @@ NO_SPREAD = 1e-9
 """A deviation up to this is rounding error, and advantages are not divided by it."""
 
 
-def normalise(groups: Sequence[Group], weights: Sequence[Weights], how: Normalise) -> list[Weights]:
+def normalise(
+    groups: Sequence[Group],
+    weights: Sequence[Weights],
+    how: Normalise,
+    spreads: Sequence[Mapping[Key, float]] = (),
+) -> list[Weights]:
     """The weights of a step's groups, divided by their population standard deviation.
 
     `group`: that of each agent within each set of joint actions that are compared, as in GRPO
@@ -25,13 +30,16 @@ def normalise(groups: Sequence[Group], weights: Sequence[Weights], how: Normalis
     (arXiv 2602.08847), so that agents whose rewards differ in size get gradients of like size.
     `step`: that of each agent over all tasks of the step, which keeps what hard and easy tasks
     differ by.
+
+    `spreads` are an algorithm's own, by group: they replace the deviations of `group`.
     """
     if how == "none":
         return list(weights)
     changed = [_numbers(found, how) for found in weights]
+    own = spreads if how == "group" and spreads else [{}] * len(changed)
     for keys, divisor in _DIVISIONS[how](groups, changed):
         for number, key in keys:
-            changed[number][key] /= divisor
+            changed[number][key] /= _at_least(own[number][key]) if key in own[number] else divisor
     return list(changed)
 
 
@@ -78,7 +86,10 @@ def _of_step(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
 
 
 def _divisor(values: Sequence[float]) -> float:
-    spread = deviation(values)
+    return _at_least(deviation(values))
+
+
+def _at_least(spread: float) -> float:
     return spread if spread > NO_SPREAD else 1.0
 
 

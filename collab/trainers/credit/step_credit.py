@@ -12,7 +12,7 @@ from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
 from collab.trainers.credit.assign import CreditedGroup, check_weights, group_of
-from collab.trainers.credit.base import Algorithm, Measures, Prepares
+from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
 from collab.trainers.credit.group import Group, Shape, Weights
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalise import normalise
@@ -69,7 +69,8 @@ class StepCredit:
         groups = [await self._groups[key] for key in keys if key in self._groups]
         weights = await self._ask(groups)
         check_weights(weights, groups, self._spec.algorithm.use)
-        weights = normalise(groups, weights, self._spec.normalise)
+        own = self._algorithm.spreads() if isinstance(self._algorithm, Spreads) else ()
+        weights = normalise(groups, weights, self._spec.normalise, own)
         measures = dict(self._clock.measures())
         if isinstance(self._algorithm, Measures):
             measures.update(self._algorithm.measures())

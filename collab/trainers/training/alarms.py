@@ -155,6 +155,31 @@ def cannot_be_split(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
+def no_influence(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    for agent in _agents(rows):
+        influence = _recent(rows, f"credit/{agent}/influence")
+        if influence is not None and influence < 0.01:
+            yield (
+                f"no_influence/{agent}",
+                f"`{agent}` has no influence on the reward: whatever it answers, its teammates'"
+                " answers decide; look at whether its answers are used, reward its own part"
+                " (local_parts), or leave it out of the team",
+            )
+
+
+def one_decides(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    if any(True for _ in no_influence(rows)):
+        return  # which says it better
+    for agent in _agents(rows):
+        own = _recent(rows, f"credit/{agent}/own")
+        if own is not None and own > 0.9:
+            yield (
+                f"one_decides/{agent}",
+                f"`{agent}` decides {own:.0%} of the reward by itself: the others ride along; give"
+                " them tasks or parts of the reward that need them",
+            )
+
+
 def hacking(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     suspects = _recent(rows, "hack_suspects")
     if suspects is not None and suspects > 0.05:
@@ -175,5 +200,7 @@ ALARMS: tuple[Alarm, ...] = (
     feedback_hurts,
     syntax_takes_all_down,
     cannot_be_split,
+    no_influence,
+    one_decides,
     hacking,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from collab.recipe import Recipe
 from collab.runtime.rehearsal import rehearsed
-from collab.trainers.credit.independence import Act, dependence, dependence_planned
+from collab.trainers.credit.counterfactual.independence import Act, dependence, dependence_planned
 
 ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
     # acts, descendants, ancestors

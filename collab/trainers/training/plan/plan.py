@@ -12,6 +12,8 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.rewards.outlook import outlook
 from collab.runtime.rehearsal import rehearsed
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.base import Describes
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.lengths import (
@@ -81,6 +83,8 @@ class Plan:
     held_out_tasks: int
     update_tokens_per_step: int = 0
     """The same as they are computed to learn from: what responses share counts once."""
+    credit: list[str] = field(default_factory=list)
+    """How the algorithm gives credit to this team, where it says so."""
     outlook: list[str] = field(default_factory=list)
     """Who writes the answer, and what it can earn."""
     parameters: int = 0
@@ -108,6 +112,7 @@ class Plan:
             f" at most {self.tokens_per_step:,} tokens,"
             f" {self.update_tokens_per_step:,} of them computed to learn from",
             *self.outlook,
+            *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB",
         ]
@@ -145,9 +150,15 @@ def make_plan(recipe: Recipe) -> Plan:
         held_out_tasks=len(tasks.held_out),
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
+        credit=_credit(recipe, spec),
     )
     _count_memory(plan, recipe, spec, trained, lengths)
     return plan
+
+
+def _credit(recipe: Recipe, spec: TrainerSpec) -> list[str]:
+    algorithm = algorithm_for(spec.algorithm)
+    return list(algorithm.describe(recipe, spec)) if isinstance(algorithm, Describes) else []
 
 
 def _count_memory(

@@ -1,0 +1,100 @@
+"""How an agent's response may be judged by joint actions that were not played, without a bias.
+
+The signal must be what the agent's own policy earns; a baseline may be made of everything that
+does not depend on the response. So all depends on who saw what:
+
+crossed   the agent's answer depends on nobody's of this turn, and nobody's on it, and all the
+          responses that are compared have one history: its teammates' samples may all be its own
+swapped   nobody's answer depends on it: the agent's other responses may be put into its place,
+          for a baseline, and what was played is the signal
+alone     otherwise, and where its answer is no part of the joint artefact: leave-one-out of what
+          was played
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from collab.recipe import Recipe
+from collab.records import Turn
+from collab.runtime.rehearsal import rehearsed
+from collab.trainers.credit.counterfactual.independence import (
+    Dependence,
+    dependence_of,
+    dependence_planned,
+)
+from collab.trainers.credit.group import Group, Node
+from collab.trainers.credit.joint_actions import joined
+
+Form = Literal["crossed", "swapped", "alone"]
+
+FORMS: dict[Form, str] = {
+    "crossed": "its responses are scored with all of its teammates' samples",
+    "swapped": "its other responses in the same place are its baseline",
+    "alone": "leave-one-out of what was played",
+}
+"""In words."""
+
+
+def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
+    """The form of each agent at joint actions that are compared with each other.
+
+    Of those that are trained, and of those that are not but make the joint artefact.
+    """
+    turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
+    team = list(joined(turns[0]))
+    agents = dict.fromkeys((*group.agents, *team))
+    if len(nodes) == 1 or len(team) == 1 or any(list(joined(turn)) != team for turn in turns):
+        return dict.fromkeys(agents, "alone")
+    found = [dependence_of(turn) for turn in _different(turns)]
+    shared = _share_history(group, nodes)
+    return {agent: form_of(agent, team, found, shared=shared) for agent in agents}
+
+
+def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
+    """The form of each trained agent, by a rehearsal of its protocol.
+
+    `shared` says whether the responses that are compared have one history, as in the first turn.
+    """
+    turn = rehearsed(recipe)
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    if turn.is_chosen or len(turn.joined) == 1:
+        return dict.fromkeys(trained, "alone")
+    found = [dependence_planned(turn)]
+    return {agent: form_of(agent, turn.joined, found, shared=shared) for agent in trained}
+
+
+def form_of(
+    agent: str, team: Sequence[str], dependences: Sequence[Dependence], *, shared: bool
+) -> Form:
+    """The form of an agent, given the agents whose answers make the joint artefact."""
+    if agent not in team or any(d.descendants(agent).intersection(team) for d in dependences):
+        return "alone"
+    alone = all(d.is_alone(agent, team) for d in dependences)
+    return "crossed" if shared and alone else "swapped"
+
+
+def _different(turns: Sequence[Turn]) -> list[Turn]:
+    """One turn for each way in which the agents saw each other."""
+    ways = {tuple((d.agent, d.round, d.saw) for d in turn.decisions): turn for turn in turns}
+    return list(ways.values())
+
+
+def _share_history(group: Group, nodes: Sequence[Node]) -> bool:
+    """Whether all that came before the joint actions is the same."""
+    (first, turn), *rest = nodes
+    before = group.episodes[first].turns[:turn]
+    return all(
+        _is_same(own, other)
+        for episode, _ in rest
+        for own, other in zip(before, group.episodes[episode].turns[:turn], strict=True)
+    )
+
+
+def _is_same(turn: Turn, other: Turn) -> bool:
+    """Whether two turns leave every agent with the same history."""
+    if turn is other:
+        return True
+    said = [[(d.agent, d.observation, d.action.text) for d in t.decisions] for t in (turn, other)]
+    return said[0] == said[1] and turn.feedback == other.feedback

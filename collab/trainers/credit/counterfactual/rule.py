@@ -1,0 +1,208 @@
+"""What rules have in common that compare a response with joint actions that were not played."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms, planned_forms
+from collab.trainers.credit.counterfactual.shares import Shares
+from collab.trainers.credit.counterfactual.table import (
+    Shifts,
+    Table,
+    Vector,
+    leave_one_out,
+    make_table,
+)
+from collab.trainers.credit.group import Group, Key, Node, Weights
+from collab.trainers.credit.joint_actions import joined
+
+MOST_SCORED = 4096
+"""The most joint actions that may be scored at one turn of one group."""
+
+
+class Counterfactual:
+    """Weights from tables of rewards that hold more than what was played.
+
+    A rule says how a table becomes weights. What the turns after this one earn is compared as it
+    was played, by leave-one-out: later turns are on-policy only as they were played.
+    """
+
+    name = ""
+
+    def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
+        """What is scored of joint artefacts of two answers, and of more."""
+        for shifts in (of_two, of_more):
+            if isinstance(shifts, int) and shifts < 2:
+                raise RecipeError(
+                    f"algorithm '{self.name}': shifts {shifts} scores nothing beside what was"
+                    " played; set shifts to 2 or more, or leave it out"
+                )
+        self._of_two, self._of_more = of_two, of_more
+        self._given: Counter[tuple[str, Form]] = Counter()
+        self._shares = Shares()
+        self._spreads: list[dict[Key, float]] = []
+
+    def crossed(self, table: Table) -> Vector:
+        """The weights of an agent whose teammates are independent of it."""
+        return self.swapped(table)
+
+    def swapped(self, table: Table) -> Vector:
+        """The weights of an agent on whom nobody's answer depends."""
+        return table.swapped()
+
+    async def prepare(self, group: Group) -> None:
+        """Have everything scored that `credit` will ask for."""
+        for nodes in group.baselines_over:
+            found = forms(group, nodes)
+            for agent in group.agents:
+                if found[agent] != "alone":
+                    await self._table(group, nodes, agent, found)
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        self._given, self._shares, self._spreads = Counter(), Shares(), []
+        return [await self._credit(group) for group in groups]
+
+    def measures(self) -> Mapping[str, float]:
+        """`credit/AGENT/FORM`: the share of the agent's responses whose credit took that form.
+
+        See `collab.trainers.credit.counterfactual.forms`; and `Shares` for who decides the reward.
+        """
+        return dict(self._measures())
+
+    def spreads(self) -> Sequence[Mapping[Key, float]]:
+        """By group of the last `credit`: the deviation of the rewards that a weight is made of."""
+        return self._spreads
+
+    def state(self) -> Mapping[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing was kept."""
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where the rule would be wrong, or would do nothing that MARLOO does."""
+        n_agents = len(recipe.team.roles.contributors)
+        _check_options(self.name, spec)
+        _check_protocol(self.name, recipe)
+        _check_cost(
+            self.name, spec, scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
+        )
+
+    def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
+        """Which form each agent's credit takes, and how much is judged for it."""
+        first = planned_forms(recipe, shared=True)
+        later = planned_forms(recipe, shared=spec.turn_structure == "tree")
+        lines = []
+        for agent, form in first.items():
+            line = f"credit of {agent}: {form}, {FORMS[form]}"
+            if recipe.team.turns > 1 and later[agent] != form:
+                line += f"; from turn 2 on {later[agent]}, {FORMS[later[agent]]}"
+            lines.append(line)
+        n_agents = len(recipe.team.roles.contributors)
+        scored = scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
+        lines.append(f"judging: at most {scored:,} further joint actions a turn and task")
+        return lines
+
+    async def _credit(self, group: Group) -> Weights:
+        weights: dict[Key, float] = {}
+        spreads: dict[Key, float] = {}
+        for nodes in group.baselines_over:
+            found = forms(group, nodes)
+            for agent in group.agents:
+                self._given[agent, found[agent]] += len(nodes)
+                given, spread = await self._of_agent(group, nodes, agent, found)
+                for (episode, turn), weight in zip(nodes, given, strict=True):
+                    weights[episode, turn, agent] = float(weight)
+                    if spread is not None:
+                        spreads[episode, turn, agent] = spread
+        self._spreads.append(spreads)
+        return weights
+
+    async def _of_agent(
+        self, group: Group, nodes: Sequence[Node], agent: str, found: Mapping[str, Form]
+    ) -> tuple[Vector, float | None]:
+        """The agent's weights, and the deviation of what they are made of."""
+        form = found[agent]
+        if form == "alone":
+            returns = np.array(group.compared(nodes, agent))
+            return leave_one_out(returns)[: len(nodes)], None
+        table = await self._table(group, nodes, agent, found)
+        later = np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
+        if form == "crossed":
+            self._shares.add(agent, table)
+        now = self.crossed(table) if form == "crossed" else self.swapped(table)
+        return now + leave_one_out(later), float(np.nanstd(table.cells + later[:, None]))
+
+    async def _table(
+        self, group: Group, nodes: Sequence[Node], agent: str, found: Mapping[str, Form]
+    ) -> Table:
+        episode, turn = nodes[0]
+        team = list(joined(group.episodes[episode].turns[turn]))
+        shifts = self._shifts(len(team))
+        if shifts == "all" and any(found[name] != "crossed" for name in team):
+            shifts = "samples"  # teammates that saw each other stay together
+        return await make_table(group, nodes, team, agent, shifts)
+
+    def _shifts(self, n_agents: int) -> Shifts:
+        return self._of_two if n_agents <= 2 else self._of_more
+
+    def _measures(self) -> Iterator[tuple[str, float]]:
+        for (agent, form), count in self._given.items():
+            total = sum(n for (name, _), n in self._given.items() if name == agent)
+            yield f"credit/{agent}/{form}", count / total
+        yield from self._shares.measures()
+
+
+def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
+    """The joint actions that are scored at one turn beside the played ones, at most."""
+    if shifts == "all":
+        return int(group_size**n_agents) - group_size
+    tables = 1 if n_agents == 2 else n_agents
+    met = group_size if shifts == "samples" else min(shifts, group_size)
+    return tables * group_size * (met - 1)
+
+
+def _check_options(name: str, spec: TrainerSpec) -> None:
+    if spec.group_size == 1:
+        raise RecipeError(
+            f"group_size 1 leaves '{name}' nothing to compare a response with; set group_size to 2"
+            " or more"
+        )
+    if spec.joint_mode != "aligned":
+        raise RecipeError(
+            f"algorithm '{name}' crosses responses where it is right to; joint_mode"
+            f" '{spec.joint_mode}' would cross their rewards once more; set joint_mode to 'aligned'"
+        )
+    if spec.normalise in ("agent", "step"):
+        raise RecipeError(
+            f"normalise '{spec.normalise}' would give an agent without influence on the reward"
+            f" weights as large as the others'; set normalise to 'group', which under '{name}' is"
+            " the deviation of all joint actions that were scored, or to 'none'"
+        )
+
+
+def _check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
+    if scored > MOST_SCORED:
+        raise RecipeError(
+            f"algorithm '{name}' would score {scored} joint actions at each turn of a group of"
+            f" {spec.group_size}, more than {MOST_SCORED}; lower trainer.group_size, or set an"
+            " algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
+        )
+
+
+def _check_protocol(name: str, recipe: Recipe) -> None:
+    found = planned_forms(recipe, shared=True)
+    if len(recipe.team.roles.contributors) > 1 and set(found.values()) == {"alone"}:
+        raise RecipeError(
+            f"algorithm '{name}' can put no response into another joint action here: in this team's"
+            " protocol others answer to what each trained agent says, or it chooses whose answer"
+            " counts; set algorithm to 'marloo', which is all that would be left of it"
+        )

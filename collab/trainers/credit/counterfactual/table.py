@@ -1,0 +1,126 @@
+"""What one agent's responses earn together with its teammates' from other episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collab.trainers.credit.group import Choice, Group, Node
+
+Vector = NDArray[np.float64]
+Cells = NDArray[np.float64]
+
+Shifts = int | Literal["samples", "all"]
+"""What each response is scored with: its teammates' responses of m samples, its own included, or of
+all `samples`, or `all` combinations of its teammates' responses."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rewards of an agent: rows are its own G responses, columns are its teammates' responses."""
+
+    cells: Cells
+    """[G, columns]; NaN where a joint action was not scored, or could not be."""
+    columns: tuple[int, ...]
+    """By sample: the column of the teammates' responses of the same joint action."""
+
+    @property
+    def played(self) -> Vector:
+        """What the joint actions earned that were played: [G]."""
+        return self.cells[np.arange(len(self.columns)), list(self.columns)]
+
+    def crossed(self) -> Vector:
+        """The effects of the rows, times G/(G-1): each response's mean over its teammates'
+        samples, minus that of the agent's other responses.
+
+        Where cells are missing it is the least-squares fit of cells = row + column, on the rows
+        that common columns connect, scaled so that a row's own cells weigh 1 in all. Each column
+        then weighs 0, so that luck of the teammates is no credit. A row that no column connects
+        with another is compared as it was played.
+        """
+        scored = ~np.isnan(self.cells)
+        effects, sizes = row_effects(np.where(scored, self.cells, 0.0), scored)
+        alone = sizes < 2
+        weights = np.where(alone, 0.0, effects * sizes / np.maximum(sizes - 1, 1))
+        if alone.any():
+            weights[alone] = leave_one_out(self.played)[alone]
+        return weights
+
+    def swapped(self) -> Vector:
+        """What was played, minus the mean of the agent's other responses in the same place."""
+        size = len(self.columns)
+        others = self.cells[:, list(self.columns)].T.copy()  # [sample, own response]
+        others[np.arange(size), np.arange(size)] = np.nan
+        known = ~np.isnan(others)
+        total, count = np.where(known, others, 0.0).sum(1), known.sum(1)
+        swapped = self.played - total / np.maximum(count, 1)
+        return np.where(count > 0, swapped, leave_one_out(self.played))
+
+
+def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArray[np.int64]]:
+    """Least squares of values = row + column over the cells that are `scored`.
+
+    Returns the rows' effects, of mean 0 within the rows that columns connect, and by row how many
+    those are.
+    """
+    if scored.all():
+        means = values.mean(1)
+        return means - means.mean(), np.full(len(values), len(values))
+    counts = np.maximum(scored.sum(0), 1)
+    centred = np.where(scored, values - values.sum(0) / counts, 0.0).sum(1)
+    shared = (scored / counts) @ scored.T.astype(float)
+    system = np.diag(scored.sum(1).astype(float)) - shared
+    reached = shared > 0
+    for _ in range(len(values).bit_length()):
+        reached = reached @ reached
+    return np.linalg.pinv(system, hermitian=True) @ centred, reached.sum(1)
+
+
+def leave_one_out(values: Vector) -> Vector:
+    """Each value minus the mean of the others; 0 of one alone."""
+    size = len(values)
+    weights: Vector = (values - values.mean()) * (size / max(size - 1, 1))
+    return weights
+
+
+async def make_table(
+    group: Group, nodes: Sequence[Node], team: Sequence[str], agent: str, shifts: Shifts
+) -> Table:
+    """Score an agent's responses at `nodes` with its teammates'.
+
+    Unless `shifts` is `all`, the teammates' responses of a sample stay together. With m shifts
+    response g meets those of samples g to g + m - 1, or g - m + 1 to g, so that the tables of two
+    agents hold the same joint actions.
+    """
+    size, mates = len(nodes), [name for name in team if name != agent]
+    columns = _columns(size, len(mates), shifts)
+    played = [columns.index((row,) * len(mates)) for row in range(size)]
+    step = 1 if agent == team[0] else -1
+    asked = [
+        (row, number)
+        for row in range(size)
+        for number, column in enumerate(columns)
+        if number != played[row]
+        if not isinstance(shifts, int) or (column[0] - row) * step % size < shifts
+    ]
+    choices: list[Choice] = [
+        {agent: row, **dict(zip(mates, columns[number], strict=True))} for row, number in asked
+    ]
+    cells = np.full((size, len(columns)), np.nan)
+    cells[np.arange(size), played] = [group.rewards[node][agent] for node in nodes]
+    for (row, number), found in zip(asked, await group.score(nodes, choices), strict=True):
+        if found is not None:
+            cells[row, number] = found[agent]
+    return Table(cells, tuple(played))
+
+
+def _columns(size: int, n_mates: int, shifts: Shifts) -> list[tuple[int, ...]]:
+    """The samples that the teammates' responses are taken from."""
+    if shifts == "all":
+        return list(product(range(size), repeat=n_mates))
+    return [(number,) * n_mates for number in range(size)]

@@ -1,0 +1,99 @@
+"""Where a response may be joined anew: told before anything is run, refused where it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe
+from collab.trainers import credit
+from collab.trainers.credit.base import Describes
+from collab.trainers.credit.normalise import normalise
+from collab.trainers.training.check import check_recipe
+
+
+def team_of(tiny_words: Path, tmp_path: Path, trainer: dict[str, Any], **team: Any) -> Recipe:
+    data = make_game(tiny_words, tmp_path, **{"algorithm": "cross", **trainer}).model_dump()
+    data["team"] |= team
+    for agent in data["team"]["agents"].values():
+        agent["discuss"] = "again"
+    return Recipe.model_validate(data)
+
+
+def described(recipe: Recipe) -> str:
+    assert recipe.trainer is not None
+    algorithm = credit.algorithm_for(recipe.trainer.algorithm)
+    assert isinstance(algorithm, Describes)
+    return "\n".join(algorithm.describe(recipe, recipe.trainer))
+
+
+def test_the_forms_of_a_parallel_team(tiny_words: Path, tmp_path: Path) -> None:
+    found = described(team_of(tiny_words, tmp_path, {}, turns=2))
+    assert "credit of a: crossed, its responses are scored with all" in found
+    assert "from turn 2 on swapped" in found
+    assert "at most 12 further joint actions" in found
+    tree = described(team_of(tiny_words, tmp_path, {"turn_structure": "tree"}, turns=2))
+    assert "swapped" not in tree
+
+
+def test_the_forms_of_a_sequential_team(tiny_words: Path, tmp_path: Path) -> None:
+    found = described(team_of(tiny_words, tmp_path, {}, protocol="sequential"))
+    assert "credit of a: alone" in found
+    assert "credit of b: swapped" in found
+
+
+def test_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
+    for protocol in ("parallel", "sequential"):
+        check_recipe(team_of(tiny_words, tmp_path, {}, protocol=protocol))
+    with pytest.raises(RecipeError, match="set algorithm to 'marloo'"):
+        check_recipe(team_of(tiny_words, tmp_path, {}, protocol="discussion"))
+
+
+@pytest.mark.parametrize(
+    ("trainer", "told"),
+    [
+        ({"group_size": 1}, "set group_size to 2"),
+        ({"joint_mode": "cross"}, "set joint_mode to 'aligned'"),
+        ({"normalise": "agent"}, "set normalise to 'group'"),
+        ({"normalise": "step"}, "set normalise to 'group'"),
+        ({"group_size": 100}, "would score 9900 joint actions"),
+        ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "shifts 1 scores nothing"),
+        ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "shifts 1 scores nothing"),
+    ],
+)
+def test_what_would_be_wrong_is_refused(
+    trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RecipeError, match=told):
+        check_recipe(team_of(tiny_words, tmp_path, trainer))
+
+
+def test_an_agent_without_influence_stays_quiet_when_normalised() -> None:
+    """Divided by their own deviation the weights of noise would be as large as anybody's."""
+    import asyncio
+
+    import numpy as np
+
+    from collab.recipe.component import Component
+    from collab.trainers.credit.base import Spreads
+    from collab.trainers.credit.games import one_turn, sample
+
+    rng = np.random.default_rng(0)
+    table = np.tile([0.0, 1.0, 3.0], (4, 1)) + 1e-3 * rng.normal(size=(4, 3))
+    group = sample(one_turn(table, [0.25] * 4, [0.3, 0.3, 0.4]), 8, rng)
+    algorithm = credit.algorithm_for(Component(use="cross"))
+    weights = list(asyncio.run(algorithm.credit([group])))
+    assert isinstance(algorithm, Spreads)
+    [found] = normalise([group], weights, "group", algorithm.spreads())
+    [loud] = normalise([group], weights, "group")
+
+    def size(agent: str, values: Any) -> float:
+        return float(np.sqrt(np.mean([w**2 for (_, _, a), w in values.items() if a == agent])))
+
+    assert size("a", found) < 0.01
+    assert size("b", found) == pytest.approx(8 / 7, abs=0.05)
+    assert size("a", loud) == pytest.approx(1)
