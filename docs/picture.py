@@ -16,7 +16,7 @@ from rich.console import Console
 
 from collab.cli.live.playing import play
 from collab.cli.live.views import ReportView
-from collab.cli.screen.page import TerminalPage
+from collab.cli.screen.terminal import TerminalPage
 from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
 

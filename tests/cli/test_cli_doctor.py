@@ -11,7 +11,7 @@ from collab.cli.checks import engines as engine_checks
 from collab.cli.checks import machine
 from collab.cli.checks.findings import Finding
 from collab.cli.commands import doctor
-from collab.cli.screen.page import TerminalPage
+from collab.cli.screen.terminal import TerminalPage
 from collab.recipe.model import ENGINES
 
 

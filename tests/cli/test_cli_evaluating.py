@@ -8,7 +8,7 @@ from support.episodes import make_episode, make_score
 
 from collab.cli.live import evaluating
 from collab.cli.live.evaluating import LiveEvaluation
-from collab.cli.screen.page import TerminalPage
+from collab.cli.screen.terminal import TerminalPage
 from collab.evaluation.events import TeamStarted
 from collab.records import Decision
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished

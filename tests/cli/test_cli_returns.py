@@ -12,7 +12,7 @@ from support.episodes import make_episode, make_score
 from collab.cli.live.training import LiveTraining, held_out, step_line
 from collab.cli.live.views import _counts
 from collab.cli.screen.episode import show_episode, show_line
-from collab.cli.screen.page import TerminalPage
+from collab.cli.screen.terminal import TerminalPage
 from collab.records import Episode
 from collab.runtime.summary import summarise
 from collab.trainers.training.events import Evaluation, StepFinished, TaskResult, TrainingProgress

@@ -13,9 +13,11 @@ from collab.cli.live import live
 from collab.cli.live.evaluating import show_results
 from collab.cli.live.training import LiveTraining, gains_table
 from collab.cli.live.views import ReportView
-from collab.cli.screen import page
+from collab.cli.screen import choose
 from collab.cli.screen.fitting import Wish, fit
-from collab.cli.screen.page import Column, Page, PlainPage, TerminalPage
+from collab.cli.screen.page import Column, Page
+from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.terminal import TerminalPage
 from collab.evaluation.results import Results
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
@@ -62,7 +64,7 @@ def at_width(monkeypatch: pytest.MonkeyPatch, collab) -> Callable[..., str]:
         assert plain.status == 0, plain.err
         narrow = terminal(width)
         with monkeypatch.context() as patch:
-            patch.setattr(page, "open_page", lambda: narrow)
+            patch.setattr(choose, "open_page", lambda: narrow)
             assert collab(*arguments).status == 0
         check_fits(plain.out, shown(narrow), width)
         return shown(narrow)

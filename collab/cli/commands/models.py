@@ -80,7 +80,8 @@ def _print_json() -> None:
 
 
 def _show() -> None:
-    from collab.cli.screen.page import Column, Piece, open_page
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.page import Column, Piece
     from collab.models.store import stored_models
     from collab.recipe.model import ENGINES
 

@@ -109,7 +109,7 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
     from json import dumps
 
     from collab.cli.checks.plan import make_plan, show_plan
-    from collab.cli.screen.page import open_page
+    from collab.cli.screen.choose import open_page
 
     plan = asyncio.run(make_plan(recipe, addresses))
     if json:

@@ -57,7 +57,7 @@ def command(
 
     Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
     """
-    from collab.cli.screen.page import open_page
+    from collab.cli.screen.choose import open_page
     from collab.runtime.problems import find_problems
 
     recipe = _recipe(address, with_isolation(settings, sandbox), consent(trust))

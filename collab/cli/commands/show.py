@@ -43,7 +43,7 @@ def command(
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
     from collab.cli.arguments.episodes import select
-    from collab.cli.screen.page import open_page
+    from collab.cli.screen.choose import open_page
     from collab.cli.screen.streams import json_text
     from collab.records.run import open_run
 

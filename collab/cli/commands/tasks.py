@@ -39,7 +39,8 @@ def command(
 
 
 def _suites() -> None:
-    from collab.cli.screen.page import Column, Piece, open_page
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.page import Column, Piece
     from collab.recipe import documents, library
 
     rows: list[list[Piece]] = []
@@ -60,7 +61,8 @@ def _source(source: Any) -> str:
 
 
 def _problems(name: str) -> None:
-    from collab.cli.screen.page import Column, open_page
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.page import Column
     from collab.recipe import read_task
     from collab.tasks import open_suite
 

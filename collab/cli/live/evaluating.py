@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 from collab import errors
 from collab.cli.live.playing import Interruption
 from collab.cli.live.views import JsonView, stage_text
+from collab.cli.screen.choose import open_page
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
-from collab.cli.screen.page import Column, Page, Piece, TerminalPage, open_page
+from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.terminal import TerminalPage
 from collab.errors import CollabError
 from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.events import (

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from collab.cli.live.views import JsonView, ReportView, View, stage_text
+from collab.cli.screen.choose import open_page
 from collab.cli.screen.episode import DIM, NAME, WARN
-from collab.cli.screen.page import PlainPage, TerminalPage, open_page
+from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.terminal import TerminalPage
 from collab.runtime.events import (
     AgentActed,
     AgentActing,

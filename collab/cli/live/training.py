@@ -7,8 +7,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.cli.live.views import JsonView, stage_text
+from collab.cli.screen.choose import open_page
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN, out_of
-from collab.cli.screen.page import Column, Page, Piece, TerminalPage, fitted_table, open_page
+from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.tables import fitted_table
+from collab.cli.screen.terminal import TerminalPage
 from collab.runtime.events import RunFinished, RunStarted
 from collab.trainers.training.events import (
     CheckpointSaved,

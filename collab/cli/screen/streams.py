@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from json import dumps
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from collab.cli.screen.page import STEERING, clean
+from collab.cli.screen.clean import STEERING, clean
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
