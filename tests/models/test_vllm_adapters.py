@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.vllm_server import save_adapter, save_header
+from support.vllm_servers.server import save_adapter, save_header
 
 from collab.errors import ModelError, RecipeError
 from collab.models.vllm.adapter_files import check_servable, served_rank

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.vllm_twin import VLLMTwin
+from support.vllm_servers.twin import VLLMTwin
 from transformers import AutoModelForCausalLM
 
 from collab.models import Call, Request

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
-from support.vllm_server import (
+from support.vllm_servers.server import (
     END,
     LOGPROB,
     Behaviour,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.honest_mains import HONEST_BOOLEAN, HONEST_PAIRS
-from support.hostile_mains import (
+from support.programs.honest_mains import HONEST_BOOLEAN, HONEST_PAIRS
+from support.programs.hostile_mains import (
     AUX,
     CHANCE,
     GATES,

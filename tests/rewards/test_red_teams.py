@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.red_teams import TEAMS, TRUTHS
+from support.programs.red_teams import TEAMS, TRUTHS
 
 from collab.recipe import RewardSpec
 from collab.recipe.documents import read_mapping

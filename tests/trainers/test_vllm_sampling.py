@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.local_server import Handler
 from support.trainer_recipes import make_game
-from support.vllm_twin import VLLMTwin
+from support.vllm_servers.twin import VLLMTwin
 from torch import Tensor
 
 from collab.errors import ModelTimeout, RecipeError, TrainingError

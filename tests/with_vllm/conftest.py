@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
-from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
+from support.vllm_servers.processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.models import store
 from collab.models.local.engine import TransformersEngine

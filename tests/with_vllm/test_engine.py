@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from support.vllm_questions import ask, request
+from support.vllm_servers.questions import ask, request
 
 from collab.errors import ModelUnavailable
 from collab.models.conformance import conform

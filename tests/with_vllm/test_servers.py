@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from support.vllm_processes import MODEL, VLLMServerProcess
-from support.vllm_questions import ask, request
+from support.vllm_servers.processes import MODEL, VLLMServerProcess
+from support.vllm_servers.questions import ask, request
 
 from collab.models.conformance import conform
 from collab.models.vllm.engine import VLLMEngine

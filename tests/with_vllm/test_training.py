@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 from support.trainer_recipes import make_game
-from support.vllm_processes import CONTEXT, MODEL, VLLMServerProcess
+from support.vllm_servers.processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.recipe import Recipe
 from collab.recipe.dump import dump_recipe

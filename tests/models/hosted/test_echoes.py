@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import claude_server, vllm_server
+from support import claude_server
 from support.claude_server import ClaudeServer
 from support.local_server import Handler
 from support.openai_server import OpenAIServer, usage_of
 from support.service import Behaviour, Service, status
+from support.vllm_servers import server as vllm_server
 
 from collab.models import Call, Request
 from collab.models.hosted.anthropic_engine import AnthropicEngine

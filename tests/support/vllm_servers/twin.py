@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support.local_server import Handler
-from support.vllm_server import VLLMServer, send
+from support.vllm_servers.server import VLLMServer, send
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine

@@ -1,6 +1,6 @@
 """Helpers of every shape with mains that work with them."""
 
-from support.hostile_mains import HONEST, NEW
+from support.programs.hostile_mains import HONEST, NEW
 
 HONEST_PAIRS = {
     "loop that ends by its helper": (
