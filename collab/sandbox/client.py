@@ -48,6 +48,8 @@ class JailClient:
             )
         except OSError as error:
             raise SandboxError(f"the sandbox's process cannot be started: {error}") from error
+        assert self._process.stdout is not None
+        self._answers = wire.Reader(self._process.stdout.fileno(), ANSWER_BYTES)
 
     @property
     def pid(self) -> int:
@@ -60,10 +62,9 @@ class JailClient:
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """One trial. Raises SandboxError when the supervisor is gone."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
             wire.send(self._process.stdin.fileno(), request)
-            answer: dict[str, Any] = wire.receive(self._process.stdout.fileno(), ANSWER_BYTES)
+            answer: dict[str, Any] = self._answers.receive()
         except (wire.Closed, wire.Malformed) as error:
             self.end()
             raise SandboxError(

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.sandbox.jail import codec, wire
+from collab.sandbox.jail.remote_function import Line
+from collab.sandbox.jail.warm_up import LIMITS
 
 DEPTH = 64
 atoms = (
@@ -155,7 +157,7 @@ def framed(data: bytes, limit: int = 1000) -> Any:
     try:
         os.write(say, data)
         os.close(say)
-        return wire.receive(hear, limit)
+        return wire.Reader(hear, limit).receive()
     finally:
         os.close(hear)
 
@@ -175,6 +177,32 @@ def test_a_cut_frame_is_the_end(data: bytes) -> None:
 def test_broken_frames_are_refused(body: bytes) -> None:
     with pytest.raises(wire.Malformed):
         framed(wire.HEADER.pack(len(body)) + body)
+
+
+def test_frames_that_come_at_once_or_in_pieces_are_received_one_by_one() -> None:
+    hear, say = os.pipe()
+    reader = wire.Reader(hear, 1 << 20)
+    messages = [{"id": number, "value": "x" * 5000 * number} for number in range(5)]
+    stream = b"".join(map(wire.pack, messages))
+    os.write(say, stream[:-20000])
+    assert [reader.receive() for _ in messages[:-1]] == messages[:-1]
+    reader.read()
+    assert not reader.complete
+    os.write(say, stream[-20000:])
+    assert reader.receive() == messages[-1]
+    assert reader.empty
+    os.close(hear)
+    os.close(say)
+
+
+def test_an_answer_that_came_too_early_is_seen_though_it_was_read_already() -> None:
+    hear, say = os.pipe()
+    line = Line(hear, say, LIMITS, lambda _: None)
+    os.write(say, wire.pack({"id": 1}) + wire.pack({"id": 2}))
+    assert line.receive() == {"id": 1}
+    assert not line.quiet()
+    os.close(hear)
+    os.close(say)
 
 
 def test_a_frame_over_the_limit_is_refused_unread() -> None:

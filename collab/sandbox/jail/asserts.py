@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 from .depends import dependent
 
@@ -27,6 +27,8 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """Where statements stand within a statement; no expression holds an assert."""
+_LOAD = ast.Load()
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class BadTest(Exception):
@@ -191,12 +193,13 @@ class _Counter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         number = len(self.assertions)
         self.assertions.append(self._describe(node))
-        call = ast.Expr(self._call(number, node.test))
+        at = _Place(node)
+        call = at.expression(self._call(at, number, node.test))
         if self._caught:
-            return _placed(call, node)
-        raised = ast.Expr(_method("raised", ast.Constant(number), ast.Name(_ERROR, ast.Load())))
-        handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), _ERROR, [raised])
-        return _placed(ast.Try([call], [handler], [], []), node)
+            return call
+        raised = at.expression(at.method("raised", at.constant(number), at.name(_ERROR)))
+        handler = at.make(ast.ExceptHandler, at.name("Exception"), _ERROR, [raised])
+        return at.make(ast.Try, [call], [handler], [], [])
 
     def _describe(self, node: ast.Assert) -> Assertion:
         source = " ".join("\n".join(self._lines[node.lineno - 1 : node.end_lineno]).split())
@@ -212,15 +215,13 @@ class _Counter(ast.NodeTransformer):
             optional=self._instead or (isinstance(node.test, ast.Constant) and not node.test.value),
         )
 
-    def _call(self, number: int, test: ast.expr) -> ast.expr:
-        strict = ast.Constant(self._assertion_caught)
+    def _call(self, at: _Place, number: int, test: ast.expr) -> ast.expr:
+        strict = at.constant(self._assertion_caught)
         match test:
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                swapped = self._asks(right) and not self._asks(left)
-                return _method(
-                    "equal", ast.Constant(number), left, right, ast.Constant(swapped), strict
-                )
-        return _method("true", ast.Constant(number), test, strict)
+                swapped = at.constant(not self._asks(left) and self._asks(right))
+                return at.method("equal", at.constant(number), left, right, swapped, strict)
+        return at.method("true", at.constant(number), test, strict)
 
     def _asks(self, node: ast.expr) -> bool:
         """Whether the expression names the candidate."""
@@ -228,18 +229,28 @@ class _Counter(ast.NodeTransformer):
         return not self._candidates.isdisjoint(names)
 
 
-def _method(name: str, *arguments: ast.expr) -> ast.Call:
-    test_runner = ast.Name(REFEREE, ast.Load())
-    return ast.Call(ast.Attribute(test_runner, name, ast.Load()), list(arguments), [])
+class _Place:
+    """Makes nodes that stand where `node` stands."""
 
+    def __init__(self, node: ast.stmt) -> None:
+        self._place = {name: getattr(node, name) for name in node._attributes}
 
-def _placed(made: ast.AST, node: ast.Assert) -> ast.AST:
-    """`made`, with the place of `node` for all of it that was not parsed and so has none."""
-    if "lineno" in made._attributes and not hasattr(made, "lineno"):
-        ast.copy_location(made, node)
-        for below in ast.iter_child_nodes(made):
-            _placed(below, node)
-    return made
+    def make(self, kind: type[_Node], *fields: Any) -> _Node:
+        return kind(*fields, **self._place)
+
+    def constant(self, value: bool | int) -> ast.Constant:
+        return self.make(ast.Constant, value)
+
+    def name(self, name: str) -> ast.Name:
+        return self.make(ast.Name, name, _LOAD)
+
+    def expression(self, value: ast.expr) -> ast.Expr:
+        return self.make(ast.Expr, value)
+
+    def method(self, name: str, *arguments: ast.expr) -> ast.Call:
+        """A call of the test runner."""
+        method = self.make(ast.Attribute, self.name(REFEREE), name, _LOAD)
+        return self.make(ast.Call, method, list(arguments), [])
 
 
 def _names_assertion(handler: ast.ExceptHandler) -> bool:

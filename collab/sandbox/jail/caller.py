@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Iterable
 
 POLL_SECONDS = 1.0
 _DRAINED_BYTES = 1 << 16
@@ -15,15 +14,15 @@ class Caller:
     """The process that started the supervisor; when it is gone the supervisor goes too."""
 
     def __init__(self, pid: int, requests: int) -> None:
-        self._pid, self.requests = pid, requests
-        self._poll = select.poll()
-        self._poll.register(requests, select.POLLIN)
-        if os.getppid() != pid:
+        self._pid = pid
+        self.signs = [requests]
+        """Descriptors that are ready when a request comes, or the caller is gone."""
+        if self.gone():
             sys.exit(0)
         # The pipe alone would not do: a fork of the caller's may hold its other end open.
         if hasattr(os, "pidfd_open"):
-            self._watched = os.pidfd_open(pid)
-            self._poll.register(self._watched, select.POLLIN)
+            self.signs.append(os.pidfd_open(pid))
+        self._poll = _poll(*self.signs)
 
     def gone(self) -> bool:
         return os.getppid() != self._pid
@@ -35,40 +34,45 @@ class Caller:
                 return False
         return not self.gone()
 
-    def watch(self, report: int, outputs: Outputs, seconds: float) -> bool:
-        """Wait for the test runner at most so long: whether it said something.
 
-        Meanwhile `outputs` are emptied. Raises SystemExit when the caller is gone, or has given the
-        trial up.
+class Events:
+    """What the supervisor waits for during one trial: `report` is the test runner's pipe.
+
+    `printed` are pipes with what the processes of the trial print, which nobody is to see.
+    """
+
+    def __init__(self, caller: Caller, report: int, *printed: int) -> None:
+        self._caller, self._report = caller, report
+        self._printed = set(printed)
+        self._poll = _poll(*caller.signs, report, *printed)
+
+    def reported(self, seconds: float) -> bool:
+        """Wait for the test runner at most so long: whether its pipe is ready.
+
+        Meanwhile what is printed is read off. Raises SystemExit when the caller is gone, or has
+        given the trial up.
         """
-        own = {report, *outputs.open}
-        for fd in own:
-            self._poll.register(fd, select.POLLIN)
-        try:
-            ready = {fd for fd, _ in self._poll.poll(max(0.0, min(seconds, POLL_SECONDS)) * 1000)}
-        finally:
-            for fd in own:
-                self._poll.unregister(fd)
-        if ready - own or self.gone():
+        ready = {fd for fd, _ in self._poll.poll(max(0.0, min(seconds, POLL_SECONDS)) * 1000)}
+        if not ready.isdisjoint(self._caller.signs) or (not ready and self._caller.gone()):
             sys.exit(0)
-        outputs.empty(ready & outputs.open)
-        return report in ready
+        for fd in ready & self._printed:
+            self._read_off(fd)
+        return self._report in ready
 
-
-class Outputs:
-    """Pipes with what the processes of a trial print, which nobody is to see."""
-
-    def __init__(self, *fds: int) -> None:
-        self.open = set(fds)
-
-    def empty(self, ready: Iterable[int]) -> None:
-        """Read off what there is in those of the pipes that are ready, and close ended ones."""
-        for fd in ready:
-            if not os.read(fd, _DRAINED_BYTES):
-                os.close(fd)
-                self.open.remove(fd)
+    def _read_off(self, fd: int) -> None:
+        if not os.read(fd, _DRAINED_BYTES):
+            self._poll.unregister(fd)
+            self._printed.remove(fd)
+            os.close(fd)
 
     def close(self) -> None:
-        for fd in self.open:
+        """Let go of the trial's pipes."""
+        for fd in (self._report, *self._printed):
             os.close(fd)
-        self.open.clear()
+
+
+def _poll(*fds: int) -> select.poll:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return poll

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 MODULES = """
 abc argparse array ast asyncio atexit base64 binascii bisect builtins calendar cmath code codecs
@@ -27,8 +30,25 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 
 def preload() -> None:
     """Import the modules."""
-    for name in MODULES.split():
-        importlib.import_module(name)
+    importlib.import_module("random")  # whose hook has every process draw numbers of its own
+    with _no_hooks_at_fork():
+        for name in MODULES.split():
+            importlib.import_module(name)
+
+
+@contextmanager
+def _no_hooks_at_fork() -> Iterator[None]:
+    """Let no module ask for something to be done at a fork.
+
+    What they ask for keeps locks from other threads. A zygote has none, and each process would pay
+    for it by the copies of some 150 pages of memory.
+    """
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_: None
+    try:
+        yield
+    finally:
+        os.register_at_fork = register
 
 
 def settle() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from .layers import INSIDE_UID, Setting, drop_uid, granted, linux, seal, seccomp
+from .layers import INSIDE_UID, Setting, drop_uid, granted, linux, prepare, seal
 from .limits import NO_LIMITS, Limits
 
 LINUX = sys.platform == "linux"
@@ -48,19 +48,16 @@ class Jail:
             linux.die_with_parent()
             linux.one_malloc_arena()
             self._mapped = _mapped_bytes()
+            oom_first()
         if self._namespaces:
             with granted("namespaces"):
-                linux.own_user_namespace(linux.NEWPID, INSIDE_UID)
+                # The network is empty, and making one is dear: all processes are in one.
+                linux.own_user_namespace(linux.NEWPID | linux.NEWNET, INSIDE_UID)
                 _go_on_as_child()
                 linux.die_with_parent()
                 self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
-        if "seccomp" in self._names:
-            with granted("seccomp"):
-                seccomp.prepare()
-        if "capabilities" in self._names:
-            linux.capabilities()
+        prepare(self._names)
         if self._shared:
-            oom_first()
             seal(Setting(NO_LIMITS, self._shared, self._mapped, writable=False))
             linux.die_with_parent()
 
@@ -85,8 +82,6 @@ class Jail:
                 os.setpgid(0, 0)
                 if LINUX:
                     linux.die_with_parent()
-            if LINUX and not self._shared:
-                oom_first()
             body(lambda: seal(Setting(limits, self._names - self._shared, self._mapped)))
         finally:
             os._exit(0)
@@ -100,7 +95,7 @@ class Jail:
 
 
 def oom_first() -> None:
-    """Should memory run out, this process and its children are the ones to go."""
+    """Should memory run out, this process and its children are the ones to go, largest first."""
     Path("/proc/self/oom_score_adj").write_bytes(b"1000")
 
 

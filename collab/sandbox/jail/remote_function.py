@@ -26,8 +26,8 @@ class Line:
     """The two pipes to the worker. After its end every question is answered at once."""
 
     def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
-        self._in, self._out = incoming, outgoing
-        self._limits = limits
+        self._out = outgoing
+        self._in = wire.Reader(incoming, limits.answer_bytes + ENVELOPE_BYTES)
         self._tell = tell
         self.ended: str | None = None
 
@@ -43,7 +43,7 @@ class Line:
         if self.ended is not None:
             return {}
         try:
-            frame = wire.receive(self._in, self._limits.answer_bytes + ENVELOPE_BYTES)
+            frame = self._in.receive()
         except wire.Closed:
             return self.end("the worker ended", "worker_died")
         except wire.Malformed as error:
@@ -55,7 +55,7 @@ class Line:
 
     def quiet(self) -> bool:
         """Whether the worker has sent nothing that was not asked for."""
-        return not select.select([self._in], [], [], 0)[0]
+        return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
 
     def end(self, reason: str, flag: str) -> dict[str, Any]:
         self.ended = reason

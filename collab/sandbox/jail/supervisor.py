@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, NoReturn
 
 from . import wire
-from .caller import Caller, Outputs
+from .caller import Caller, Events
 from .layers import ALL, linux
 from .limits import Limits
 from .preload import preload, settle
@@ -52,9 +52,10 @@ def main(caller: int, isolation: str) -> None:
     warm_up()
     settle()
     supervisor = Supervisor(Caller(caller, requests), isolation)
+    trials = wire.Reader(requests, TRIAL_BYTES)
     try:
         while supervisor.caller.wait_for_request():
-            wire.send(replies, supervisor.answer(wire.receive(requests, TRIAL_BYTES)))
+            wire.send(replies, supervisor.answer(trials.receive()))
     except wire.Closed:
         return
     finally:
@@ -62,6 +63,8 @@ def main(caller: int, isolation: str) -> None:
 
 
 def _leave(*_: object) -> NoReturn:
+    # Once: to be told a second time must not keep `close` from ending what is below.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
 
@@ -109,13 +112,13 @@ class Supervisor:
 
     def _dry_run(self, case: Case) -> list[int | None]:
         result = TrialResult()
-        with _Trial(self._runners, replace(case, dry=True, program="")) as trial:
+        with _Trial(self.caller, self._runners, replace(case, dry=True, program="")) as trial:
             self._hear(trial, result, case.limits.seconds)
         return result.counts
 
     def _try(self, case: Case, counts: list[int | None]) -> dict[str, Any]:
         result = TrialResult(counts)
-        with _Trial(self._runners, case, self._workers) as trial:
+        with _Trial(self.caller, self._runners, case, self._workers) as trial:
             self._hear(trial, result, READY_SECONDS, until="ready")
             started = time.monotonic()
             if not result.ready:
@@ -146,13 +149,15 @@ class Supervisor:
         """Write down what the test runner reports until so far; False when time is up before."""
         deadline = time.monotonic() + seconds
         while not (result.over or getattr(result, until)):
+            if trial.reports.complete:
+                result.note(trial.reports.receive())
+                continue
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            if not self.caller.watch(trial.report, trial.outputs, left):
-                continue
             try:
-                result.note(wire.receive(trial.report, REPORT_BYTES))
+                if trial.events.reported(left):
+                    trial.reports.read()
             except wire.Closed:
                 result.test_runner_ended()
         return True
@@ -170,13 +175,16 @@ class Supervisor:
 class _Trial:
     """The processes of one trial and their pipes; without `workers` a test runner alone."""
 
-    def __init__(self, runners: Zygote, case: Case, workers: Zygote | None = None) -> None:
-        self._runners, self._case, self._workers = runners, case, workers
+    def __init__(
+        self, caller: Caller, runners: Zygote, case: Case, workers: Zygote | None = None
+    ) -> None:
+        self._caller, self._runners, self._case, self._workers = caller, runners, case, workers
         self._running: list[Zygote] = []
 
     def __enter__(self) -> _Trial:
         case, to_worker, from_worker, report, said, printed = (os.pipe() for _ in range(6))
-        self.report, self.outputs = report[0], Outputs(said[0], printed[0])
+        self.reports = wire.Reader(report[0], REPORT_BYTES)
+        self.events = Events(self._caller, report[0], said[0], printed[0])
         theirs = [case[0], *to_worker, *from_worker, report[1], said[1], printed[1]]
         try:
             if self._workers:
@@ -213,8 +221,7 @@ class _Trial:
         return zygote
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.report)
-        self.outputs.close()
+        self.events.close()
         for zygote in list(self._running):
             self._end(zygote).status()
 

@@ -86,7 +86,7 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
     except LayerUnavailable as error:
         tell(error.frame())
         return
-    fields = wire.receive(CASE, CASE_BYTES)
+    fields = wire.Reader(CASE, CASE_BYTES).receive()
     case = Case(**{**fields, "limits": Limits(**fields["limits"])})
     try:
         if case.dry:

@@ -50,9 +50,11 @@ def run_trial() -> dict[str, Any]:
     result = TrialResult()
     calls, answers, reports = os.pipe(), os.pipe(), os.pipe()
 
+    reader = wire.Reader(reports[0], FRAME_BYTES)
+
     def tell(message: object) -> None:
         wire.send(reports[1], message)
-        result.note(wire.receive(reports[0], FRAME_BYTES))
+        result.note(reader.receive())
 
     try:
         run_case(CASE, _Within(calls, answers, tell), tell)
@@ -67,12 +69,12 @@ class _Within(Line):
 
     def __init__(self, calls: tuple[int, int], answers: tuple[int, int], tell: Tell) -> None:
         super().__init__(answers[0], calls[1], LIMITS, tell)
-        self._calls, self._answers = calls[0], answers[1]
+        self._calls, self._answers = wire.Reader(calls[0], FRAME_BYTES), answers[1]
         wire.send(self._answers, SEALED)
 
     def send(self, message: object) -> None:
         super().send(message)
-        frame = wire.receive(self._calls, FRAME_BYTES)
+        frame = self._calls.receive()
         wire.send(self._answers, self._reply(frame) if "id" in frame else LOADED)
 
     def _reply(self, call: Any) -> dict[str, Any]:

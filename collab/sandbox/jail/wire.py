@@ -8,6 +8,10 @@ import struct
 from typing import Any
 
 HEADER = struct.Struct(">I")
+_READ_BYTES = 1 << 13
+"""At least so much is asked for at once: most frames come with a single call."""
+_MOST_READ_BYTES = 1 << 20
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Closed(Exception):
@@ -19,17 +23,13 @@ class Malformed(Exception):
 
 
 def pack(message: object) -> bytes:
-    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    body = _encode(message).encode("ascii")
     return HEADER.pack(len(body)) + body
 
 
 def send(fd: int, message: object) -> None:
     """Write one frame. Raises Closed when nobody can read it any more."""
-    send_packed(fd, pack(message))
-
-
-def send_packed(fd: int, frame: bytes) -> None:
-    view = memoryview(frame)
+    view = memoryview(pack(message))
     try:
         while view:
             view = view[os.write(fd, view) :]
@@ -37,23 +37,46 @@ def send_packed(fd: int, frame: bytes) -> None:
         raise Closed from error
 
 
-def receive(fd: int, limit: int) -> Any:
-    """Read one frame of at most `limit` bytes. Raises Closed or Malformed."""
-    (length,) = HEADER.unpack(_exactly(fd, HEADER.size))
-    if length > limit:
-        raise Malformed(f"a frame of {length} bytes is over the limit of {limit}")
-    try:
-        return json.loads(_exactly(fd, length))
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"not a frame: {type(error).__name__}") from error
+class Reader:
+    """Frames of at most `limit` bytes that come over `fd`, which nobody else reads from."""
 
+    def __init__(self, fd: int, limit: int) -> None:
+        self.fd, self._limit = fd, limit
+        self._read = bytearray()
+        self._due = HEADER.size
+        """Bytes of the frame that comes next, as far as it is known."""
 
-def _exactly(fd: int, count: int) -> bytes:
-    parts: list[bytes] = []
-    while count:
-        part = os.read(fd, min(count, 1 << 20))
+    @property
+    def empty(self) -> bool:
+        """Nothing was read that is not received yet."""
+        return not self._read
+
+    @property
+    def complete(self) -> bool:
+        """A whole frame was read. Raises Malformed when it is to be larger than allowed."""
+        if self._due == HEADER.size <= len(self._read):
+            (length,) = HEADER.unpack_from(self._read)
+            if length > self._limit:
+                raise Malformed(f"a frame of {length} bytes is over the limit of {self._limit}")
+            self._due += length
+        return len(self._read) >= self._due > HEADER.size
+
+    def read(self) -> None:
+        """Read what there is, waiting until there is something. Raises Closed at the end."""
+        missing = self._due - len(self._read)
+        part = os.read(self.fd, min(max(missing, _READ_BYTES), _MOST_READ_BYTES))
         if not part:
             raise Closed
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+        self._read += part
+
+    def receive(self) -> Any:
+        """The next frame. Raises Closed or Malformed."""
+        while not self.complete:
+            self.read()
+        body = self._read[HEADER.size : self._due]
+        del self._read[: self._due]
+        self._due = HEADER.size
+        try:
+            return json.loads(body.decode("ascii"))
+        except (ValueError, RecursionError) as error:
+            raise Malformed(f"not a frame: {type(error).__name__}") from error

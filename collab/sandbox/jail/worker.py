@@ -40,7 +40,8 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
         wire.send(OUT, error.frame())
         return
     wire.send(OUT, SEALED)
-    brief = wire.receive(IN, TRIAL_BYTES)
+    calls = wire.Reader(IN, TRIAL_BYTES)
+    brief = calls.receive()
     try:
         function, treatment = _load(**brief)
     except BaseException as error:
@@ -48,7 +49,7 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
         return
     wire.send(OUT, LOADED)
     while True:
-        wire.send(OUT, reply(function, wire.receive(IN, TRIAL_BYTES), limits, treatment))
+        wire.send(OUT, reply(function, calls.receive(), limits, treatment))
 
 
 class _NoFunction(Exception):

@@ -13,6 +13,7 @@ from .stack import (
     Setting,
     drop_uid,
     granted,
+    prepare,
     seal,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "Setting",
     "drop_uid",
     "granted",
+    "prepare",
     "seal",
 ]

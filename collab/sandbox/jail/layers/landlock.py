@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from functools import cache
 
 from . import linux
 
@@ -16,6 +17,7 @@ _NETWORK_ABI, _NETWORK = 4, 0b11
 _SCOPE_ABI, _SCOPE = 6, 0b11
 
 
+@cache
 def abi() -> int:
     """The kernel's Landlock version. Raises OSError where there is none."""
     return linux.syscall(

@@ -110,8 +110,8 @@ def own_user_namespace(flags: int, inside: int) -> None:
 
 def drop_capabilities() -> None:
     """Give up every capability, and any way to gain one by running another program."""
-    for capability in capabilities():
-        prctl(PR_CAPBSET_DROP, capability)
+    dropped = [_libc.prctl(PR_CAPBSET_DROP, each, 0, 0, 0) for each in capabilities()]
+    _checked("prctl(PR_CAPBSET_DROP)", min(dropped))
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     version_3, this_process = 0x20080522, 0
     header = (ctypes.c_uint32 * 2)(version_3, this_process)

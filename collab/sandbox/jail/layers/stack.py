@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ..limits import Limits
@@ -71,6 +72,8 @@ class Layer:
     apply: Callable[[Setting], None]
     needs: frozenset[str] = frozenset()
     """Layers that this one cannot be put on without."""
+    prepare: Callable[[], object] = lambda: None
+    """Finds out what is the same for all processes; it is kept for those forked afterwards."""
 
 
 def _nothing(_: Setting) -> None:
@@ -96,13 +99,18 @@ def _root_in_name_only() -> bool:
 
 
 def _namespaces(_: Setting) -> None:
-    flags = linux.NEWNS | linux.NEWNET | linux.NEWIPC | linux.NEWUTS | linux.NEWCGROUP
+    flags = linux.NEWNS | linux.NEWIPC | linux.NEWUTS | linux.NEWCGROUP
     linux.own_user_namespace(flags, INSIDE_UID)
     socket.sethostname(HOST_NAME)
 
 
+@cache
+def _mount_point() -> str:
+    return str(next(p for p in _MOUNT_POINTS if p.is_dir()))
+
+
 def _root(setting: Setting) -> None:
-    point = str(next(p for p in _MOUNT_POINTS if p.is_dir()))
+    point = _mount_point()
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
     size = f"size={setting.limits.disk_mb}m,nr_inodes={INODES},mode=700"
@@ -176,12 +184,14 @@ LAYERS = (
         "allow mounting a tmpfs in a user namespace (in a container: as for namespaces)",
         _root,
         frozenset({"namespaces"}),
+        _mount_point,
     ),
     Layer(
         "landlock",
         "files, a second time; TCP, signals and abstract sockets where the kernel knows them",
         "use a kernel of 5.13 or later with `landlock` in its boot option lsm=",
         _landlock,
+        prepare=landlock.abi,
     ),
     Layer(
         "limits",
@@ -195,16 +205,26 @@ LAYERS = (
         "use a kernel of 4.3 or later",
         _capabilities,
         frozenset({"namespaces"}),
+        linux.capabilities,
     ),
     Layer(
         "seccomp",
         "new processes, other programs, sockets, tracing, anonymous files, kernel interfaces",
         "use a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
         _seccomp,
+        prepare=seccomp.prepare,
     ),
 )
 ALL = frozenset(layer.name for layer in LAYERS)
 BY_NAME = {layer.name: layer for layer in LAYERS}
+
+
+def prepare(names: frozenset[str]) -> None:
+    """Prepare the layers of `names`. Raises LayerUnavailable."""
+    for layer in LAYERS:
+        if layer.name in names:
+            with granted(layer.name):
+                layer.prepare()
 
 
 def seal(setting: Setting) -> None:
