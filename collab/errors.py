@@ -96,6 +96,10 @@ class AgentError(CollabError):
     boundary = "agent"
 
 
+class ToolUnavailable(AgentError):
+    exit_status = 2
+
+
 class SandboxError(CollabError):
     boundary = "sandbox"
 

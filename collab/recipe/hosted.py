@@ -1,12 +1,13 @@
-"""Models behind a service, and the addresses that they are found at."""
+"""Models behind a service, servers of tools, and the addresses that they are found at."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self
+import shlex
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
 
@@ -29,6 +30,15 @@ def address(url: str, name: str, form: str, key: str) -> str:
             "the environment, since a recipe is recorded"
         )
     return url.rstrip("/")
+
+
+def _variable(key: str) -> str:
+    if not re.fullmatch(r"([A-Z_][A-Z0-9_]*_)?API_KEY", key):
+        raise ValueError(
+            "key is the name of an environment variable that ends in _API_KEY, e.g."
+            " OPENAI_API_KEY; no other is read, since it is sent to the address"
+        )
+    return key
 
 
 class HostedModel(Spec):
@@ -97,15 +107,67 @@ class OpenAIModel(HostedModel):
     @field_validator("key")
     @classmethod
     def _key_is_a_variable(cls, key: str) -> str:
-        if not re.fullmatch(r"([A-Z_][A-Z0-9_]*_)?API_KEY", key):
-            raise ValueError(
-                "key is the name of an environment variable that ends in _API_KEY, e.g."
-                " OPENAI_API_KEY; no other is read, since it is sent to the address"
-            )
-        return key
+        return _variable(key)
 
     @model_validator(mode="after")
     def _limit_needs_prices(self) -> Self:
         if self.cost_limit is not None and None in (self.input_price, self.output_price):
             raise ValueError("cost_limit can be kept by input_price and output_price; set both")
         return self
+
+
+class MCPServer(Spec):
+    """A server of tools: a command that is run, or an address. Needs the extra `mcp`."""
+
+    mcp: tuple[str, ...] | str
+    """The command that starts it, word by word, e.g. `[python, server.py]`, or the address of one
+    that runs, e.g. `http://localhost:8000/mcp` (streamable HTTP)."""
+    only: tuple[str, ...] | None = None
+    """The tools that the agent may call; default: all that the server has."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that the command is given, besides PATH, HOME and the like."""
+    key: str | None = None
+    """The environment variable, `..._API_KEY`, that holds the key for an address."""
+    seconds: float = Field(default=30.0, gt=0)
+    """The longest that the server may take to start and to list its tools."""
+
+    def __str__(self) -> str:
+        return f"mcp {self.mcp if isinstance(self.mcp, str) else shlex.join(self.mcp)}"
+
+    @field_validator("mcp")
+    @classmethod
+    def _command_or_address(cls, mcp: tuple[str, ...] | str) -> tuple[str, ...] | str:
+        if not mcp or not all(mcp):
+            raise ValueError("mcp is empty; give a command, [python, server.py], or an address")
+        if isinstance(mcp, tuple):
+            return mcp
+        if not mcp.startswith(("http://", "https://")):
+            raise ValueError(
+                f"mcp is no address; write a command word by word: [{', '.join(mcp.split())}]"
+            )
+        return address(mcp, "mcp", "http://HOST:PORT/mcp", "its key")
+
+    @field_validator("key")
+    @classmethod
+    def _key_is_a_variable(cls, key: str | None) -> str | None:
+        return None if key is None else _variable(key)
+
+    @model_validator(mode="after")
+    def _each_has_its_own(self) -> MCPServer:
+        if isinstance(self.mcp, str) and self.environment:
+            raise ValueError("environment is for a command; an address is sent a key")
+        if isinstance(self.mcp, tuple) and self.key:
+            raise ValueError("key is for an address; a command is given environment variables")
+        return self
+
+
+def _tool(value: Any) -> Any:
+    if isinstance(value, str | MCPServer):
+        return value
+    if not isinstance(value, dict) or "mcp" not in value:
+        raise ValueError("a tool is a name, file.py:function, or {mcp: [COMMAND, ...]}")
+    return MCPServer.model_validate(value)
+
+
+ToolName = Annotated[str | MCPServer, BeforeValidator(_tool)]
+"""A tool of an agent, or a server with several."""

@@ -53,6 +53,8 @@ class Packing:
         path = Path(text)
         if not path.exists():
             return text
+        if kind == "program":
+            return self._place_function(path)
         if path.is_file() and (kind == "data" or key == "scripted"):
             return self._within(path) or self._copy_data(path)
         return self._within(path) or str(path.resolve())

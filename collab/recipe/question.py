@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
@@ -39,6 +40,7 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     """
     data = spec.model_dump(mode="python", exclude_none=True)
     found = [*_functions(data, typed, everything=bool(files.foreign))]
+    found += _servers(data, typed, everything=bool(files.foreign))
     if files.foreign:
         found += _addresses(data, typed)
         if data.get("sandbox", {}).get("isolation") == "unsafe" and "unsafe" not in typed:
@@ -77,6 +79,26 @@ def _functions(data: Any, typed: set[str], *, everything: bool) -> list[Item]:
 
     changed(data, look)
     return found
+
+
+def _servers(data: Any, typed: set[str], *, everything: bool) -> Iterator[Item]:
+    """MCP servers: commands with the Python files that they run, and addresses."""
+    agents = (data.get("team") or {}).get("agents") or {}
+    named = [tool for agent in agents.values() for tool in agent.get("tools", ())]
+    for server in (tool for tool in named if isinstance(tool, dict)):
+        mcp = server["mcp"]
+        if isinstance(mcp, str):
+            key = server.get("key") or "what agents ask of its tools"
+            if everything and not (_is_loopback(mcp) or mcp in typed):
+                yield Item("address", f"send {key} to the MCP server at {mcp}", f"mcp {key} {mcp}")
+            continue
+        programs = [Path(word) for word in mcp if word.endswith(".py") and Path(word).is_file()]
+        asked = everything or any(not is_own(path) for path in programs)
+        if asked and not set(mcp) <= typed:
+            given = " ".join(server.get("environment", ()))
+            text = f"run the command {shlex.join(mcp)}" + (f" with {given}" if given else "")
+            shown = [digest_of(p) if p in programs else str(p) for p in map(Path, mcp)]
+            yield Item("command", f"{text} (mcp)", "\0".join(["mcp", *shown, given]))
 
 
 def _content_of(origin: str) -> str:

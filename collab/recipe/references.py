@@ -9,9 +9,12 @@ from typing import Any, Literal
 
 from collab.runs.layout import EPISODES
 
-Kind = Literal["file function", "module function", "component", "data", "model", "adapter"]
+Kind = Literal[
+    "file function", "module function", "component", "data", "model", "adapter", "program"
+]
 """What a text names: `file.py:function`, `module:function`, a YAML or data file that stands for a
-team, task, reward or trainer, a suite's rows, a model's folder or file, a folder with an adapter.
+team, task, reward or trainer, a suite's rows, a model's folder or file, a folder with an adapter, a
+Python file of an MCP server's command.
 """
 
 Change = Callable[[Kind, str, str], str]
@@ -64,6 +67,8 @@ def _changed_text(text: str, key: str, change: Change) -> str:
 
 
 def _kind_of(text: str, key: str) -> Kind | None:
+    if key == "mcp":
+        return "program" if text.endswith(".py") else None
     if is_file_function(text):
         return "file function"
     if key in (*_FUNCTION_KEYS, "feedback") and _MODULE_FUNCTION.fullmatch(text):

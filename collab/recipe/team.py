@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
+from collab.recipe.hosted import ToolName
 from collab.recipe.model import ModelSpec
 from collab.recipe.roles import Roles, roles_of
 from collab.recipe.sampling import SamplingSpec
@@ -48,9 +49,10 @@ class AgentSpec(Spec):
     """How the agent acts when it is its turn: `respond` gives one response; `tools` calls tools
     until it answers, up to `{use: tools, options: {calls: 8, seconds: 30, characters: 4000}}`; or
     one's own, `file.py:function`."""
-    tools: tuple[str, ...] = ()
-    """What the agent may call before it answers: `python` runs code in the sandbox, and
-    `file.py:function` is a function of one's own. With tools, `harness` is `tools` by default."""
+    tools: tuple[ToolName, ...] = ()
+    """What the agent may call before it answers: `python` runs code in the sandbox,
+    `file.py:function` is a function of one's own, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names
+    an MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
     """Turns a response into an artefact: `text`, `python`, or `module:function`."""
     contributes: bool | None = None

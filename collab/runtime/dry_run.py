@@ -23,6 +23,7 @@ from collab.models.lengths import check_fits
 from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe
 from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
+from collab.recipe.hosted import MCPServer
 from collab.recipe.model import TransformersModel
 from collab.recipe.team import DISCUSS
 from collab.records import Action, Feedback, Problem
@@ -72,7 +73,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     chosen = [problems[number] for number in _longest(problems)]
     with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
         requests, unread = thread.submit(asyncio.run, _play(recipe, chosen)).result()
-    warnings = [*unread, *_overlong(recipe, requests, len(problems))]
+    warnings = [*unread, *_uncounted(recipe), *_overlong(recipe, requests, len(problems))]
     return DryRun(tuple(requests), tuple(warnings))
 
 
@@ -99,7 +100,7 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
     """All requests, and a warning for each template that was not asked for."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = _FullEcho(), _Seen()
-    tools = uncalled(open_tools(recipe.team, Sandbox(recipe.sandbox)))
+    tools = uncalled(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
     players = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
     stage = RolloutContext(
         recipe=recipe,
@@ -240,6 +241,16 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
         f"{place} is not used: protocol '{recipe.team.protocol.use}' does not ask for it"
         for place in places
         if place not in seen.rendered
+    ]
+
+
+def _uncounted(recipe: Recipe) -> list[str]:
+    """What prompts may hold besides: tools of servers, which nothing has started."""
+    return [
+        f"agent '{name}': what {tool} tells of its tools is not counted; it is not started"
+        for name, agent in recipe.team.agents.items()
+        for tool in agent.tools
+        if isinstance(tool, MCPServer)
     ]
 
 

@@ -25,14 +25,15 @@ from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
-from collab.tools import open_tools
+from collab.tools import ToolServers, open_tools
 
 
 class Session:
     """Opens what a recipe names; rolls out episodes of problems; closes everything.
 
     Raises:
-        RecipeError, ModelUnavailable, SandboxUnavailable: on entry, before any work is done.
+        RecipeError, ModelUnavailable, SandboxUnavailable, ToolUnavailable: on entry, before any
+            work is done.
         ModelError: on a clean exit, when a script was not used up.
     """
 
@@ -42,15 +43,18 @@ class Session:
         *,
         models: Mapping[str, Model] | None = None,
         loading: StoreProgress | None = None,
+        serve: bool = True,
     ) -> None:
         """`models` answer for the agents they name, in place of the recipe's; they stay open.
 
-        `loading` is told of models that are fetched, on the thread that does it.
+        `loading` is told of models that are fetched, on the thread that does it. Without `serve`
+        no MCP server is started, and agents have none of their tools: to look, not to play.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
         self.models: dict[str, Model] = dict(models or {})
         self._pool = ModelPool(progress=loading)
+        self._servers = ToolServers() if serve else None
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
 
@@ -67,7 +71,7 @@ class Session:
                 self._sources = open_sources(
                     self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
                 )
-            tools = open_tools(self.recipe.team, self.sandbox)
+            tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
             self._players = make_agents(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)
             await rehearse(self._protocol, self.recipe.team)
@@ -93,6 +97,8 @@ class Session:
     async def aclose(self) -> None:
         for source in self._sources:
             await source.aclose()
+        if self._servers:
+            await self._servers.aclose()
         await self._pool.aclose()
         await self.sandbox.aclose()
 

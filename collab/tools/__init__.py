@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collab.errors import RecipeError, UnknownName
+from collab.recipe.hosted import MCPServer
 from collab.recipe.team import TeamSpec
 from collab.sandbox import Sandbox
 from collab.tools.base import Tool
 from collab.tools.functions import function_tool
+from collab.tools.mcp_client import ToolServers
 from collab.tools.python import python_tool
 
 Toolboxes = Mapping[str, Mapping[str, Tool]]
 """By agent: its tools by name."""
 
 
-def open_tools(team: TeamSpec, sandbox: Sandbox) -> Toolboxes:
-    """The tools of every agent of a team.
+async def open_tools(
+    team: TeamSpec, sandbox: Sandbox, servers: ToolServers | None = None
+) -> Toolboxes:
+    """The tools of every agent of a team; without `servers`, none of MCP servers.
 
     Raises:
         RecipeError: no such tool, a function that cannot be one, or two tools of one name.
+        ToolUnavailable: an MCP server does not start, or the extra for it is missing.
     """
-    return {name: _toolbox(name, spec.tools, sandbox) for name, spec in team.agents.items()}
+    return {
+        name: await _toolbox(name, spec.tools, sandbox, servers)
+        for name, spec in team.agents.items()
+    }
 
 
 def uncalled(tools: Toolboxes) -> Toolboxes:
@@ -37,13 +45,25 @@ def uncalled(tools: Toolboxes) -> Toolboxes:
     }
 
 
-def _toolbox(agent: str, names: tuple[str, ...], sandbox: Sandbox) -> Mapping[str, Tool]:
+async def _toolbox(
+    agent: str,
+    named: Sequence[str | MCPServer],
+    sandbox: Sandbox,
+    servers: ToolServers | None,
+) -> Mapping[str, Tool]:
     tools: dict[str, Tool] = {}
-    for name in names:
-        tool = _tool(name, sandbox)
-        if tool.spec.name in tools:
-            raise RecipeError(f"agent '{agent}' has two tools called '{tool.spec.name}'")
-        tools[tool.spec.name] = tool
+    for name in named:
+        if isinstance(name, str):
+            found = [_tool(name, sandbox)]
+        else:
+            found = await servers.tools(name) if servers else []
+        for tool in found:
+            if tool.spec.name in tools:
+                raise RecipeError(
+                    f"agent '{agent}' has two tools called '{tool.spec.name}'; leave one out (of an"
+                    " MCP server's, by its option only)"
+                )
+            tools[tool.spec.name] = tool
     return tools
 
 
@@ -51,8 +71,8 @@ def _tool(name: str, sandbox: Sandbox) -> Tool:
     if name == "python":
         return python_tool(sandbox)
     if ":" not in name:
-        raise UnknownName("tool", name, ["python", "file.py:function"])
+        raise UnknownName("tool", name, ["python", "file.py:function", "{mcp: [COMMAND, ...]}"])
     return function_tool(name)
 
 
-__all__ = ["Tool", "Toolboxes", "open_tools", "uncalled"]
+__all__ = ["Tool", "ToolServers", "Toolboxes", "open_tools", "uncalled"]

@@ -16,7 +16,7 @@ from collab.trust import store
 class Item:
     """One thing that would run, be sent, be written or be read."""
 
-    kind: Literal["function", "engine", "isolation", "address", "write", "read"]
+    kind: Literal["function", "engine", "command", "isolation", "address", "write", "read"]
     text: str
     """In words, for the user."""
     content: str

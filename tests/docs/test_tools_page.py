@@ -28,7 +28,7 @@ def blocks(language: str) -> list[str]:
 def test_the_tool_of_the_page_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agents").mkdir()
-    team, harness = blocks("yaml")
+    team, _, harness = blocks("yaml")
     (tmp_path / "agents" / "rhymes.yaml").write_text(team + "    " + harness)
     (tmp_path / "lookup.py").write_text(blocks("python")[0])
     [call] = re.findall(r"^    ```tool\n.*?^    ```", TEXT, re.MULTILINE | re.DOTALL)
@@ -40,6 +40,23 @@ def test_the_tool_of_the_page_is_called(tmp_path: Path, monkeypatch: pytest.Monk
     assert episode.failure is None
     assert [m.content for m in episode.decisions("writer")[1].observation] == ['["light"]']
     assert episode.turns[0].joint.strip() == "light"
+
+
+def test_the_server_of_the_page_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agents").mkdir()
+    team, tool, _ = blocks("yaml")
+    named = team.replace('["lookup.py:look_up", python]', f"[{tool.removeprefix('- ').strip()}]")
+    assert "server.py" in named
+    (tmp_path / "agents" / "rhymes.yaml").write_text(named)
+    (tmp_path / "agents" / "server.py").write_text(blocks("python")[1])
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
+    (tmp_path / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
+    call = '```tool\n{"name": "rhymes", "arguments": {"word": "night"}}\n```'
+    (tmp_path / "script.yaml").write_text(json.dumps([call, "light"]))
+    episode = collab.load("rhymes", model="scripted:script.yaml").run("words/0").episode
+    assert [m.content for m in episode.decisions("writer")[1].observation] == ["light"]
 
 
 def test_the_team_with_tools_runs_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.chats import TEMPLATES, tokenizer_of
-from support.tool_chats import TOOL_TEMPLATES, tool_tokenizer
+from support.tools.chats import TOOL_TEMPLATES, tool_tokenizer
 
 from collab.errors import ModelError
 from collab.models.base import Call, Request

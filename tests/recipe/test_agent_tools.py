@@ -36,3 +36,29 @@ def test_a_setting_takes_no_tool_away_in_silence(setting: str) -> None:
         load_recipe("coding-tools", settings=[setting])
     without = load_recipe("coding-tools", settings=[setting, "agents.main.tools=[]"])
     assert without.team.agents["main"].harness.use == "respond"
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ({"mcp": "python server.py"}, r"word by word: \[python, server.py\]"),
+        ({"mcp": []}, "mcp is empty"),
+        ({"mcp": "http://me:pw@host/mcp"}, "holds more than host"),
+        ({"mcp": ["python", "s.py"], "key": "A_API_KEY"}, "key is for an address"),
+        ({"mcp": "http://host/mcp", "environment": ["A"]}, "environment is for a command"),
+        ({"mcp": "http://host/mcp", "key": "HOME"}, "_API_KEY"),
+        ({"mcp": ["python"], "ony": ["f"]}, "did you mean 'only'"),
+        ({"name": "python"}, "a tool is a name"),
+        (3, "a tool is a name"),
+    ],
+)
+def test_what_is_no_server_of_tools_is_refused(server: object, why: str) -> None:
+    with pytest.raises(ValidationError, match=why) as caught:
+        AgentSpec.model_validate({"prompt": "p", "tools": [server]})
+    assert "pw" not in str(caught.value)
+
+
+def test_a_server_is_written_as_it_was_read() -> None:
+    tools = ["python", {"mcp": ["python", "server.py"], "only": ["double"]}]
+    spec = AgentSpec.model_validate({"prompt": "p", "tools": tools})
+    assert AgentSpec.model_validate(spec.model_dump(mode="json")) == spec

@@ -64,7 +64,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
     """Check all that a run checks before its first request, and count."""
     recipe, problems = find_problems(recipe, addresses)
     played = dry_run(recipe, problems)
-    session = await Session(recipe).open()
+    session = await Session(recipe, serve=False).open()
     models = dict(session.model_names())
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples

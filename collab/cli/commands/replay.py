@@ -47,7 +47,7 @@ def command(
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
     recipe, question = read_recipe(str(run))
-    functions = question.only("function")
+    functions = question.only("function", "command")
     if functions.open and not (trust or out):
         raise typer.Exit(_add_up(record.episodes, functions))
     settle(functions, trust)

@@ -1,0 +1,204 @@
+"""MCP servers as tools: each is started once a run, and its tools are called until the run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from pydantic_core import to_json
+
+from collab.distribution import install
+from collab.errors import CollabError, RecipeError, ToolUnavailable, UnknownName, told
+from collab.recipe.hosted import MCPServer
+from collab.records import ToolSpec
+from collab.tools.base import Tool
+
+MOST_TOOLS = 128
+MOST = 100_000
+"""Characters of a result, of a description."""
+STDERR = 2000
+"""Characters of what a server that does not start has said."""
+PYTHONS = ("python", "python3")
+"""As a command: the Python that collab runs in."""
+NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+
+
+class ToolServers:
+    """The MCP servers of a run, each opened once however many agents name it."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, Connection] = {}
+
+    async def tools(self, spec: MCPServer) -> list[Tool]:
+        """The tools of a server that an agent may call; starts it the first time.
+
+        Raises:
+            ToolUnavailable: the extra is missing, or the server does not start in its time.
+            RecipeError: it has no tool of a name in `only`, or one that models cannot be told of.
+        """
+        key = spec.model_copy(update={"only": None}).model_dump_json()
+        if key not in self._servers:
+            self._servers[key] = connection = Connection(spec)
+            await connection.open()
+        connection = self._servers[key]
+        known = {tool.spec.name: tool for tool in connection.tools}
+        for name in spec.only or ():
+            if name not in known:
+                raise UnknownName(f"tool of {spec}", name, known)
+        return [tool for name, tool in known.items() if spec.only is None or name in spec.only]
+
+    async def aclose(self) -> None:
+        """Stop every server, also where one of them fails to."""
+        async with AsyncExitStack() as stack:
+            for connection in self._servers.values():
+                stack.push_async_callback(connection.aclose)
+        self._servers.clear()
+
+
+class Connection:
+    """One server. What the SDK opens is closed by the task that opened it, so it has its own."""
+
+    def __init__(self, spec: MCPServer) -> None:
+        self.spec = spec
+        self.tools: list[Tool] = []
+        self._client: Any = None
+        self._ready: asyncio.Future[None] | None = None
+        self._over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Start the server and list its tools.
+
+        Raises:
+            ToolUnavailable: as `ToolServers.tools`.
+        """
+        self._ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._serve(self._ready))
+        await self._ready
+
+    async def aclose(self) -> None:
+        """Stop the server; what it still does is cancelled."""
+        self._over.set()
+        if self._task is not None:
+            if self._ready is None or not self._ready.done():
+                self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _serve(self, ready: asyncio.Future[None]) -> None:
+        with tempfile.TemporaryFile("w+") as log:
+            try:
+                async with asyncio.timeout(self.spec.seconds) as limit:
+                    async with AsyncExitStack() as stack:
+                        self._client = await stack.enter_async_context(_client(self.spec, log))
+                        self.tools = [_tool(self, tool) for tool in await _listed(self._client)]
+                        limit.reschedule(None)
+                        ready.set_result(None)
+                        await self._over.wait()
+                        self._client = None
+            except Exception as error:
+                self._client = None
+                if not ready.done():
+                    own = isinstance(error, CollabError)
+                    ready.set_exception(error if own else self._unavailable(error, log))
+
+    def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        reason = told(error)
+        if isinstance(error, TimeoutError):
+            reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
+        log.seek(0)
+        said = log.read()[-STDERR:].strip()
+        return ToolUnavailable(
+            f"{self.spec} does not start: {reason}" + (f"; it said:\n{said}" if said else "")
+        )
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """What a tool answers, as text.
+
+        Raises:
+            RuntimeError: the server has ended. What else the SDK raises goes on as it is.
+        """
+        if self._client is None:
+            raise RuntimeError(f"{self.spec} has ended")
+        result = await self._client.call_tool(name, dict(arguments))
+        text = "\n".join(map(_text, result.content))
+        if not text and result.structured_content is not None:
+            text = to_json(result.structured_content, fallback=repr).decode()
+        if result.is_error:
+            return f"Error: {text[:MOST] or name + ' failed'}"
+        return text[:MOST]
+
+
+@asynccontextmanager
+async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
+    try:
+        from mcp import Client, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+    except ImportError:
+        raise ToolUnavailable(f"{spec} needs the MCP SDK: {install('mcp')}") from None
+    async with AsyncExitStack() as stack:
+        if isinstance(spec.mcp, str):
+            headers = {"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {}
+            import httpx2
+
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(spec.seconds, read=None))
+            )
+            transport = streamable_http_client(spec.mcp, http_client=http)
+        else:
+            command, *args = spec.mcp
+            command = sys.executable if command in PYTHONS else command
+            environment = {name: _variable(name) for name in spec.environment}
+            server = StdioServerParameters(command=command, args=args, env=environment)
+            transport = stdio_client(server, errlog=log)
+        yield await stack.enter_async_context(Client(transport, cache=None))
+
+
+async def _listed(client: Any) -> list[Any]:
+    """All pages of the server's tools."""
+    tools: list[Any] = []
+    cursor = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if len(tools) > MOST_TOOLS:
+            raise RecipeError(f"the MCP server has more than {MOST_TOOLS} tools")
+        if not cursor:
+            return tools
+
+
+def _tool(connection: Connection, tool: Any) -> Tool:
+    async def run(arguments: Mapping[str, Any]) -> str:
+        return await connection.call(tool.name, arguments)
+
+    if not NAME.fullmatch(tool.name):
+        raise RecipeError(
+            f"{connection.spec} has a tool called {tool.name!r:.80}; models are told of names of up"
+            " to 64 letters, digits, - and _"
+        )
+    description = (tool.description or "")[:MOST]
+    return Tool(
+        ToolSpec(name=tool.name, description=description, parameters=tool.input_schema), run
+    )
+
+
+def _text(content: Any) -> str:
+    if content.type == "text":
+        return str(content.text)
+    kind = getattr(content, "mime_type", None)
+    return f"({content.type}{f', {kind}' if kind else ''}: not shown)"
+
+
+def _variable(name: str | None) -> str:
+    if name is None or name not in os.environ:
+        raise RecipeError(f"the environment variable {name} is not set; an MCP server needs it")
+    return os.environ[name]

@@ -1,0 +1,160 @@
+"""Agents that call the tools of an MCP server, which runs beside the test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tools import mcp_server
+
+import collab
+from collab.cli.checks.plan import make_plan
+from collab.errors import RecipeError, ToolUnavailable
+from collab.recipe import load_recipe
+from collab.records import Episode
+from collab.runtime.dry_run import dry_run
+from collab.runtime.problems import find_problems
+from collab.runtime.team import Rollout
+
+SERVER = {"mcp": ["python", "server.py"]}
+
+
+@pytest.fixture
+def folder(project: Path) -> Path:
+    shutil.copy(mcp_server.__file__, project / "server.py")
+    return project
+
+
+def call(name: str, /, **arguments: Any) -> str:
+    return f"```tool\n{json.dumps({'name': name, 'arguments': arguments})}\n```"
+
+
+def play(folder: Path, answers: list[str], *settings: str, **server: Any) -> Rollout:
+    """The agent `a` has the server's tools and gives these answers."""
+    times = 3 if "samples=3" in settings else 1
+    script = {"a": answers * times, "b": ["Say w3."] * times}
+    (folder / "script.yaml").write_text(json.dumps(script))
+    named = [f"agents.a.tools={json.dumps([{**SERVER, **server}])}", *settings]
+    return collab.load("pair", model="scripted:script.yaml", settings=named).run("words/3")
+
+
+def told(episode: Episode, step: int = 1) -> str:
+    return "\n".join(m.content for m in episode.decisions("a")[step].observation)
+
+
+def starts(folder: Path) -> list[int]:
+    return [int(line) for line in (folder / "starts").read_text().split()]
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_one_server_answers_a_whole_run(folder: Path) -> None:
+    """Results and errors come as data; the server is started once, and is gone afterwards."""
+    said = [
+        call("double", n=4),
+        call("double", n="four"),
+        call("fails"),
+        call("talks"),
+        call("environment", name="OPENAI_API_KEY"),
+        "Say w3.",
+    ]
+    other = f"agents.b.tools={json.dumps([{**SERVER, 'only': ['double']}])}"
+    os.environ["OPENAI_API_KEY"] = "secret"
+    try:
+        rollout = play(folder, said, other, "samples=3", "concurrency=1")
+    finally:
+        del os.environ["OPENAI_API_KEY"]
+    assert len(rollout.episodes) == 3
+    for episode in rollout.episodes:
+        assert episode.failure is None
+        assert told(episode) == "8"
+        assert told(episode, 2).startswith("Error: ")
+        assert told(episode, 3) == "Error: Error executing tool fails"
+        assert told(episode, 4).endswith("(cut: 4000 of 100000 characters)")
+        assert told(episode, 5) == "not set"
+    [pid] = starts(folder)
+    assert has_ended(pid)
+
+
+def test_a_server_that_dies_or_sleeps_is_an_error_for_the_agent(folder: Path) -> None:
+    limit = "agents.a.harness={use: tools, options: {seconds: 0.3}}"
+    said = [call("sleeps"), call("dies"), call("double", n=4), "Say w3."]
+    [episode] = play(folder, said, limit).episodes
+    assert episode.failure is None
+    assert told(episode) == "Error: sleeps was stopped at its time limit of 0.3 s"
+    assert told(episode, 2).startswith("Error: ")
+    assert told(episode, 3).startswith("Error: ")
+    assert episode.reward == 1.0
+
+
+def test_a_variable_is_given_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACE", "here")
+    said = [call("environment", name="PLACE"), "Say w3."]
+    [episode] = play(folder, said, environment=["PLACE"], only=["environment"]).episodes
+    assert told(episode) == "here"
+    monkeypatch.delenv("PLACE")
+    with pytest.raises(RecipeError, match="PLACE is not set"):
+        play(folder, said, environment=["PLACE"])
+
+
+def test_a_server_that_does_not_start_is_told_with_what_it_said(folder: Path) -> None:
+    with pytest.raises(ToolUnavailable, match=r"(?s)server.py broken does not start.*no such data"):
+        play(folder, [], mcp=["python", "server.py", "broken"])
+    with pytest.raises(ToolUnavailable, match="no-such-command"):
+        play(folder, [], mcp=["no-such-command"])
+    with pytest.raises(ToolUnavailable, match=r"not ready within 0\.3 s"):
+        play(folder, [], mcp=["sleep", "60"], seconds=0.3)
+
+
+def test_a_tool_that_the_server_lacks_is_refused(folder: Path) -> None:
+    with pytest.raises(RecipeError, match="did you mean 'double'"):
+        play(folder, [], only=["dubble"])
+
+
+def test_without_the_extra_the_remedy_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ToolUnavailable, match=r"pip install 'collab-agents\[mcp\]'"):
+        play(folder, [])
+
+
+def test_a_dry_run_starts_nothing(folder: Path) -> None:
+    settings = [f"agents.a.tools={json.dumps([SERVER])}"]
+    recipe = load_recipe("pair", task="words", model="echo", settings=settings)
+    found = dry_run(*find_problems(recipe, ["words/0"]))
+    assert "what mcp python server.py tells of its tools is not counted" in found.warnings[0]
+    assert not (folder / "starts").exists()
+
+
+async def planned(folder: Path) -> None:
+    settings = [f"agents.a.tools={json.dumps([SERVER])}"]
+    recipe = load_recipe("pair", task="words", model="echo", settings=settings)
+    await make_plan(recipe, ["words/0"])
+
+
+def test_a_plan_starts_nothing(folder: Path) -> None:
+    asyncio.run(planned(folder))
+    assert not (folder / "starts").exists()
+
+
+def test_a_runs_folder_carries_the_servers_file(folder: Path) -> None:
+    (folder / "script.yaml").write_text(json.dumps({"a": ["Say w3."], "b": ["Say w3."]}))
+    settings = [f"agents.a.tools={json.dumps([SERVER])}"]
+    collab.load("pair", model="scripted:script.yaml", settings=settings).run("words/3", out="run")
+    assert (folder / "run" / "functions" / "server.py").is_file()
+    again = load_recipe("run", trust=True).team.agents["a"].tools
+    assert [Path(word).name for word in again[0].mcp] == ["python", "server.py"]  # type: ignore[union-attr]
+    assert "run" in Path(again[0].mcp[1]).parts  # type: ignore[union-attr]

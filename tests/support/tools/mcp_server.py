@@ -1,0 +1,57 @@
+"""An MCP server on stdin and stdout, made with the SDK; it notes each start in `starts`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from mcp.server import MCPServer
+
+server = MCPServer("numbers")
+
+
+@server.tool()
+def double(n: int) -> int:
+    """Twice a number."""
+    return 2 * n
+
+
+@server.tool()
+def fails() -> str:
+    """Always fails."""
+    raise RuntimeError("nothing there")
+
+
+@server.tool()
+def talks() -> str:
+    """Says a lot."""
+    return "x" * 500_000
+
+
+@server.tool()
+async def sleeps() -> str:
+    """Takes long."""
+    await asyncio.sleep(60)
+    return "awake"
+
+
+@server.tool()
+def environment(name: str) -> str:
+    """An environment variable."""
+    return os.environ.get(name, "not set")
+
+
+@server.tool()
+def dies() -> str:
+    """Ends the server."""
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    with Path("starts").open("a") as starts:
+        starts.write(f"{os.getpid()}\n")
+    if "broken" in sys.argv:
+        sys.exit("no such database")
+    server.run("stdio")
