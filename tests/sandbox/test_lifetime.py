@@ -17,7 +17,6 @@ import collab
 from collab.errors import SandboxError, SandboxUnavailable
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial
-from collab.sandbox.client import interpreter
 from collab.sandbox.jail import supervisor
 
 PATIENCE = 60.0
@@ -287,30 +286,3 @@ def test_a_supervisor_that_is_told_twice_to_end_still_ends_what_is_below_it() ->
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def test_only_random_does_something_at_each_fork() -> None:
-    main = (
-        "import os; asked = []; "
-        "by = lambda: sys._getframe(2).f_globals['__name__']; "
-        "os.register_at_fork = lambda **_: asked.append(by()); "
-        "from jail.preload import preload; preload(); print(asked)"
-    )
-    done = subprocess.run(interpreter(main), capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['random']"
-
-
-def test_test_and_program_draw_random_numbers_of_their_own_in_every_trial() -> None:
-    program = "import random\n\ndef f():\n    return random.random()\n"
-    test = (
-        "import random\n\ndef check(candidate):\n    theirs = candidate()\n"
-        "    assert theirs != random.random()\n    return str(theirs)\n"
-    )
-    drawn = Trial(program=program, entry_point="f", test=test)
-    with_one = Sandbox(SandboxSpec(workers=1))
-    try:
-        verdicts = [asyncio.run(with_one.check(drawn)) for _ in range(2)]
-    finally:
-        with_one.close()
-    assert all(verdict.passed for verdict in verdicts)
-    assert verdicts[0].returned != verdicts[1].returned
