@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from collab.errors import RecipeError
-from collab.models.local.batching import pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
@@ -16,13 +15,12 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Describes
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
+from collab.trainers.training.plan import peaks
 from collab.trainers.training.plan.lengths import (
     Lengths,
     episodes_a_step,
     learned_tokens,
     lengths_of,
-    longest,
-    micro_batch_tokens,
 )
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
 from collab.wording import counted
@@ -43,16 +41,9 @@ RESERVE = 0.05
 PRODUCT_BYTES = 600_000
 """Of a product that oneDNN has compiled for bfloat16, and torch's description of it."""
 
-LOGIT_COPIES = 4
-"""Arrays of [chunk, vocabulary] in float32 that log-probabilities and their gradient take at once:
-logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have left."""
-
 SIDE_BY_SIDE = 2
 """Times the adapters that are laid side by side to sample, those of layers that read the same input
 as one, with zeros where a layer has no part."""
-
-DRAW_BYTES = 24
-"""A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
 
 MEMORY = {
     "libraries": "Python and its libraries",
@@ -200,10 +191,11 @@ def _count_memory(
     _count_disk(plan, spec, counts)
     on_cpu = any(pick_device(model.device).type == "cpu" for model in models.values())
     held = HELD if on_cpu else 0.0
-    learning = max(_activations(s, spec, lengths[a]) for a, s in of_agent.items())
+    learning = max(peaks.activations(s, spec, lengths[a]) for a, s in of_agent.items())
     workspace = int(held * learning)
-    learning += max(_logits(s, spec, lengths[a]) for a, s in of_agent.items())
-    sampling = max(_sampling(recipe, a, s, plan, lengths[a]) for a, s in of_agent.items())
+    learning += max(peaks.logits(s, spec, lengths[a]) for a, s in of_agent.items())
+    responses = plan.responses_per_step
+    sampling = max(peaks.sampling(recipe, a, s, responses, lengths[a]) for a, s in of_agent.items())
     if sampling and spec.policies != "full":
         sampling += SIDE_BY_SIDE * sum(s.adapter_parameters * s.bytes for _, s in policies)
     if sampling * (1 + held) > learning + workspace:
@@ -258,44 +250,3 @@ def _local(recipe: Recipe, name: str) -> TransformersModel:
     if model is None:
         raise RecipeError(f"agent '{name}' has no local model")
     return model
-
-
-def _activations(sizes: Sizes, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
-    """Of one micro-batch: what each layer keeps for the backward pass."""
-    from collab.trainers.learner.prefix_tree.attention import SHORT
-
-    tokens = micro_batch_tokens(sizes.shares, spec, lengths)
-    # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
-    hidden = sizes.hidden * (7 * sizes.bytes + 2 * 4)
-    weights = sizes.attention * min(longest(lengths), SHORT)
-    layer = tokens * (hidden + (4 * sizes.intermediate + weights) * sizes.bytes)
-    kept = tokens * sizes.hidden * sizes.bytes if spec.gradient_checkpointing else layer
-    return kept * sizes.layers + layer
-
-
-def _logits(sizes: Sizes, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
-    """Of one chunk of a micro-batch."""
-    from collab.trainers.learner.logprobs import CHUNK_TOKENS
-
-    tokens = min(micro_batch_tokens(sizes.shares, spec, lengths), CHUNK_TOKENS)
-    return LOGIT_COPIES * 4 * tokens * sizes.vocabulary
-
-
-def _sampling(
-    recipe: Recipe, agent: str, sizes: Sizes, plan: Plan, lengths: Sequence[Lengths]
-) -> int:
-    """Of one padded batch: the key-value cache, and drawing from the vocabulary.
-
-    Engines in processes of their own keep to their share of the memory, and are not counted.
-    """
-    model = recipe.model_of(agent)
-    if not isinstance(model, TransformersModel):
-        return 0
-    rows = min(plan.responses_per_step, recipe.concurrency * len(recipe.team.agents))
-
-    def batch(item: Lengths) -> int:
-        number = len(pack([(item.prompt, item.new)] * rows, model.batch_tokens)[0])
-        cache = number * (item.prompt + item.new) * sizes.layers * sizes.key_values * sizes.bytes
-        return int(1.5 * cache) + number * sizes.vocabulary * DRAW_BYTES
-
-    return max((batch(item) for item in lengths), default=0)
