@@ -4,9 +4,8 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 # A worker a core, with one thread, and no more than 8: each holds models of its own. A file's tests
-# stay together, as they share what they have opened.
-WORKERS := --numprocesses logical --maxprocesses 8 --dist loadfile
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest
+# stay together, as they share what they have opened; the slow ones go to who is free.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --maxprocesses 8
 
 .PHONY: run test test-slow test-browser test-vllm lint types check schema picture docs bench clean
 
@@ -14,10 +13,10 @@ run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
 
 test: $(VENV)/.installed
-	$(PYTEST) $(WORKERS)
+	$(PYTEST) --dist loadfile
 
 test-slow: $(VENV)/.installed
-	$(PYTEST) $(WORKERS) -m slow
+	$(PYTEST) --dist worksteal -m slow
 
 test-browser: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
