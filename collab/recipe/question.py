@@ -90,7 +90,7 @@ def _servers(data: Any, typed: set[str], *, everything: bool) -> Iterator[Item]:
         if isinstance(mcp, str):
             key = server.get("key") or "what agents ask of its tools"
             if everything and not (_is_loopback(mcp) or mcp in typed):
-                yield Item("address", f"send {key} to the MCP server at {mcp}", f"mcp {key} {mcp}")
+                yield Item("command", f"send {key} to the MCP server at {mcp}", f"mcp {key} {mcp}")
             continue
         programs = [Path(word) for word in mcp if word.endswith(".py") and Path(word).is_file()]
         asked = everything or any(not is_own(path) for path in programs)
