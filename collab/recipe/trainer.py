@@ -82,7 +82,8 @@ class TrainerSpec(Spec):
     all tasks of the step (`step`)."""
     joint_mode: Literal["aligned", "cross"] = "aligned"
     """`aligned` joins the g-th responses of all agents; `cross` scores all G^n combinations, and
-    a response's reward is the mean over those that it is in."""
+    a response's reward is the mean over those that it is in: for one parallel turn, or trees. The
+    algorithm `cross` does it with less noise, and wherever it is right."""
     turn_structure: Literal["chains", "tree"] = "chains"
     """`chains` plays G episodes; `tree` goes on from every joint action G times: G^turns leaves,
     R_t = r_t + gamma x mean of the children's R."""

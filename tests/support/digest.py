@@ -13,10 +13,9 @@ from collab.records import read_episodes
 
 CASES: dict[str, dict[str, Any]] = {
     "parallel": {},
-    "sequential-cross": {
+    "sequential-marloo": {
         "protocol": "sequential",
         "turns": 2,
-        "joint_mode": "cross",
         "algorithm": "marloo",
         "normalise": "group",
     },

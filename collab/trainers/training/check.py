@@ -13,6 +13,8 @@ from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
+from collab.runtime.independence import dependence_planned
+from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
 from collab.trainers.credit.base import ChecksRecipe
@@ -135,6 +137,25 @@ def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
             f"joint_mode 'cross' would score {spec.group_size}^{n_agents} = {combinations} joint"
             f" actions at each of {n_turns} turns, more than {MAX_COMBINATIONS}; lower"
             " trainer.group_size, or set joint_mode to 'aligned'"
+        )
+    remedy = (
+        "; set joint_mode to 'aligned', and trainer.algorithm to 'cross', which crosses only where"
+        " that is right"
+    )
+    turn = rehearsed(recipe)
+    found = dependence_planned(turn)
+    if not all(found.is_alone(agent, turn.joined) for agent in turn.joined):
+        raise RecipeError(
+            "joint_mode 'cross' joins each answer with others that were never given together, and"
+            f" in the team's protocol '{recipe.team.protocol}' agents answer to what others of the"
+            f" turn said, so that credit would be biased{remedy}"
+        )
+    most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
+    if spec.turn_structure == "chains" and most_turns > 1:
+        raise RecipeError(
+            f"joint_mode 'cross' compares answers of different histories in the later of"
+            f" {most_turns} turns, so that credit would be biased{remedy}; or set turn_structure to"
+            " 'tree'"
         )
 
 

@@ -10,6 +10,8 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
+from collab.runtime.independence import dependence_planned
+from collab.runtime.rehearsal import rehearsed
 from collab.trainers import credit
 from collab.trainers.credit.base import Describes
 from collab.trainers.credit.normalise import normalise
@@ -97,3 +99,35 @@ def test_an_agent_without_influence_stays_quiet_when_normalised() -> None:
     assert size("a", found) < 0.01
     assert size("b", found) == pytest.approx(8 / 7, abs=0.05)
     assert size("a", loud) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("team", "trainer", "told"),
+    [
+        ({"protocol": "sequential"}, {}, "agents answer to what others of the turn said"),
+        ({"turns": 2}, {}, "answers of different histories in the later of 2 turns"),
+        ({}, {"curriculum": [{"steps": 1, "turns": 3}]}, "later of 3 turns"),
+    ],
+)
+def test_the_older_joint_mode_is_refused_where_it_is_biased(
+    team: dict[str, Any], trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
+) -> None:
+    old = {"algorithm": "magrpo", "joint_mode": "cross", **trainer}
+    with pytest.raises(RecipeError, match=f"{told}.*set joint_mode to 'aligned'.*'cross'"):
+        check_recipe(team_of(tiny_words, tmp_path, old, **team))
+    check_recipe(team_of(tiny_words, tmp_path, {"algorithm": "magrpo", "joint_mode": "cross"}))
+    tree = {"turn_structure": "tree", "algorithm": "magrpo", "joint_mode": "cross"}
+    check_recipe(team_of(tiny_words, tmp_path, tree, turns=2))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [("parallel", {"a": "", "b": ""}), ("sequential", {"a": "b", "b": ""}),
+     ("discussion", {"a": "b", "b": "a"})],
+)  # fmt: skip
+def test_it_is_known_before_anything_is_played(
+    protocol: str, expected: dict[str, str], tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = team_of(tiny_words, tmp_path, {}, protocol=protocol)
+    found = dependence_planned(rehearsed(recipe))
+    assert {a: "".join(found.descendants(a)) for a in "ab"} == expected

@@ -18,12 +18,12 @@ from typing import Literal
 
 from collab.recipe import Recipe
 from collab.records import Turn
-from collab.runtime.rehearsal import rehearsed
-from collab.trainers.credit.counterfactual.independence import (
+from collab.runtime.independence import (
     Dependence,
     dependence_of,
     dependence_planned,
 )
+from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit.group import Group, Node
 from collab.trainers.credit.joint_actions import joined
 

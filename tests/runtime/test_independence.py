@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collab.recipe import Recipe
-from collab.runtime.rehearsal import rehearsed
-from collab.trainers.credit.counterfactual.independence import Act, dependence, dependence_planned
+from collab.runtime.independence import Act, dependence
 
 ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
     # acts, descendants, ancestors
@@ -48,20 +46,3 @@ def test_being_alone_is_within_a_team() -> None:
     found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
     assert found.is_alone("a", "ac"), "whoever does not write the joint artefact is no reason"
-
-
-@pytest.mark.parametrize(
-    ("protocol", "expected"),
-    [("parallel", {"a": "", "b": ""}), ("sequential", {"a": "b", "b": ""}),
-     ("discussion", {"a": "b", "b": "a"})],
-)  # fmt: skip
-def test_it_is_known_before_anything_is_played(
-    protocol: str, expected: dict[str, str], game: Recipe
-) -> None:
-    data = game.model_dump()
-    data["team"]["protocol"] = protocol
-    for agent in data["team"]["agents"].values():
-        agent["discuss"] = "again"
-    recipe = Recipe.model_validate(data)
-    found = dependence_planned(rehearsed(recipe))
-    assert {a: "".join(found.descendants(a)) for a in "ab"} == expected
