@@ -6,6 +6,7 @@ recipe.yaml            the resolved recipe; what it names of the user's lies bes
 functions/  data/      the user's functions, and the rows of a suite that is a file
 run.json               what was run, with which versions, and how it ended
 episodes.jsonl         one episode a line, appended as they end
+best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
 
 Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
 
@@ -26,6 +27,7 @@ FUNCTIONS = "functions"
 DATA = "data"
 RUN = "run.json"
 EPISODES = "episodes.jsonl"
+BEST = "best.jsonl"
 
 TRAINING = "training.yaml"
 METRICS = "metrics.jsonl"

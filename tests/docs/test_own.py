@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import doctest
 import json
 import shlex
 from pathlib import Path
@@ -125,3 +126,9 @@ def test_the_shipped_algorithms_are_those_of_the_page() -> None:
         text = (Path(__file__).parents[2] / "docs" / page).read_text()
         missing = [name for name in names if f"| `{name}` |" not in text]
         assert missing == [], page
+
+
+def test_a_rule_is_checked_as_the_page_says() -> None:
+    page = Path(__file__).parents[2] / "docs" / "algorithms.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert (failed, tried > 5) == (0, True)

@@ -11,7 +11,11 @@ import typer
 from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from collab.recipe import Recipe
+    from collab.records import Episode, Problem
+    from collab.runtime.best_of import BestOf
 
 
 def command(
@@ -47,6 +51,15 @@ def command(
         int | None,
         typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem."),
     ] = None,
+    best_of: Annotated[
+        int | None,
+        typer.Option(
+            "--best-of",
+            metavar="G",
+            min=2,
+            help="Play G samples, score all combinations of the agents' answers, keep the best.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
     ] = None,
@@ -75,6 +88,7 @@ def command(
       collab run coding -t humaneval/12 --set team.turns=2
       collab run coding -t humaneval/12 --set 'team.feedback=\[static, execution]'
       collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
+      collab run coding -t humaneval/12 --best-of 4
       collab run recipe.yaml --model echo --dry-run
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
@@ -85,6 +99,10 @@ def command(
     from collab.runtime.notes import unused
     from collab.tasks import split_address
 
+    if best_of is not None and samples is not None:
+        raise typer.BadParameter(
+            f"it plays {best_of} samples already; leave --samples out", param_hint="--best-of"
+        )
     addresses = task or []
     recipe = load_recipe(
         team,
@@ -92,15 +110,27 @@ def command(
         settings=with_isolation(settings, sandbox),
         trust=consent(trust),
         model=model,
-        samples=samples,
+        samples=best_of or samples,
         seed=seed,
     )
     for note in unused(recipe, model):
         print(f"note: {note}", file=sys.stderr)
+    if best_of is not None:
+        from collab.runtime.best_of import check_best_of
+
+        check_best_of(recipe, best_of)
     if dry_run:
         _plan(recipe, addresses, json=json)
     else:
-        raise typer.Exit(_run(recipe, addresses, out, json=json, require_solved=require_solved))
+        status = _run(
+            recipe,
+            addresses,
+            out,
+            json=json,
+            require_solved=require_solved,
+            combine=best_of is not None,
+        )
+        raise typer.Exit(status)
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
@@ -119,7 +149,13 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
 
 
 def _run(
-    recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_solved: bool
+    recipe: Recipe,
+    addresses: list[str],
+    out: Path | None,
+    *,
+    json: bool,
+    require_solved: bool,
+    combine: bool,
 ) -> int:
     from collab.cli.checks.plan import check
     from collab.cli.live.live import open_view
@@ -133,4 +169,35 @@ def _run(
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
         told = f"{played.failure.type}: {played.failure.message}"
         print(f"error: every episode failed: {told}", file=sys.stderr)
+    if combine and played.status == "done":
+        found = _combine(recipe, problems, played.episodes, folder, json=json)
+        if require_solved and status == 1 and found and all(best.score.solved for best in found):
+            return 0
     return status
+
+
+def _combine(
+    recipe: Recipe,
+    problems: Sequence[Problem],
+    episodes: Sequence[Episode],
+    folder: Path,
+    *,
+    json: bool,
+) -> list[BestOf]:
+    """Find the best combination of each problem's answers, record it and show it."""
+    import asyncio
+
+    from collab.cli.screen.choose import open_page
+    from collab.runs.atomic import write_atomically
+    from collab.runs.layout import BEST
+    from collab.runtime.best_of import best_of
+
+    found = asyncio.run(best_of(recipe, problems, episodes))
+    lines = [best.model_dump_json() for best in found]
+    write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
+    for best in found:
+        if json:
+            print(best.model_dump_json())
+        else:
+            open_page().line(best.told())
+    return found

@@ -1,0 +1,150 @@
+"""The best joint artefact that can be made of answers that were given side by side.
+
+G samples of n agents that saw nothing of each other make G^n joint artefacts for the price of G.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Literal
+
+from collab.agents import join_for, make_joint
+from collab.errors import CollabError, RecipeError
+from collab.models.fakes.echo import EchoModel
+from collab.recipe import Recipe
+from collab.records import Episode, Failure, Problem, Record, Score, failure_of
+from collab.runtime.independence import dependence_planned
+from collab.runtime.rehearsal import rehearsed
+from collab.runtime.session import Session
+
+MOST_COMBINATIONS = 4096
+"""The most joint artefacts of one problem that are scored."""
+
+
+class BestOf(Record):
+    """The best of all combinations of a problem's answers, by the task's own reward."""
+
+    type: Literal["best_of"] = "best_of"
+    task: str
+    made_of: dict[str, int]
+    """By agent: the sample that its answer was given in."""
+    played: bool
+    """Whether these answers were given together; if not, the joint artefact was never played."""
+    artefacts: dict[str, str]
+    joint: str
+    score: Score
+    samples: int
+    """Episodes whose answers took part."""
+    scored: int
+    """Combinations that have a score, the played ones included."""
+    best_played: float
+    """The largest reward of an episode."""
+    failures: tuple[Failure, ...] = ()
+    """Why combinations have none."""
+
+    def told(self) -> str:
+        """In a line for people."""
+        made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
+        how = "as it was played" if self.played else "which were never played together"
+        return (
+            f"{self.task}: best of {self.scored} combinations of {self.samples} samples: reward"
+            f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; the best"
+            f" that was played: {self.best_played:.2f}"
+        )
+
+
+def check_best_of(recipe: Recipe, samples: int) -> None:
+    """Raise RecipeError where answers cannot be joined anew, with the remedy."""
+    turn = rehearsed(recipe)
+    dependence = dependence_planned(turn)
+    remedy = "; leave --best-of out, or give the samples with --samples"
+    if recipe.task is None:
+        raise RecipeError(f"--best-of needs a task, whose reward says what is best{remedy}")
+    if recipe.team.turns > 1:
+        raise RecipeError(
+            f"--best-of joins answers to one and the same question, and the team has"
+            f" {recipe.team.turns} turns, the later of which answer to different ones; set"
+            " team.turns=1"
+        )
+    if turn.is_chosen or not all(dependence.is_alone(a, turn.joined) for a in turn.joined):
+        raise RecipeError(
+            f"--best-of joins answers that were given side by side, and in '{recipe.team.protocol}'"
+            f" agents answer to each other, or one answer is chosen{remedy}"
+        )
+    combinations = samples ** len(turn.joined)
+    if combinations > MOST_COMBINATIONS:
+        raise RecipeError(
+            f"--best-of {samples} makes {samples}^{len(turn.joined)} = {combinations} joint"
+            f" artefacts of each problem, more than {MOST_COMBINATIONS}; give fewer"
+        )
+
+
+async def best_of(
+    recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
+) -> list[BestOf]:
+    """The best of each problem that has an episode without a failure; no model is asked.
+
+    Of equal ones that which was played, or else the first, is the best.
+    """
+    silent = dict.fromkeys(recipe.team.agents, EchoModel())
+    by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}
+    for episode in sorted(episodes, key=lambda episode: episode.sample):
+        if episode.failure is None and episode.score is not None:
+            by_task[episode.task].append(episode)
+    session = await Session(recipe, models=silent).open()
+    try:
+        return [
+            await _best(recipe, session, problem, by_task[problem.address])
+            for problem in problems
+            if by_task[problem.address]
+        ]
+    finally:
+        await session.aclose()
+
+
+async def _best(
+    recipe: Recipe, session: Session, problem: Problem, episodes: Sequence[Episode]
+) -> BestOf:
+    answers = [_joined(episode) for episode in episodes]
+    agents = list(answers[0])
+    known = {tuple(made.values()): e.score for made, e in zip(answers, episodes, strict=True)}
+    choices = list(product(range(len(episodes)), repeat=len(agents)))
+    texts = [tuple(answers[n][a] for n, a in zip(c, agents, strict=True)) for c in choices]
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    found = await asyncio.gather(
+        *(_score(session, problem, dict(zip(agents, text, strict=True))) for text in new)
+    )
+    failures = tuple(each for each in found if isinstance(each, Failure))
+    known |= {t: s for t, s in zip(new, found, strict=True) if isinstance(s, Score)}
+    scored = [(c, t, s) for c, t in zip(choices, texts, strict=True) if (s := known.get(t))]
+    chosen, text, score = max(scored, key=lambda each: (each[2].reward, len(set(each[0])) == 1))
+    artefacts = dict(zip(agents, text, strict=True))
+    return BestOf(
+        task=problem.address,
+        made_of={a: episodes[n].sample for n, a in zip(chosen, agents, strict=True)},
+        played=len(set(chosen)) == 1,
+        artefacts=artefacts,
+        joint=make_joint(join_for(recipe.team.join), artefacts, problem).text,
+        score=score,
+        samples=len(episodes),
+        scored=len(scored),
+        best_played=max(e.reward for e in episodes if e.reward is not None),
+        failures=failures,
+    )
+
+
+async def _score(
+    session: Session, problem: Problem, artefacts: Mapping[str, str]
+) -> Score | Failure:
+    try:
+        return await session.score(problem, artefacts)
+    except CollabError as error:
+        return failure_of(error)
+
+
+def _joined(episode: Episode) -> dict[str, str]:
+    turn = episode.turns[0]
+    names = turn.artefacts if turn.joined is None else turn.joined
+    return {name: turn.artefacts[name] for name in names}
