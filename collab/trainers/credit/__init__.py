@@ -14,6 +14,8 @@ from collab.trainers.credit.counterfactual.coma import Coma
 from collab.trainers.credit.counterfactual.cross import Cross
 from collab.trainers.credit.counterfactual.removal import Removal
 from collab.trainers.credit.counterfactual.shapley import Shapley
+from collab.trainers.credit.critics.iac import IAC
+from collab.trainers.credit.critics.maac import MAAC
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
@@ -41,6 +43,8 @@ BUILT_IN: dict[str, Any] = {
     "coma": Coma,
     "shapley": Shapley,
     "removal": Removal,
+    "iac": IAC,
+    "maac": MAAC,
 }
 
 

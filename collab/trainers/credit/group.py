@@ -65,6 +65,10 @@ class Group:
     """In `chains`, by turn: what the episodes that were solved before it earn from it on."""
     ask: Ask | None = None
     """Scores further joint actions of the group; see `score`."""
+    children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
+    """Of every joint action, those that follow it."""
+    discount: float = 1.0
+    """gamma."""
 
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
@@ -218,6 +222,8 @@ def make_group(
         tree.visit_share,
         absorbed,
         ask,
+        tree.children,
+        discount,
     )
 
 

@@ -109,6 +109,7 @@ class TrainingRun:
         stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
         try:
             self._stateful = learner, stepper.algorithm
+            await stepper.open()
             checkpoint = self._restore(*self._stateful)
             await stepper.check()
             summary = await self._record(about, policies, stepper, checkpoint)

@@ -15,8 +15,10 @@ from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.group import Shape
+from collab.trainers.credit.models import UsesModels
 from collab.trainers.credit.step_credit import StepCredit
 from collab.trainers.learner.base import Learner
+from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
@@ -48,11 +50,19 @@ class Stepper:
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        self._models = PolicyModels(
+            policies, self._samplings, spec.micro_batch_tokens, self._thread
+        )
         self._session: Session | None = None
         self._phase = -1
         self._credit: StepCredit | None = None
         self.torn = False
         """Whether an update was left half done, so that the parameters are those of no step."""
+
+    async def open(self) -> None:
+        """Hand the team's models to an algorithm that reads them; raises what they raise."""
+        if isinstance(self.algorithm, UsesModels):
+            await self.algorithm.open(self._models)
 
     async def check(self) -> None:
         """Open what each phase needs once, so that what is missing is found before any work.
@@ -120,6 +130,7 @@ class Stepper:
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
+        await self._models.aclose()
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _update(self, samples: Sequence[Sample], step: int) -> Update:

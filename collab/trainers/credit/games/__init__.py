@@ -17,11 +17,13 @@ from collab.trainers.credit.games.known import (
     paper_game,
     word_pair,
 )
+from collab.trainers.credit.games.models import GameModels
 from collab.trainers.credit.games.play import outcomes, sample
 
 __all__ = [
     "Estimate",
     "Game",
+    "GameModels",
     "additive",
     "all_right",
     "code_like",

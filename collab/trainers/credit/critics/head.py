@@ -1,0 +1,71 @@
+"""A head on frozen hidden states: a small network in float32 with an optimiser of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+INITIAL_STD = 0.02
+"""Standard deviation of the initial weights; biases begin at 0."""
+
+
+class Head:
+    """Predicts a number from a hidden state: linear, or with one tanh layer of `width`.
+
+    In float32 whatever the model's dtype is: bfloat16 does not resolve small differences of value.
+    """
+
+    def __init__(self, hidden_size: int, *, rate: float, width: int = 0, seed: int = 0) -> None:
+        self._size = hidden_size
+        layers: list[nn.Module] = [nn.Linear(hidden_size, width or 1)]
+        if width:
+            layers += [nn.Tanh(), nn.Linear(width, 1)]
+        self.network = nn.Sequential(*layers)
+        generator = torch.Generator().manual_seed(seed)
+        for layer in layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
+                nn.init.zeros_(layer.bias)
+        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=rate)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """The prediction for each row of [n, hidden]: [n]. Rows are brought to one scale first."""
+        normed = functional.layer_norm(features.float().cpu(), (self._size,))
+        values: Tensor = self.network(normed)[:, 0]
+        return values
+
+    @torch.no_grad()
+    def predict(self, features: Tensor) -> list[float]:
+        """The same, without gradient."""
+        values: list[float] = self(features).tolist()
+        return values
+
+    def fit(self, features: Tensor, targets: Sequence[float], steps: int = 1) -> float:
+        """Take steps towards the targets by squared error; returns the error before the first."""
+        wanted = torch.tensor(targets, dtype=torch.float32)
+        return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
+
+    def descend(self, loss: Any, steps: int = 1) -> float:
+        """Take steps down `loss`, which gives a scalar tensor; returns its first value."""
+        first = 0.0
+        for step in range(steps):
+            self._optimiser.zero_grad()
+            found = loss()
+            found.backward()
+            self._optimiser.step()
+            if step == 0:
+                first = float(found.detach())
+        return first
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and the optimiser's moments."""
+        return {"network": self.network.state_dict(), "optimiser": self._optimiser.state_dict()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave; raises RuntimeError where the shapes are others."""
+        self.network.load_state_dict(state["network"])
+        self._optimiser.load_state_dict(state["optimiser"])

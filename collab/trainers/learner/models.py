@@ -1,0 +1,155 @@
+"""The models of a team in training, as a rule of credit may read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from collab.errors import RecipeError
+from collab.models.local.batching import pack
+from collab.models.local.engine import TransformersEngine
+from collab.models.local.multi_lora import bare, can_mix, unwrapped
+from collab.recipe.model import TransformersModel
+from collab.records import Action, Sampling
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.samples import Sample
+
+T = TypeVar("T")
+
+
+class PolicyModels:
+    """The `TeamModels` of policies; what they compute is computed on the learner's thread."""
+
+    def __init__(
+        self,
+        policies: Policies,
+        samplings: Mapping[str, Sampling],
+        batch_tokens: int,
+        thread: Executor,
+    ) -> None:
+        self._policies, self._samplings = policies, samplings
+        self._batch_tokens, self._thread = batch_tokens, thread
+        self._others: dict[str, TransformersEngine] = {}
+
+    def base(self, agent: str) -> Frozen:
+        """As `TeamModels.base`."""
+        policy = self._policies.of(agent)
+        if not policy.is_adapter:
+            raise RecipeError(
+                f"agent '{agent}' has no frozen base that a critic can read, as policies 'full'"
+                " trains it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
+            )
+        return Frozen(policy.engine, self._batch_tokens, self._thread)
+
+    def other(self, name: str) -> Frozen:
+        """As `TeamModels.other`."""
+        if name not in self._others:
+            self._others[name] = TransformersEngine(TransformersModel(name=name))
+        return Frozen(self._others[name], self._batch_tokens, self._thread)
+
+    async def logprobs(
+        self, agent: str, actions: Sequence[Action], *, reference: bool = False
+    ) -> list[tuple[float, ...]]:
+        """As `TeamModels.logprobs`."""
+        policy, sampling = self._policies.of(agent), self._samplings[agent]
+        samples = [_sample(agent, action, sampling) for action in actions]
+        return await _on(self._thread, lambda: self._logprobs(policy, samples, reference))
+
+    async def aclose(self) -> None:
+        """Let the models beside the team's go."""
+        for engine in self._others.values():
+            await engine.aclose()
+
+    @torch.no_grad()
+    def _logprobs(
+        self, policy: Policy, samples: Sequence[Sample], reference: bool
+    ) -> list[tuple[float, ...]]:
+        found: dict[int, tuple[float, ...]] = {}
+        with policy.reference() if reference else policy.training() as model:
+            for batch in pack([(len(sample), 0) for sample in samples], self._batch_tokens):
+                rows = [[samples[number]] for number in batch]
+                scored = response_logprobs(model, rows, policy.device).logprobs
+                pieces = torch.split(scored, [len(row[0].token_ids) for row in rows])
+                found |= {n: tuple(p.tolist()) for n, p in zip(batch, pieces, strict=True)}
+        return [found[number] for number in range(len(samples))]
+
+
+class Frozen:
+    """A `FrozenModel`: an engine's model without any adapter."""
+
+    def __init__(self, engine: TransformersEngine, batch_tokens: int, thread: Executor) -> None:
+        self._engine, self._batch_tokens, self._thread = engine, batch_tokens, thread
+
+    @property
+    def hidden_size(self) -> int:
+        """As `FrozenModel.hidden_size`."""
+        return int(unwrapped(self._engine.module).config.get_text_config().hidden_size)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """As `FrozenModel.encode`."""
+        tokenizer = self._engine.tokenizer
+        ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        return tuple(ids) or (int(tokenizer.eos_token_id),)
+
+    async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
+        """As `FrozenModel.features`."""
+        return await _on(self._thread, lambda: self._features(sequences))
+
+    @torch.no_grad()
+    def _features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
+        loaded = self._engine.load()
+        found = torch.zeros(len(sequences), self.hidden_size)
+        with _without_adapters(loaded.module) as model:
+            for batch in pack([(len(s), 0) for s in sequences], self._batch_tokens):
+                rows = [sequences[number] for number in batch]
+                ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
+                for row, into in zip(rows, ids, strict=True):
+                    into[: len(row)] = torch.tensor(row)
+                # Padding comes last, and no token sees what comes after it.
+                states = model.base_model(
+                    input_ids=ids.to(loaded.device), use_cache=False
+                ).last_hidden_state  # [batch, time, hidden]
+                last = torch.tensor([len(row) - 1 for row in rows], device=states.device)
+                at_last = states[torch.arange(len(rows), device=states.device), last]
+                found[list(batch)] = at_last.float().cpu()
+        return found
+
+
+@contextmanager
+def _without_adapters(module: Any) -> Iterator[Any]:
+    """The language model, which answers as its base while entered."""
+    base = unwrapped(module)
+    away: AbstractContextManager[Any]
+    if can_mix(base):
+        away = bare(base)
+    elif base is not module:
+        away = module.disable_adapter()
+    else:
+        away = nullcontext()
+    with away:
+        yield base
+
+
+def _sample(agent: str, action: Action, sampling: Sampling) -> Sample:
+    return Sample(
+        agent,
+        action.prompt_ids,
+        action.token_ids,
+        action.logprobs,
+        sampling.temperature,
+        weight=0.0,
+        scale=0.0,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+    )
+
+
+async def _on(thread: Executor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, work)

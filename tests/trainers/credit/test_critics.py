@@ -1,0 +1,161 @@
+"""Critics: what they read, what becomes of their values, and that they learn."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import torch
+from support.rule_runs import check_resume
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError
+from collab.records import Action
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.critics.head import Head
+from collab.trainers.credit.critics.history import joint_history, own_history
+from collab.trainers.credit.critics.iac import IAC
+from collab.trainers.credit.critics.maac import MAAC
+from collab.trainers.credit.critics.values import advantages
+from collab.trainers.credit.games import (
+    Estimate,
+    Game,
+    GameModels,
+    estimate,
+    sequential_code,
+    two_turns,
+)
+from collab.trainers.credit.games.play import drawing, play
+from collab.trainers.credit.group import Group
+from collab.trainers.learner.models import PolicyModels
+from collab.trainers.learner.policy import open_policies
+
+
+def estimated(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
+    async def found() -> Estimate:
+        await rule.open(GameModels())
+        return await estimate(game, rule, groups=groups, group_size=1, groups_per_step=8)
+
+    return asyncio.run(found())
+
+
+@pytest.mark.parametrize("game", [two_turns(), sequential_code()], ids=["two turns", "sequential"])
+@pytest.mark.parametrize("kind", [IAC, MAAC])
+def test_with_whole_returns_the_gradient_has_no_bias_and_less_variance(
+    game: Game, kind: type[IAC | MAAC]
+) -> None:
+    plain = asyncio.run(
+        estimate(game, algorithm_for_name("mareinforce"), groups=4000, group_size=1)
+    )
+    found = estimated(game, kind(trace=1.0, rate=0.05), 4000)
+    for agent in game.agents:
+        assert found.errors(agent) < 3
+        assert found.variance[agent] < 0.8 * plain.variance[agent]
+
+
+def algorithm_for_name(name: str):  # type: ignore[no-untyped-def]
+    from collab.recipe.component import Component
+
+    return algorithm_for(Component(use=name))
+
+
+def a_group(game: Game, group_size: int = 2) -> Group:
+    import numpy as np
+
+    return play(game, group_size, drawing(np.random.default_rng(3)))
+
+
+def test_advantages_are_those_of_gae_by_hand() -> None:
+    group = a_group(two_turns())
+    values = {(0, 0): 1.0, (0, 1): 2.0, (1, 0): 0.5, (1, 1): 0.25}
+    reward = {node: group.rewards[node]["aux"] for node in values}
+    one_step = advantages(group, "aux", values, trace=0.0)
+    assert one_step[0, 1] == pytest.approx(reward[0, 1] - 2.0)
+    assert one_step[0, 0] == pytest.approx(reward[0, 0] + 2.0 - 1.0)
+    half = advantages(group, "aux", values, trace=0.5)
+    assert half[0, 0] == pytest.approx(one_step[0, 0] + 0.5 * one_step[0, 1])
+    whole = advantages(group, "aux", values, trace=1.0)
+    assert whole[1, 0] == pytest.approx(group.returns[1, 0]["aux"] - 0.5)
+
+
+def test_a_turn_without_the_agent_is_passed_through() -> None:
+    group = a_group(two_turns())
+    found = advantages(group, "aux", {(0, 1): 2.0, (1, 0): 0.5}, trace=0.0)
+    assert set(found) == {(0, 1), (1, 0)}
+    assert found[1, 0] == pytest.approx(group.returns[1, 0]["aux"] - 0.5)
+
+
+def test_what_agents_see_of_each_other_within_a_turn_is_not_in_the_joint_history() -> None:
+    group = a_group(sequential_code())
+    text = joint_history(group, (0, 0))
+    assert "state 0, seen ()" in text
+    assert "seen (" not in text.split("main:")[1]
+    assert own_history(group, (0, 0), "main") != own_history(group, (0, 0), "aux")
+
+
+def test_a_head_learns_numbers_and_goes_on_from_its_state() -> None:
+    features = torch.eye(3)
+    head = Head(3, rate=0.1, width=4)
+    for _ in range(200):
+        head.fit(features, [1.0, -2.0, 5.0])
+    assert head.predict(features) == pytest.approx([1.0, -2.0, 5.0], abs=0.1)
+    other = Head(3, rate=0.1, width=4, seed=9)
+    other.restore(head.state())
+    head.fit(features, [0.0, 0.0, 0.0])
+    other.fit(features, [0.0, 0.0, 0.0])
+    assert other.predict(features) == head.predict(features)
+
+
+def test_features_are_the_states_of_the_base_without_adapters(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_game(tiny_words, tmp_path)
+    assert recipe.trainer is not None
+    policies = open_policies(recipe, recipe.trainer)
+    base = policies.of("a").engine.module.get_base_model()
+    texts = [(1, 2, 3), (4,), (2, 2, 5, 6, 1)]
+    actions = [
+        Action(text="", token_ids=(1, 2), prompt_ids=(3, 4, 5)),
+        Action(text="", token_ids=(3,), prompt_ids=(1,)),
+    ]
+
+    async def read() -> tuple[torch.Tensor, list[list[tuple[float, ...]]]]:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1) as thread:
+            samplings = {name: recipe.sampling_of(name) for name in ("a", "b")}
+            models = PolicyModels(policies, samplings, batch_tokens=8, thread=thread)
+            before = await models.logprobs("a", actions)
+            for parameter in policies.of("a").parameters.values():
+                parameter.data.add_(0.3)
+            found = await models.base("a").features(texts)
+            after = await models.logprobs("a", actions)
+            reference = await models.logprobs("a", actions, reference=True)
+            assert models.base("a").encode("left")
+            assert models.base("a").encode("")
+        await policies.aclose()
+        return found, [before, after, reference]
+
+    found, (before, after, reference) = asyncio.run(read())
+    with torch.no_grad(), policies.of("a").engine.module.disable_adapter():
+        for row, text in zip(found, texts, strict=True):
+            alone = base.base_model(input_ids=torch.tensor([text])).last_hidden_state[0, -1]
+            assert torch.allclose(row, alone, atol=1e-5)
+    assert [len(row) for row in before] == [2, 1]
+    assert reference[0] == pytest.approx(before[0], abs=1e-5)
+    assert after[0] != pytest.approx(before[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["iac", "maac"])
+def test_critics_go_on_bit_by_bit(name: str, tiny_words: Path, tmp_path: Path) -> None:
+    rows = check_resume(name, tiny_words, tmp_path)
+    assert any(key.startswith("critic/") and key.endswith("/loss") for key in rows[-1])
+
+
+def test_a_model_that_is_trained_whole_has_no_base_to_read(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, algorithm="iac", policies="full")
+    with pytest.raises(RecipeError, match="give the algorithm a 'model'"):
+        check_resume("iac", tiny_words, tmp_path, recipe=recipe)
