@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -177,7 +178,7 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_algorithm_says_its_rule_and_source(name: str) -> None:
     text = BUILT_IN[name].__doc__ or ""
-    assert "A_t^(g) = R_t^(g)" in text
+    assert re.search(r"A_\S+ = ", text)
     assert "arXiv" in text or "Williams 1992" in text
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.rule_runs import check_resume
 from support.trainer_recipes import make_game
+from transformers import AutoModelForCausalLM
 
 from collab.errors import RecipeError
 from collab.records import Action
@@ -46,9 +47,9 @@ def test_with_whole_returns_the_gradient_has_no_bias_and_less_variance(
     game: Game, kind: type[IAC | MAAC]
 ) -> None:
     plain = asyncio.run(
-        estimate(game, algorithm_for_name("mareinforce"), groups=4000, group_size=1)
+        estimate(game, algorithm_for_name("mareinforce"), groups=2000, group_size=1)
     )
-    found = estimated(game, kind(trace=1.0, rate=0.05), 4000)
+    found = estimated(game, kind(trace=1.0, rate=0.05), 2000)
     for agent in game.agents:
         assert found.errors(agent) < 3
         assert found.variance[agent] < 0.8 * plain.variance[agent]
@@ -113,7 +114,6 @@ def test_features_are_the_states_of_the_base_without_adapters(
     recipe = make_game(tiny_words, tmp_path)
     assert recipe.trainer is not None
     policies = open_policies(recipe, recipe.trainer)
-    base = policies.of("a").engine.module.get_base_model()
     texts = [(1, 2, 3), (4,), (2, 2, 5, 6, 1)]
     actions = [
         Action(text="", token_ids=(1, 2), prompt_ids=(3, 4, 5)),
@@ -138,10 +138,11 @@ def test_features_are_the_states_of_the_base_without_adapters(
         return found, [before, after, reference]
 
     found, (before, after, reference) = asyncio.run(read())
-    with torch.no_grad(), policies.of("a").engine.module.disable_adapter():
-        for row, text in zip(found, texts, strict=True):
-            alone = base.base_model(input_ids=torch.tensor([text])).last_hidden_state[0, -1]
-            assert torch.allclose(row, alone, atol=1e-5)
+    plain = AutoModelForCausalLM.from_pretrained(tiny_words, dtype=torch.float32)
+    for row, text in zip(found, texts, strict=True):
+        with torch.no_grad():
+            alone = plain.base_model(input_ids=torch.tensor([text])).last_hidden_state[0, -1]
+        assert torch.allclose(row, alone, atol=1e-5)
     assert [len(row) for row in before] == [2, 1]
     assert reference[0] == pytest.approx(before[0], abs=1e-5)
     assert after[0] != pytest.approx(before[0], abs=1e-3)

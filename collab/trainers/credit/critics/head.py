@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,8 @@ class Head:
 
     def state(self) -> dict[str, Any]:
         """Parameters and the optimiser's moments."""
-        return {"network": self.network.state_dict(), "optimiser": self._optimiser.state_dict()}
+        parts = {"network": self.network.state_dict(), "optimiser": self._optimiser.state_dict()}
+        return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave; raises RuntimeError where the shapes are others."""
