@@ -13,6 +13,7 @@ from collab.evaluation.intervals import difference_interval, mean_interval
 from collab.evaluation.results import Difference, Estimate, Speed, TeamResult
 from collab.evaluation.values import Values, task_values
 from collab.records import Episode
+from collab.runs import metric_names as names
 from collab.runtime.summary import by_agent
 
 Groups = Mapping[str, Sequence[Episode]]
@@ -72,9 +73,9 @@ def difference(first: TeamResult, base: Values, other: TeamResult, values: Value
 
 def groups_values(entrant: Entrant, groups: Groups, ks: Sequence[int]) -> Values:
     """The metrics that say something about this team, by task."""
-    values = task_values(groups, ks)
+    values = task_values(groups, ks, entrant.recipe.task.reward if entrant.recipe.task else None)
     if entrant.recipe.team.turns == 1:
-        values.pop("final.share", None)
+        values.pop(names.LAST_REWARD_SHARE, None)
     return values
 
 
@@ -118,7 +119,7 @@ def _between(values: Sequence[float], low: float, high: float) -> Estimate:
 
 def _bounds(name: str, values: Sequence[float], most: float) -> tuple[float, float]:
     """Where values of a metric can lie: from 0, or a penalty below it, to 1 or `most` points."""
-    return min(0.0, *values), max(most if name == "return" else 1.0, *values)
+    return min(0.0, *values), max(most if name == names.JOINT_RETURN else 1.0, *values)
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:

@@ -28,6 +28,7 @@ from collab.evaluation.results import Results, TeamResult
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
+from collab.runs import metric_names as names
 from collab.runs.about import new_run_id
 from collab.runtime.team import versions
 from collab.trust import Consent
@@ -152,8 +153,8 @@ class Evaluation:
         """Where fewer than k episodes of a problem finished."""
         problems = len(self.entrants[0].problems)
         for team in teams:
-            for k in self.ks if "solved" in team.metrics else ():
-                found = team.metrics.get(f"pass@{k}")
+            for k in self.ks if names.SOLVED in team.metrics else ():
+                found = team.metrics.get(names.named(names.PASS_AT, k))
                 counted = found.tasks if found else 0
                 if counted < problems:
                     yield (
@@ -195,7 +196,7 @@ def _levels(reward: RewardSpec) -> dict[str, tuple[str, ...]]:
 
 
 def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
-    if any(team.metrics for team in teams) and not any("solved" in t.metrics for t in teams):
+    if any(team.metrics for team in teams) and not any(names.SOLVED in t.metrics for t in teams):
         yield (
             f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a problem"
             " is solved; mark a part of it with 'solves: true'"

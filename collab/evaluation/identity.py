@@ -10,7 +10,7 @@ from typing import Any
 
 from collab.distribution import version
 from collab.recipe import Recipe
-from collab.runs.layout import EPISODES
+from collab.runs.layout import ADAPTER_CONFIG, EPISODES
 from collab.trust.sources import digest_of
 
 _SAY_NOTHING = {
@@ -20,7 +20,7 @@ _SAY_NOTHING = {
 }
 """Keys of a recipe that change no episode; a suite counts by its rows."""
 
-_FOLDERS = ("adapter_config.json", "config.json", EPISODES)
+_FOLDERS = (ADAPTER_CONFIG, "config.json", EPISODES)
 """Files by which a folder is known as an adapter, a model or a recorded run."""
 
 _LARGE = 2**28

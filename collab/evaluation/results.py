@@ -3,7 +3,7 @@
 Shares are from 0 to 1. The names of `metrics`:
 
 solved, pass@K                 the share that is solved; the unbiased estimate for K tries
-accuracy@K, coop@K             the best test fraction and cooperation of K tries
+NAME@K                         the best of K tries, as the reward declares it: accuracy, coop
 return, return.share           the joint rewards of all turns, in points and of their maximum
 final.share                    the last turn's joint reward of its maximum, for several turns
 level.NAME, part.NAME          the last turn's reward by level, of its maximum, and by part;
@@ -67,7 +67,7 @@ class TeamResult(Record):
     agents: dict[str, dict[str, Any]]
     """By agent, and feedback source that asks a model: responses, tokens and money."""
     schemes: dict[str, float]
-    """By cooperation scheme: its share of the joint programs that have one; empty for none."""
+    """By way of working together: its share of the scores that show one; empty for none."""
 
     @property
     def largest_return(self) -> float | None:

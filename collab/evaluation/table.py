@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collab.evaluation.results import Estimate, Results, TeamResult
+from collab.runs import metric_names as names
 from collab.wording import counted
 
 NONE = "-"
@@ -35,7 +36,8 @@ def difference_rows(results: Results) -> list[Row]:
     return [
         Row(_title(name), tuple(_change(name, found.get(name)) for found in metrics))
         for name in _names(results)
-        if not name.startswith("part.") and any(name in found for found in metrics)
+        if names.matched(names.VALUE_OF_PART, name) is None
+        and any(name in found for found in metrics)
     ]
 
 
@@ -53,7 +55,7 @@ def _metric_rows(results: Results) -> Iterator[Row]:
         found = [team.metrics.get(name) for team in results.teams]
         if any(found):
             yield Row(_title(name), tuple(Cell(_estimate(name, e)) for e in found))
-        if any(found) and name == "return":
+        if any(found) and name == names.JOINT_RETURN:
             largest = (team.largest_return for team in results.teams)
             yield _row(
                 "return at most", [None if most is None else f"{most:.2f}" for most in largest]
@@ -62,24 +64,27 @@ def _metric_rows(results: Results) -> Iterator[Row]:
 
 def _names(results: Results) -> Iterator[str]:
     """The metrics in the order of the table; those that say the same twice once."""
-    for metric in ("pass", "accuracy", "coop"):
-        yield from (f"{metric}@{k}" for k in results.k)
+    yield from (names.named(names.PASS_AT, k) for k in results.k)
+    told = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
+    for name in dict.fromkeys(name for name in told if name):
+        yield from (names.best_of(name, k) for k in results.k)
     if 1 not in results.k:
-        yield "solved"
+        yield names.SOLVED
     for level, parts in results.levels.items():
-        yield f"level.{level}"
+        yield names.named(names.LEVEL, level)
         if len(parts) > 1:
-            yield from (f"part.{part}" for part in parts)
-    yield from ("return", "return.share", "final.share")
+            yield from (names.named(names.VALUE_OF_PART, part) for part in parts)
+    yield from (names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE)
 
 
 def _title(name: str) -> str:
-    if name == "return":
+    if name == names.JOINT_RETURN:
         return "return"
-    if name.startswith("part."):
-        return f"  {name.removeprefix('part.')} %"
-    shown = {"return.share": "return", "final.share": "last turn's reward"}
-    return f"{shown.get(name, name.removeprefix('level.'))} %"
+    part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
+    if part is not None:
+        return f"  {part} %"
+    shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}
+    return f"{shown.get(name, level or name)} %"
 
 
 def _estimate(name: str, found: Estimate | None) -> str:
@@ -97,7 +102,7 @@ def _change(name: str, found: Estimate | None) -> Cell:
 
 
 def _number(name: str, value: float, sign: str = "") -> str:
-    text = f"{value:{sign}.2f}" if name == "return" else f"{100 * value:{sign}.1f}"
+    text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text
 
 
@@ -112,10 +117,10 @@ def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[Row]:
     speeds = [team.speed for team in teams]
     yield _row("tokens/s", [f"{s.tokens_per_second:,.0f}" if s else None for s in speeds])
     yield _row("s per response", [f"{s.seconds_per_response:.2f}" if s else None for s in speeds])
-    names = list(dict.fromkeys(name for team in teams for name in team.agents))
-    for name in names:
+    agents = list(dict.fromkeys(name for team in teams for name in team.agents))
+    for name in agents:
         yield _row(f"tokens of {name}", [_tokens(team, name) for team in teams])
-    for name in names:
+    for name in agents:
         costs = [team.agents.get(name, {}).get("cost") for team in teams]
         if any(cost is not None for cost in costs):
             yield _row(f"cost of {name}", [c if c is None else f"${c:.4f}" for c in costs])

@@ -8,11 +8,14 @@ from typing import Any
 
 import yaml
 
-from collab.errors import CollabError
+from collab.errors import CollabError, RecipeError
+from collab.recipe.documents import parse_yaml
 from collab.recipe.load import read_recipe
 from collab.recipe.packing import Packing
 from collab.recipe.recipe import Recipe
+from collab.recipe.reward import RewardSpec
 from collab.runs.atomic import write_atomically
+from collab.runs.layout import RECIPE, TRAINING
 from collab.trust import remember
 
 
@@ -30,6 +33,16 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
     write_atomically(path, _as_yaml(packing.pack(recipe)))
     with suppress(CollabError):
         remember(read_recipe(str(path), is_run=True)[1])
+
+
+def reward_in(folder: Path) -> RewardSpec | None:
+    """The reward in the recipe of a run, as it is written there; None where none can be read."""
+    found = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
+    try:
+        data = parse_yaml(found[0].read_text(encoding="utf-8"), str(found[0]))
+        return RewardSpec.model_validate(data["task"]["reward"])
+    except (OSError, ValueError, LookupError, TypeError, RecipeError):
+        return None
 
 
 def _as_yaml(data: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.runs.layout import EPISODES
+from collab.runs.layout import ADAPTER_CONFIG, EPISODES
 
 Kind = Literal[
     "file function", "module function", "component", "data", "model", "adapter", "program"
@@ -115,7 +115,7 @@ def anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _is_there(path: Path) -> bool:
     """A file, or a folder with a model, an adapter or a run."""
-    marks = ("", "config.json", "adapter_config.json", EPISODES)
+    marks = ("", "config.json", ADAPTER_CONFIG, EPISODES)
     return any((path / mark).is_file() for mark in marks)
 
 

@@ -4,9 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
+
+
+class AlarmSpec(Spec):
+    """When training warns of a value: where its mean over the last steps is out of bounds."""
+
+    above: float | None = Field(default=None, ge=0, le=1)
+    """It is above this."""
+    below: float | None = Field(default=None, ge=0, le=1)
+    """It is below this."""
+    below_best: float | None = Field(default=None, gt=0, le=1)
+    """It is below this share of the best step so far."""
+    behind_return: bool = False
+    """It is no higher than in the first steps, although the return has risen."""
+    while_solved: float | None = Field(default=None, ge=0, le=1)
+    """Warn only where more than this share of the episodes is solved."""
+    says: str
+    """The warning. `{first}`, `{now}` and `{gain}` in it stand for the value at first, the value
+    now, and what the return has gained, e.g. `{now:.0%}`."""
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> AlarmSpec:
+        bounds = ("above", "below", "below_best")
+        given = [name for name in bounds if getattr(self, name) is not None]
+        given += ["behind_return"] * self.behind_return
+        if len(given) != 1:
+            raise ValueError(
+                "an alarm takes exactly one of 'above', 'below', 'below_best' and 'behind_return',"
+                f" got {' and '.join(given) or 'none'}"
+            )
+        return self
+
+    @field_validator("says")
+    @classmethod
+    def _can_be_filled_in(cls, says: str) -> str:
+        try:
+            says.format(first=0.0, now=0.0, gain=0.0)
+        except (LookupError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f"{says!r:.80} cannot be filled in ({type(error).__name__}: {error}); it may name"
+                " {first}, {now} and {gain}, and a brace of its own is written twice"
+            ) from None
+        return says
 
 
 class PartSpec(Spec):
@@ -24,6 +66,12 @@ class PartSpec(Spec):
     """An earlier part whose value must be above 0 for this one to be scored."""
     solves: bool = False
     """A value of 1 says that the task is solved; where several parts have this, all of them do."""
+    shown_as: str = ""
+    """What reports and lists call it; default: the part's own name, and no column in lists."""
+    best_of: str = ""
+    """An evaluation tells the best of k tries of the part's level under this name, `NAME@k`."""
+    alarm: AlarmSpec | None = None
+    """When training warns of the part's value; default: as the part's function declares it."""
     options: dict[str, Any] = {}
     """Passed on to the part's function."""
 

@@ -29,6 +29,14 @@ class Roles:
         entry = self.entry if self.entry in writers else [*contributors, *writers][-1]
         return Roles(contributors, entry, tuple(agent for agent in writers if agent != entry))
 
+    def lacks(self, name: str, agents: Collection[str]) -> str:
+        """Why a team of `agents` has nobody called `name`, an agent or a role; "" where it has."""
+        if name == HELPER and not self.helpers:
+            return f"the team has no helper: only {self.entry} writes code"
+        if name not in (ENTRY, HELPER) and name not in agents:
+            return f"the team has no agent '{name}'"
+        return ""
+
 
 NOBODY = Roles((), "", ())
 

@@ -19,14 +19,23 @@ from collab.report.tables import (
     make_side_by_side,
     words,
 )
+from collab.runs import metric_names as names
 from collab.wording import counted
 
 TITLES = {
-    "return": "return, points",
-    "return.share": "return",
-    "final.share": "last turn's reward",
+    names.JOINT_RETURN: "return, points",
+    names.RETURN_SHARE: "return",
+    names.LAST_REWARD_SHARE: "last turn's reward",
 }
-ORDER = ("solved", "pass@", "accuracy@", "coop@", "level.", "return", "final.")
+ORDER = (
+    names.SOLVED,
+    names.PASS_AT,
+    names.BEST_OF,
+    names.LEVEL,
+    names.JOINT_RETURN,
+    names.RETURN_SHARE,
+    names.LAST_REWARD_SHARE,
+)
 
 METHOD = f"95 % intervals: {intervals.METHOD}."
 
@@ -89,28 +98,33 @@ def _estimates(run: Run) -> dict[str, Estimate]:
 def _metric_rows(found: Sequence[Metrics], *, change: bool = False) -> Iterator[list[Cell]]:
     for metric in _metrics(found):
         cells = [_cell(metrics.get(metric), metric, change=change) for metrics in found]
-        yield [words(TITLES.get(metric, metric.removeprefix("level."))), *cells]
+        yield [words(TITLES.get(metric, names.matched(names.LEVEL, metric) or metric)), *cells]
 
 
 def _metrics(found: Sequence[Metrics]) -> list[str]:
     """Those to be shown, in their order; ones that say the same as another are left out."""
-    names = dict.fromkeys(name for metrics in found for name in metrics)
-    left_out = {"solved"} if "pass@1" in names else set()
-    if all(m.get("final.share") == m.get("return.share") for m in found):
-        left_out.add("final.share")
-    places = {
-        name: place
-        for name in names
-        for place, start in enumerate(ORDER)
-        if name.startswith(start) and name not in left_out
-    }
-    return sorted(places, key=lambda name: places[name])
+    known = dict.fromkeys(name for metrics in found for name in metrics)
+    left_out = {names.SOLVED} if names.named(names.PASS_AT, 1) in known else set()
+    if all(m.get(names.LAST_REWARD_SHARE) == m.get(names.RETURN_SHARE) for m in found):
+        left_out.add(names.LAST_REWARD_SHARE)
+    places = {name: _place(name) for name in known if name not in left_out}
+    shown = [name for name, place in places.items() if place is not None]
+    told = [names.what_is_best_in(name) for name in shown]
+    return sorted(shown, key=lambda name: (places[name], told.index(names.what_is_best_in(name))))
+
+
+def _place(name: str) -> int | None:
+    """Where a metric stands in `ORDER`; None where it is not shown."""
+    if names.what_is_best_in(name):
+        return ORDER.index(names.BEST_OF)
+    fits = (n for n, pattern in enumerate(ORDER) if names.matched(pattern, name) is not None)
+    return next(fits, None)
 
 
 def _cell(found: Estimate | None, metric: str, *, change: bool) -> Cell:
     if found is None:
         return words(NONE)
-    form: Form = "points" if metric == "return" else "share"
+    form: Form = "points" if metric == names.JOINT_RETURN else "share"
     return estimate(found.mean, (found.low, found.high), form, change=change)
 
 

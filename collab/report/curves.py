@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, stdev
 
 from collab.report.cohorts import Cohort
+from collab.report.declared import names_of_parts
 from collab.report.panels import FAMILIES, Family, Panel, Series
 from collab.report.runs import Row
 
@@ -41,10 +42,14 @@ def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
     """Every family of metrics that some run has."""
     runs = [run for cohort in cohorts for run in cohort.runs]
     keys = list(dict.fromkeys(key for run in runs for row in run.steps for key in row))
-    return [panel for family in FAMILIES for panel in _panels(family, keys, cohorts)]
+    shown = names_of_parts(runs)
+    return [panel for family in FAMILIES for panel in _panels(family, keys, cohorts, shown)]
 
 
-def _panels(family: Family, keys: Sequence[str], cohorts: Sequence[Cohort]) -> Iterator[Panel]:
+def _panels(
+    family: Family, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
+) -> Iterator[Panel]:
+    """`shown` are names that rewards give their metrics."""
     found = {key: name for key in keys if (name := family.match(key)) is not None}
     if len(found) < 1 + family.several:
         return
@@ -54,7 +59,8 @@ def _panels(family: Family, keys: Sequence[str], cohorts: Sequence[Cohort]) -> I
     elif family.split or len(cohorts) > 1:
         for key, name in found.items():
             lines = [Line(key, c.label, "", c, number) for number, c in enumerate(cohorts)]
-            yield _panel(_title(family, name), family, lines)
+            title = shown.get(key) or _title(family, name)
+            yield _panel(title, family, lines)
     else:
         lines = [
             Line(key, _words(name) or family.title, _words(name), cohorts[0], number)

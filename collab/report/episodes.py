@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
 from collab.records import Action, Decision, Episode, Failure, Feedback, Score, Turn
 from collab.report.shown import Shown
 from collab.report.texts import Texts
+from collab.rewards.declared import Shown as Column
+from collab.rewards.declared import told
 
 
-def episode_data(shown: Shown, texts: Texts) -> dict[str, Any]:
+def episode_data(shown: Shown, texts: Texts, columns: Sequence[Column] = ()) -> dict[str, Any]:
+    """`columns` are what the reward of the run says is to be listed."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {
@@ -32,7 +36,7 @@ def episode_data(shown: Shown, texts: Texts) -> dict[str, Any]:
         "largest_return": episode.largest_return,
         "horizon": episode.horizon if episode.unplayed else None,
         "absorbed": episode.absorbed,
-        "tests": [score.tests.passed, score.tests.total] if score and score.tests else None,
+        "shown": _shown(score, columns) if score else {},
         "scheme": score.scheme if score else None,
         "flags": list(score.flags) if score else [],
         "cut": any(action.finish_reason == "length" for action in actions),
@@ -40,6 +44,12 @@ def episode_data(shown: Shown, texts: Texts) -> dict[str, Any]:
         "failure": _failure(episode.failure, texts),
         "turns": [_turn(turn, texts) for turn in episode.turns],
     }
+
+
+def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
+    """By column: what stands in it, and what it is sorted by."""
+    found = ((column.head, column.cell(score), column.value(score)) for column in columns)
+    return {head: [cell, value] for head, cell, value in found if cell}
 
 
 def verdict(episode: Episode) -> str:
@@ -98,7 +108,7 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
         "reward": score.reward,
         "maximum": score.maximum,
         "solved": score.solved,
-        "tests": [score.tests.passed, score.tests.total] if score.tests else None,
+        "told": told(score),
         "parts": [
             {
                 "name": part.name,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from collab.rewards.library import MEASURES
+from collab.runs import metric_names as names
+
 Unit = Literal["number", "share", "seconds", "count"]
 
 
@@ -56,12 +59,7 @@ class Family:
 
     def match(self, key: str) -> str | None:
         """What `*` stands for in `key`; None where it is no metric of this family."""
-        before, star, after = self.key.partition("*")
-        if not star:
-            return "" if key == self.key else None
-        long_enough = len(key) > len(before) + len(after)
-        matches = long_enough and key.startswith(before) and key.endswith(after)
-        return key[len(before) : len(key) - len(after)] if matches else None
+        return names.matched(self.key, key)
 
 
 RETURN, PARTS, TEAM, LEARNING, COST = (
@@ -73,65 +71,66 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
 )
 
 FAMILIES = (
-    Family("Joint return in training", RETURN, "return/mean", band="return/std"),
-    Family("Solved in training", RETURN, "solved", "share"),
-    Family("Hidden tests passed", RETURN, "tests", "share"),
-    Family("Reward by turn", RETURN, "reward/*", several=True),
-    Family("Points", PARTS, "part/*", split=True),
-    Family("Cooperation schemes", TEAM, "scheme/*", "share", stacked=True),
-    Family("Length of a response, tokens", TEAM, "agent/*/length"),
-    Family("Entropy, nats a token", TEAM, "agent/*/entropy"),
-    Family("Responses cut off", TEAM, "agent/*/truncated", "share"),
-    Family("Responses without an artefact", TEAM, "agent/*/empty", "share"),
+    Family("Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD),
+    Family("Solved in training", RETURN, names.SOLVED, "share"),
+    *(Family(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
+    Family("Reward by turn", RETURN, names.REWARD, several=True),
+    Family("Points", PARTS, names.PART, split=True),
+    Family("Values", PARTS, names.VALUE, "share", split=True),
+    Family("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
+    Family("Length of a response, tokens", TEAM, names.LENGTH),
+    Family("Entropy, nats a token", TEAM, names.ENTROPY),
+    Family("Responses cut off", TEAM, names.TRUNCATED, "share"),
+    Family("Responses without an artefact", TEAM, names.EMPTY, "share"),
     Family(
         "Share of the reward that an agent's own responses decide",
         TEAM,
-        "credit/*/own",
+        names.CREDIT_OWN,
         "share",
         note="Of the reward's variance within a task. The rest is decided by the others, or by"
         " what goes together.",
     ),
-    Family("Reward that responses decide only together", TEAM, "credit/interaction", "share"),
+    Family("Reward that responses decide only together", TEAM, names.CREDIT_INTERACTION, "share"),
     Family(
         "Influence on the reward",
         TEAM,
-        "credit/*/influence",
+        names.CREDIT_INFLUENCE,
         "share",
         note="The share of the reward's variance within a task that an agent's responses decide,"
         " by themselves or together with others'.",
     ),
-    Family("Reward that an answer added", TEAM, "credit/*/contribution"),
-    Family("KL from the reference, nats a token", TEAM, "agent/*/kl"),
-    Family("Gradient norm", LEARNING, "gradient_norm/*"),
-    Family("Spread of returns in a group", LEARNING, "return/spread_in_group"),
-    Family("Dead groups", LEARNING, "groups/dead", "share"),
-    Family("Episodes dropped", LEARNING, "episodes/dropped", "share"),
-    Family("Hack suspects", LEARNING, "hack_suspects", "share"),
+    Family("Reward that an answer added", TEAM, names.CREDIT_CONTRIBUTION),
+    Family("KL from the reference, nats a token", TEAM, names.KL),
+    Family("Gradient norm", LEARNING, names.GRADIENT_NORM),
+    Family("Spread of returns in a group", LEARNING, names.RETURN_SPREAD),
+    Family("Dead groups", LEARNING, names.DEAD_GROUPS, "share"),
+    Family("Episodes dropped", LEARNING, names.DROPPED, "share"),
+    Family("Hack suspects", LEARNING, names.HACK_SUSPECTS, "share"),
     Family(
         "Sampler against trainer, nats a token",
         LEARNING,
-        "mismatch",
+        names.MISMATCH,
         note="How far apart the log-probabilities of the sampler and the trainer are, on average.",
     ),
     Family(
         "Tokens drawn at the edge",
         LEARNING,
-        "agent/*/strays",
+        names.OUTSIDE_SUPPORT,
         "share",
         note="Tokens that the sampler drew and that, by rounding, the trainer's top_p or top_k"
         " leave out.",
     ),
-    Family("Tokens clipped", LEARNING, "agent/*/clipped", "share"),
-    Family("Learning rate", LEARNING, "learning_rate"),
-    Family("Share of time", COST, "time/*", "share", stacked=True),
+    Family("Tokens clipped", LEARNING, names.CLIPPED, "share"),
+    Family("Learning rate", LEARNING, names.LEARNING_RATE),
+    Family("Share of time", COST, names.TIME, "share", stacked=True),
     Family(
         "Judging beside sampling, seconds a step",
         COST,
-        "joint_actions/waited",
+        names.JUDGING_WAITED,
         "seconds",
         note="What scoring further joint actions took, beyond what hid behind sampling.",
     ),
-    Family("Seconds a step", COST, "seconds", "seconds"),
-    Family("Tokens a second", COST, "tokens_per_second", "count"),
-    Family("Memory at most, GB", COST, "memory_gb"),
+    Family("Seconds a step", COST, names.SECONDS, "seconds"),
+    Family("Tokens a second", COST, names.TOKENS_PER_SECOND, "count"),
+    Family("Memory at most, GB", COST, names.MEMORY),
 )

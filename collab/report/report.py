@@ -12,6 +12,7 @@ from collab.report.changes import change_table
 from collab.report.cohorts import cohorts_of
 from collab.report.compared import evaluation_tables, run_table
 from collab.report.curves import training_panels
+from collab.report.declared import reward_of
 from collab.report.episodes import episode_data
 from collab.report.facts import RunFacts, facts_of, shared_facts
 from collab.report.gains import held_out_panels, held_out_table
@@ -23,6 +24,8 @@ from collab.report.runs import Run, value_at
 from collab.report.shown import Shown, choose_episodes
 from collab.report.tables import Table
 from collab.report.texts import Texts, pack
+from collab.rewards.declared import language_of
+from collab.rewards.declared import shown as listed
 from collab.trainers.training.alarms import Alarms
 from collab.wording import counted
 
@@ -134,11 +137,12 @@ def make_page(report: Report, runs: Sequence[Run]) -> str:
 
 
 def _data(report: Report, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
-    episodes = [episode_data(shown, texts) for shown in report.shown]
+    columns = [listed(reward_of(run)) for run in runs]
+    episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
     return {
         "cohorts": report.cohorts,
         "panels": [asdict(panel) for panel in report.panels],
-        "runs": [{"name": facts.name, "code": _is_code(run)}
+        "runs": [{"name": facts.name, "language": _language(run)}
                  for facts, run in zip(report.runs, runs, strict=True)],
         "episodes": episodes,
         "texts": list(texts),
@@ -152,9 +156,10 @@ def _cut_note(texts: Texts) -> str:
     )
 
 
-def _is_code(run: Run) -> bool:
-    """Whether the joint artefact is a program: that is what the sandbox runs."""
-    return any(e.score is not None and e.score.isolation is not None for e in run.episodes)
+def _language(run: Run) -> str | None:
+    """What the joint artefacts are written in; None for plain text."""
+    found = (language_of(e.score) for e in run.episodes if e.score is not None)
+    return next((language for language in found if language), None)
 
 
 def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:
@@ -197,7 +202,7 @@ def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
 
 
 def _alarms(run: Run) -> Iterator[Alarm]:
-    alarms = Alarms()
+    alarms = Alarms(reward_of(run))
     for row in run.steps:
         for text in alarms.read(row):
             yield Alarm(run.name, int(row["step"]), text)

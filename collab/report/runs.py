@@ -12,6 +12,7 @@ from collab.errors import RecipeError, RecordError
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.records import Episode
 from collab.records.run import open_run
+from collab.runs import metric_names as names
 from collab.runs.layout import EPISODES, EVALUATION, METRICS, RECIPE, RUN, TRAINING
 from collab.runs.reading import read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
@@ -154,7 +155,7 @@ def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
 
 def _numbers(row: dict[str, Any]) -> Row:
     return {
-        key: float(value)
+        names.current(key): float(value)
         for key, value in row.items()
         if isinstance(value, int | float) and isfinite(value)
     }

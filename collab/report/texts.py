@@ -42,8 +42,8 @@ def visible(text: str) -> str:
     return _STEERING.sub(lambda found: _name(ord(found.group())), text)
 
 
-def _name(code: int) -> str:
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+def _name(point: int) -> str:
+    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
 
 
 def pack(data: Any) -> str:

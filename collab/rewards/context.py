@@ -1,20 +1,19 @@
-"""What a reward part sees: the problem, the artefacts, and the verdict on the joint program."""
+"""What a reward part sees: the problem, the artefacts, and the verdict on the joint artefact."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from collab.agents.joins import Joint, preamble
+from collab.agents.joins import Joint
 from collab.errors import RewardError
 from collab.recipe.roles import Roles, roles_of
 from collab.records import Problem
+from collab.rewards.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from collab.sandbox import Sandbox, Treatment, Verdict
+    from collab.sandbox import Treatment, Verdict
 
 T = TypeVar("T")
 
@@ -42,7 +41,7 @@ class RewardContext:
         problem: Problem,
         joint: Joint,
         artefacts: Mapping[str, str],
-        sandbox: Sandbox | None,
+        verdicts: Verdicts,
         roles: Roles | None = None,
     ) -> None:
         """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
@@ -51,11 +50,8 @@ class RewardContext:
         self.artefacts = dict(artefacts)
         """By agent, in the team's order; also of those that do not write the answer."""
         self.joint = joint
-        self._sandbox = sandbox
-        self._loop = asyncio.get_running_loop()
-        self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
+        self.verdicts = verdicts
         self._known: dict[Hashable, object] = {}
-        self._judging = _Stopwatch()
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -89,82 +85,19 @@ class RewardContext:
 
     async def verdict(
         self,
-        program: str | None = None,
+        artefact: str | None = None,
         *,
         treatment: Treatment | None = None,
         run: int = 0,
     ) -> Verdict:
-        """The sandbox's verdict on the joint program, run at most once.
+        """The sandbox's verdict on the joint artefact, asked for at most once.
 
-        With `program` the verdict is on that one instead. With a `treatment` one function of it
+        With `artefact` the verdict is on that one instead. With a `treatment` one function of it
         gives other values. Another `run` is a run of its own.
 
         Raises:
-            RewardError: there is no sandbox, or the problem has no tests.
+            RewardError: there is no sandbox, or the problem lacks what a verdict is made of.
             SandboxError: the sandbox itself failed.
         """
-        work = self._judged(self.joint.text if program is None else program, treatment, run)
-        if asyncio.get_running_loop() is self._loop:
-            return await work
-        elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return await asyncio.wrap_future(elsewhere)
-
-    @property
-    def known_verdict(self) -> Verdict | None:
-        """The verdict on the joint program, where a part has asked for it."""
-        task = self._verdicts.get((self.joint.text, None, 0))
-        return task.result() if task is not None and task.done() else None
-
-    @property
-    def sandbox_seconds(self) -> float:
-        """Wall time spent waiting for the sandbox, which keeps limits of its own."""
-        return self._judging.seconds
-
-    def close(self) -> None:
-        """Stop the runs that nobody waits for any more."""
-        for task in self._verdicts.values():
-            task.cancel()
-
-    async def _judged(self, program: str, treatment: Treatment | None, run: int) -> Verdict:
-        key = (program, treatment, run)
-        if key not in self._verdicts:
-            self._verdicts[key] = asyncio.create_task(self._check(program, treatment))
-        return await self._verdicts[key]
-
-    async def _check(self, program: str, treatment: Treatment | None) -> Verdict:
-        from collab.sandbox import Trial
-
-        if self._sandbox is None:
-            raise RewardError("the reward runs tests, and no sandbox is open to run them")
-        entry_point = self.field("entry_point")
-        trial = Trial(
-            program=program,
-            entry_point=entry_point,
-            test=self.field("test"),
-            prelude=preamble(str(self.problem.public.get("prompt", "")), entry_point),
-            treatment=treatment,
-        )
-        with self._judging:
-            return await self._sandbox.check(trial)
-
-
-class _Stopwatch:
-    """Wall time during which at least one of several things was under way."""
-
-    def __init__(self) -> None:
-        self._active, self._since, self._total = 0, 0.0, 0.0
-
-    def __enter__(self) -> None:
-        if not self._active:
-            self._since = time.perf_counter()
-        self._active += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._active -= 1
-        if not self._active:
-            self._total += time.perf_counter() - self._since
-
-    @property
-    def seconds(self) -> float:
-        running = time.perf_counter() - self._since if self._active else 0.0
-        return self._total + running
+        asked = self.joint.text if artefact is None else artefact
+        return await self.verdicts.on(self, asked, treatment, run)

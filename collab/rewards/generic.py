@@ -1,9 +1,9 @@
-"""Reward parts for any team: length, phrases, expected answers, games."""
+"""Reward parts for any team: length, phrases, expected answers."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from collab.errors import RewardError
 from collab.rewards.context import RewardContext
@@ -43,36 +43,14 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
     """The artefact is the problem's `field`, but for case and white space."""
     expected = context.field(field)
-    same = _normal(_artefact(context, agent)) == _normal(expected)
+    same = normal(_artefact(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
-
-
-def utility(
-    context: RewardContext, table: dict[str, Any], maximum: float = 1.0
-) -> tuple[float, str]:
-    """A game's payoff: each agent's artefact is its move, looked up in the agents' order.
-
-    Args:
-        table: moves of the first agent, in each those of the second, and so on, down to payoffs.
-        maximum: the payoff that counts as 1.
-    """
-    entry: Any = table
-    moves = [_normal(context.artefacts[agent]) for agent in context.agents]
-    for agent, move in zip(context.agents, moves, strict=True):
-        if not isinstance(entry, dict):
-            raise RewardError(f"the table of 'utility' has no moves for {agent}")
-        options = {_normal(str(name)): value for name, value in entry.items()}
-        if move not in options:
-            return 0.0, f"{agent} plays {move!r:.40}, which is none of: {', '.join(options)}"
-        entry = options[move]
-    if not isinstance(entry, int | float):
-        raise RewardError(f"the table of 'utility' gives no number for {', '.join(moves)}")
-    return entry / maximum, f"payoff {entry:g} for {', '.join(moves)}"
 
 
 def _artefact(context: RewardContext, agent: str) -> str:
     return context.artefacts[agent] if agent else context.joint.text
 
 
-def _normal(text: str) -> str:
+def normal(text: str) -> str:
+    """The text in lower case, with one space where it has white space."""
     return " ".join(text.split()).casefold()

@@ -1,28 +1,35 @@
-"""The reward parts that come with collab, by the name a recipe uses."""
+"""The families of rewards that come with collab, and their parts by the name a recipe uses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from collab.rewards import code, cooperation, generic, writing
+from collab.plugins import find
+from collab.recipe.reward import PartSpec
+from collab.rewards import code, games, generic, writing
+from collab.rewards.family import Family, Measure
+from collab.rewards.parts import PartFunction, bind_part
+
+FAMILIES: tuple[Family, ...] = (
+    code.FAMILY,
+    Family({"length": generic.length, "contains": generic.contains, "equals": generic.equals}),
+    Family({"utility": games.utility}),
+    writing.FAMILY,
+)
 
 BUILT_IN: dict[str, Callable[..., Any]] = {
-    "defines": code.defines,
-    "parses": code.parses,
-    "tests": code.tests,
-    "solved": code.solved,
-    "calls": cooperation.calls,
-    "not_wrapper": cooperation.not_wrapper,
-    "ignores": cooperation.ignores,
-    "length": generic.length,
-    "contains": generic.contains,
-    "equals": generic.equals,
-    "utility": generic.utility,
-    "lengths": writing.lengths,
-    "length_ratio": writing.length_ratio,
-    "vocabulary": writing.vocabulary,
-    "transitions": writing.transitions,
-    "shared_words": writing.shared_words,
-    "faithfulness": writing.faithfulness,
+    name: function for family in FAMILIES for name, function in family.parts.items()
 }
+
+MEASURES: tuple[Measure, ...] = tuple(measure for family in FAMILIES for measure in family.measures)
+
+
+def open_part(name: str, spec: PartSpec) -> PartFunction:
+    """The function of a part, with its options.
+
+    Raises:
+        RecipeError: no such function, or an option that it does not take.
+    """
+    function = find("reward", spec.use, BUILT_IN)
+    return bind_part(name, spec.use, function, spec.options, built_in=spec.use in BUILT_IN)

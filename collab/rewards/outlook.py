@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from collab.recipe import Recipe
 from collab.recipe.roles import Roles
-from collab.rewards.parts import open_part
+from collab.rewards.library import open_part
 
 
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:

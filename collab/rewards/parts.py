@@ -13,11 +13,9 @@ from numbers import Real
 from typing import Any
 
 from collab.errors import CollabError, RewardError, attribute
-from collab.plugins import check_call, check_options, find, in_thread
-from collab.recipe.reward import PartSpec
+from collab.plugins import check_call, check_options, in_thread
 from collab.recipe.roles import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.library import BUILT_IN
 
 AGENT_OPTIONS = ("agent", "helper")
 """Options that name an agent, or a role; in a team without it the part does not apply."""
@@ -31,7 +29,7 @@ class Budget:
         self._started = time.perf_counter()
 
     def left(self) -> float:
-        own = time.perf_counter() - self._started - self._context.sandbox_seconds
+        own = time.perf_counter() - self._started - self._context.verdicts.seconds
         return self.seconds - own
 
 
@@ -46,12 +44,7 @@ class PartFunction:
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
         """Why the part has no meaning in a team; "" where it has one."""
-        for name in self.named.values():
-            if name == HELPER and not roles.helpers:
-                return f"the team has no helper: only {roles.entry} writes code"
-            if name not in (ENTRY, HELPER) and name not in agents:
-                return f"the team has no agent '{name}'"
-        return ""
+        return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
 
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
         """The options of each call: one for each helper, where the part is about the helpers.
@@ -136,15 +129,16 @@ class PartFunction:
         return Part(value, part.reason, part.applies, part.passes, solved)
 
 
-def open_part(name: str, spec: PartSpec) -> PartFunction:
-    """The function of a part, with its options.
+def bind_part(
+    name: str, use: str, function: Callable[..., Any], options: Mapping[str, Any], *, built_in: bool
+) -> PartFunction:
+    """The part called `name`, which calls `function`, with its options.
 
     Raises:
-        RecipeError: no such function, or an option that it does not take.
+        RecipeError: an option that the function does not take.
     """
-    function = find("reward", spec.use, BUILT_IN)
-    what = f"reward part '{name}' ({spec.use})"
-    options = check_options(what, function, spec.options)
+    what = f"reward part '{name}' ({use})"
+    options = check_options(what, function, options)
     check_call(what, function, ("context",), options)
     parameters = inspect.signature(function).parameters
     named = {
@@ -153,7 +147,7 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
         if option in parameters
     }
     agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
-    return PartFunction(name, function, options, spec.use in BUILT_IN, agents)
+    return PartFunction(name, function, options, built_in, agents)
 
 
 def _placed(name: str, roles: Roles, helper: str) -> str:

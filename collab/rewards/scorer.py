@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from collab.agents.joins import Joint
-from collab.analysis import SCHEMES
-from collab.plugins import in_thread
-from collab.recipe.reward import PartSpec, RewardSpec
+from collab.recipe.reward import RewardSpec
 from collab.recipe.roles import Roles, roles_of
-from collab.records import PartScore, Problem, Scheme, Score
-from collab.rewards import cooperation
+from collab.records import PartScore, Problem, Score
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.parts import Budget, PartFunction, open_part
-from collab.rewards.schemes import schemes
+from collab.rewards.library import FAMILIES, open_part
+from collab.rewards.parts import Budget, PartFunction
+from collab.rewards.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from collab.sandbox import Check, Sandbox, Verdict
+    from collab.sandbox import Sandbox
 
-_MAX_FAILURES = 5
-_ANYBODY = open_part("calls", PartSpec(use="calls"))
+_MAKE_TRIAL = next(family.make_trial for family in FAMILIES if family.make_trial)
 
 
 class Scorer:
@@ -54,47 +51,34 @@ class Scorer:
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
         ordered = {**dict.fromkeys(agents, ""), **artefacts}
-        context = RewardContext(problem, joint, ordered, self._sandbox, roles)
+        verdicts = Verdicts(self._sandbox, _MAKE_TRIAL)
+        context = RewardContext(problem, joint, ordered, verdicts, roles)
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
-            verdict = await self._verdict(problem, context)
-            shown = await in_thread(self._schemes, context)
+            found = await self._examine(context)
         finally:
-            context.close()
-        solved = scoring.solved
-        if solved is None and verdict is not None:
-            solved = verdict.passed
+            verdicts.close()
+        solved = found.pop("solved", None)
         return Score(
             reward=math.fsum(part.points for part in parts),
             maximum=math.fsum(part.weight for part in parts if part.applies and part.weight > 0),
-            solved=solved,
-            tests=verdict.tests if verdict else None,
+            solved=solved if scoring.solved is None else scoring.solved,
             parts=tuple(parts),
-            flags=verdict.flags if verdict else (),
-            failures=_failures(verdict) if verdict else (),
-            isolation=verdict.isolation if verdict else None,
-            schemes=shown,
+            **found,
             seconds=time.perf_counter() - started,
         )
 
-    async def _verdict(self, problem: Problem, context: RewardContext) -> Verdict | None:
-        """The joint program's verdict, whether or not a gate kept some part from asking for it.
+    async def _examine(self, context: RewardContext) -> dict[str, Any]:
+        """What the families of rewards know of the answer beside its parts.
 
-        So `solved` and `tests` say what the program does, and the reward what it is worth.
+        So `solved` says what the answer does, and the reward what it is worth.
         """
-        if self._sandbox is not None and "test" in problem.hidden:
-            return await context.verdict()
-        return context.known_verdict
-
-    def _schemes(self, context: RewardContext) -> tuple[Scheme, ...]:
-        """How the agents work together: those that `calls` is about, where the reward has it."""
-        about = next((p for p in self._parts.values() if p.function is cooperation.calls), _ANYBODY)
-        if about.lacks(context.roles, context.artefacts):
-            return ()
-        calls = about.calls(context.roles).values()
-        found = [scheme for options in calls for scheme in schemes(context, **options)]
-        return tuple(sorted(found, key=lambda scheme: SCHEMES.index(scheme.name)))
+        found: dict[str, Any] = {}
+        for family in FAMILIES:
+            if family.examine:
+                found.update(await family.examine(context, self._parts, self._sandbox))
+        return found
 
 
 class _Scoring:
@@ -151,18 +135,3 @@ class _Scoring:
         if required is not None and not required.value > 0:
             return Part(0.0, f"not scored: requires '{required.name}', which is 0")
         return None
-
-
-def _failures(verdict: Verdict) -> tuple[str, ...]:
-    """For people: the first tests that did not hold, or why the program did not run."""
-    told = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
-    return tuple([verdict.error, *told] if verdict.error else told)
-
-
-def _describe(check: Check) -> str:
-    place = f"line {check.line}: {check.source}"
-    if check.error is not None:
-        return f"{place}: {check.error}"
-    if check.expected is None and check.got is None:
-        return f"{place}: does not hold"
-    return f"{place}: expected {check.expected}, got {check.got}"

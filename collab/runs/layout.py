@@ -36,6 +36,10 @@ ADAPTERS = "adapters"
 MODELS = "models"
 CHECKPOINTS = "checkpoints"
 
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+"""The two files of an adapter, as PEFT names them."""
+
 EVAL = "eval.json"
 LOCK = ".lock"
 

@@ -27,6 +27,7 @@ from collab.recipe.hosted import MCPServer
 from collab.recipe.model import TransformersModel
 from collab.recipe.team import DISCUSS
 from collab.records import Action, Feedback, Problem
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
@@ -219,11 +220,11 @@ def _check_adapters(recipe: Recipe) -> None:
     for name, agent in recipe.team.agents.items():
         if agent.adapter is None or not isinstance(recipe.model_of(name), TransformersModel):
             continue
-        if not (Path(agent.adapter).expanduser() / "adapter_config.json").is_file():
+        if not (Path(agent.adapter).expanduser() / ADAPTER_CONFIG).is_file():
             raise RecipeError(
                 f"agent '{name}': adapter {agent.adapter} cannot be read: it has no"
-                " adapter_config.json; give a folder with an adapter in PEFT's format,"
-                " adapter_config.json and adapter_model.safetensors"
+                f" {ADAPTER_CONFIG}; give a folder with an adapter in PEFT's format,"
+                f" {ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}"
             )
 
 

@@ -105,9 +105,11 @@ def test_everything_is_drawn(open_page: Open, report: Path) -> None:
     expect(page.locator("#broken")).to_be_hidden()
     expect_rows(page, 66)
     titles = page.locator(".panel h4").all_text_contents()
-    assert {"Joint return, held out", "Joint return in training", "Cooperation schemes"} <= set(
-        titles
-    )
+    assert {
+        "Joint return, held out",
+        "Joint return in training",
+        "How the agents work together",
+    } <= set(titles)
     expect(page.locator(".panel svg")).to_have_count(len(titles))
     expect(page.locator(".plot .band").first).to_be_attached()
 

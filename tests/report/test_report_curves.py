@@ -76,7 +76,7 @@ def test_runs_without_a_recipe_stand_alone() -> None:
 
 def test_shares_that_are_absent_are_nought() -> None:
     rows = [{"scheme/wrapper": 1.0}, {"scheme/wrapper": 0.25, "scheme/fallback": 0.75}]
-    panel = named(panels_of(run_of(rows)), "Cooperation schemes")
+    panel = named(panels_of(run_of(rows)), "How the agents work together")
     assert panel.stacked
     assert {series.label: series.y for series in panel.series} == {
         "wrapper": [1.0, 0.25],
@@ -87,16 +87,16 @@ def test_shares_that_are_absent_are_nought() -> None:
 def test_shares_end_where_one_seed_does() -> None:
     runs = [run_of([{"scheme/wrapper": 1.0}] * steps, str(steps)) for steps in (4, 2)]
     runs = [replace(run, recipe={"name": "pair"}) for run in runs]
-    [series] = named(panels_of(*runs), "Cooperation schemes").series
+    [series] = named(panels_of(*runs), "How the agents work together").series
     assert (series.x, series.y) == ([1.0, 2.0], [1.0, 1.0])
 
 
-def test_strays_and_mismatch_are_drawn_and_explained() -> None:
-    rows = [{"agent/aux/strays": n / 1000, "mismatch": n / 100} for n in range(3)]
+def test_tokens_outside_the_support_and_mismatch_are_drawn_and_explained() -> None:
+    rows = [{"agent/aux/outside_support": n / 1000, "mismatch": n / 100} for n in range(3)]
     panels = panels_of(run_of(rows))
-    strays = named(panels, "Tokens drawn at the edge")
-    assert (strays.unit, strays.series[0].y) == ("share", [0.0, 0.001, 0.002])
-    assert "by rounding" in strays.note
+    outside = named(panels, "Tokens drawn at the edge")
+    assert (outside.unit, outside.series[0].y) == ("share", [0.0, 0.001, 0.002])
+    assert "by rounding" in outside.note
     assert "sampler and the trainer" in named(panels, "Sampler against trainer, nats a token").note
 
 
@@ -140,7 +140,7 @@ def test_alarms_are_shown(tmp_path: Path) -> None:
     "key",
     ["agent/aux/length", "agent/aux/entropy", "agent/aux/kl", "agent/aux/truncated",
      "gradient_norm/aux", "episodes/dropped", "groups/dead", "hack_suspects", "time/update",
-     "agent/aux/clipped", "agent/aux/strays", "mismatch", "part/tests", "reward/turn_2",
+     "agent/aux/clipped", "agent/aux/outside_support", "mismatch", "part/tests", "reward/turn_2",
      "scheme/wrapper", "return/mean"],
 )  # fmt: skip
 def test_every_metric_of_the_trainer_has_its_panel(key: str) -> None:

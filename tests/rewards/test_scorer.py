@@ -14,7 +14,8 @@ from support.scoring import joined_score
 from collab.errors import RecipeError, RewardError, SandboxError, UnknownName
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.records import Problem, Score
-from collab.rewards import Scorer, cooperation
+from collab.rewards import Scorer
+from collab.rewards.code import cooperation
 from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]

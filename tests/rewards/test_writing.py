@@ -16,8 +16,8 @@ from collab.recipe.documents import read_mapping
 from collab.recipe.library import shipped
 from collab.recipe.roles import Roles
 from collab.records import Problem, Score
-from collab.rewards.transitions import TRANSITIONS, categories
-from collab.rewards.words import clipped_precision, content_words, jaccard
+from collab.rewards.writing.transitions import TRANSITIONS, categories
+from collab.rewards.writing.words import clipped_precision, content_words, jaccard
 
 Score_ = Callable[..., Score]
 

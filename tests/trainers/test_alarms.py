@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from collab.recipe import read_task
+from collab.recipe.reward import RewardSpec
 from collab.trainers.training.alarms import WINDOW, Alarms
 
 GOOD = {
@@ -42,13 +46,13 @@ TROUBLE = [
 
 
 def test_a_good_run_raises_no_alarm() -> None:
-    alarms = Alarms()
+    alarms = Alarms(read_task("coopcode")[0].reward)
     assert [alarms.read(GOOD) for _ in range(5 * WINDOW)] == [()] * (5 * WINDOW)
 
 
 @pytest.mark.parametrize(("trouble", "told"), TROUBLE)
 def test_trouble_is_told_once(trouble: dict[str, float], told: str) -> None:
-    alarms = Alarms()
+    alarms = Alarms(read_task("coopcode")[0].reward)
     for _ in range(2 * WINDOW):
         alarms.read(GOOD)
     warnings = [text for _ in range(2 * WINDOW) for text in alarms.read({**GOOD, **trouble})]
@@ -63,3 +67,67 @@ def test_trouble_that_comes_back_is_told_again() -> None:
         for _ in range(2 * WINDOW):
             told += len(alarms.read({**GOOD, "groups/dead": value}))
     assert told == 2
+
+
+def alarms_of(part: Mapping[str, object], metric: str, values: tuple[float, ...]) -> list[str]:
+    """What is told of a text's own part, each value standing for twenty steps."""
+    reward = RewardSpec.model_validate({"parts": {"clear": {"use": "length", **part}}})
+    alarms = Alarms(reward)
+    rows = [{metric: value, "solved": 0.0} for value in values for _ in range(2 * WINDOW)]
+    return [text for row in rows for text in alarms.read(row)]
+
+
+SAYS = {"says": "clarity went from {first:.0%} to {now:.0%}"}
+
+
+@pytest.mark.parametrize(
+    ("alarm", "values", "told"),
+    [
+        ({"below": 0.3}, (0.5, 0.2), "clarity went from 50% to 20%"),
+        ({"above": 0.6}, (0.5, 0.7), "clarity went from 50% to 70%"),
+        ({"below_best": 0.5}, (0.5, 0.9, 0.4), "clarity went from 50% to 40%"),
+    ],
+)
+def test_a_text_tasks_own_part_has_an_alarm(
+    alarm: Mapping[str, object], values: tuple[float, ...], told: str
+) -> None:
+    for weight, metric in ((0.0, "value/clear"), (1.0, "part/clear")):
+        part = {"weight": weight, "alarm": {**alarm, **SAYS}}
+        warnings = alarms_of(part, metric, values)
+        assert len(warnings) == 1
+        assert warnings[0].startswith("clarity went from 50%")
+        assert alarms_of(part, metric, values[:1]) == []
+
+
+def test_an_alarm_is_of_the_value_whatever_its_weight() -> None:
+    part = {"weight": 4.0, "alarm": {"below": 0.3, **SAYS}}
+    assert alarms_of(part, "part/clear", (2.0,)) == []
+    assert len(alarms_of(part, "part/clear", (2.0, 0.8))) == 1
+
+
+def test_an_alarm_may_wait_until_tasks_are_solved() -> None:
+    part = {"alarm": {"below": 0.9, "while_solved": 0.5, "says": "solved, and unclear"}}
+    assert alarms_of(part, "part/clear", (0.5,)) == []
+
+
+def test_a_value_that_stays_behind_the_return_is_told() -> None:
+    alarm = {"behind_return": True, "says": "more points, and no clearer"}
+    parts = {"clear": {"use": "length", "alarm": alarm}}
+    alarms = Alarms(RewardSpec.model_validate({"parts": parts}))
+    rows = [{"return/mean": r, "return/std": 0.5, "part/clear": 0.5} for r in (1.0, 3.0)]
+    warnings = [text for row in rows for _ in range(2 * WINDOW) for text in alarms.read(row)]
+    assert warnings == ["more points, and no clearer"]
+
+
+@pytest.mark.parametrize(
+    ("alarm", "message"),
+    [
+        ({"says": "x"}, "exactly one of 'above', 'below', 'below_best' and 'behind_return'"),
+        ({"above": 0.5, "below": 0.1, "says": "x"}, "got above and below"),
+        ({"below": 0.5, "says": "{later}"}, "it may name {first}, {now} and {gain}"),
+    ],
+)
+def test_an_alarm_that_cannot_be_is_refused(alarm: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match="alarm") as caught:
+        RewardSpec.model_validate({"parts": {"a": {"use": "length", "alarm": alarm}}})
+    assert message in str(caught.value)

@@ -17,10 +17,10 @@ from torch import Tensor
 from collab.errors import ModelTimeout, RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.model import VLLMModel
+from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.runtime import Session
 from collab.tasks import open_suite
 from collab.trainers import TrainingRun
-from collab.trainers.learner.lora import WEIGHTS
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.plan.plan import make_plan
 
@@ -59,7 +59,9 @@ def train(
 def adapters_of(folder: Path) -> dict[str, dict[str, Tensor]]:
     from safetensors.torch import load_file
 
-    return {path.parent.name: load_file(path) for path in folder.glob(f"adapters/*/{WEIGHTS}")}
+    return {
+        path.parent.name: load_file(path) for path in folder.glob(f"adapters/*/{ADAPTER_WEIGHTS}")
+    }
 
 
 def test_adapters_follow_the_trainer_to_every_server(game: Recipe, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from support.vllm_servers.questions import ask, request
 from collab.models.conformance import conform
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import VLLMModel
-from collab.trainers.learner.lora import CONFIG, WEIGHTS
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 
 def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
@@ -22,7 +22,7 @@ def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
 
 def copy(source: Path, target: Path) -> None:
     target.mkdir()
-    for name in (CONFIG, WEIGHTS):
+    for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
         (target / name).write_bytes((source / name).read_bytes())
 
 

@@ -18,8 +18,8 @@ from support.vllm_servers.processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.recipe import Recipe
 from collab.recipe.dump import dump_recipe
+from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers import TrainingRun
-from collab.trainers.learner.lora import WEIGHTS
 
 NOISE = 1e-3
 """Nats a token between two float32 implementations of one model."""
@@ -51,7 +51,7 @@ def train(
 def check_run(folder: Path, metrics: list[dict[str, float]]) -> None:
     assert max(row["mismatch"] for row in metrics) < NOISE
     assert {row["episodes/dropped"] for row in metrics} == {0.0}
-    paths = sorted(folder.glob(f"adapters/*/{WEIGHTS}"))
+    paths = sorted(folder.glob(f"adapters/*/{ADAPTER_WEIGHTS}"))
     assert [path.parent.name for path in paths] == ["a", "b"]
     for path in paths:
         assert any(t.any() for key, t in load_file(path).items() if "lora_B" in key)

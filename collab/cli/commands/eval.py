@@ -35,7 +35,7 @@ def command(
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. test."),
+        typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. train."),
     ] = None,
     samples: Annotated[
         int, typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem.")
@@ -45,7 +45,7 @@ def command(
         typer.Option(
             "--k",
             metavar="K,K",
-            help="Of pass@k, accuracy@k, coop@k. Default: those of 1,3,5,10 up to --samples.",
+            help="Of pass@k and the best of k. Default: those of 1,3,5,10 up to --samples.",
         ),
     ] = None,
     greedy: Annotated[

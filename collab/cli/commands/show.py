@@ -15,6 +15,7 @@ from collab.wording import counted
 if TYPE_CHECKING:
     from collab.cli.screen.page import Block, Page
     from collab.records import Decision, Episode, Turn
+    from collab.rewards.declared import Shown
 
 
 def command(
@@ -45,7 +46,9 @@ def command(
     from collab.cli.arguments.episodes import select
     from collab.cli.screen.choose import open_page
     from collab.cli.screen.streams import json_text
+    from collab.recipe.dump import reward_in
     from collab.records.run import open_run
+    from collab.rewards.declared import shown
 
     _check_is_run(run)
     record = open_run(run)
@@ -55,7 +58,7 @@ def command(
         for item in chosen:
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
-        _list(open_page(), record.about, chosen)
+        _list(open_page(), record.about, chosen, shown(reward_in(run)))
     else:
         for item in chosen:
             _show(open_page(), item, whole=turn is None)
@@ -108,20 +111,25 @@ def _of_agent(turn: Turn, agent: str) -> Turn:
     )
 
 
-def _list(page: Page, about: dict[str, Any], episodes: list[Episode]) -> None:
+def _list(
+    page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[Shown]
+) -> None:
+    """`declared` are columns that the run's reward asks for; those without a cell are left out."""
     from collab.cli.screen.page import Column
 
     if about:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
     columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
-    ranks = {"return": 0, "of": 3, "tests": 0, "turns": 4, "tokens": 2}
+    scores = [episode.score for episode in episodes if episode.score]
+    declared = [item for item in declared if any(map(item.cell, scores))]
+    ranks = {"return": 0, "of": 3, **{item.head: 0 for item in declared}, "turns": 4, "tokens": 2}
     columns += [Column(name, right=True, rank=rank) for name, rank in ranks.items()]
     columns += [Column("scheme", rank=1), Column("flags", style="yellow", wrap=True)]
-    page.table(columns, [_row(number, episode) for number, episode in enumerate(episodes)])
+    page.table(columns, [_row(n, episode, declared) for n, episode in enumerate(episodes)])
 
 
-def _row(number: int, episode: Episode) -> list[Any]:
+def _row(number: int, episode: Episode, declared: Sequence[Shown]) -> list[Any]:
     score, failure = episode.score, episode.failure
     if failure:
         told = (f"failed: {failure.type}", "red")
@@ -134,10 +142,10 @@ def _row(number: int, episode: Episode) -> list[Any]:
         "-" if points is None else f"{points:.2f}"
         for points in (episode.joint_return, episode.largest_return)
     ]
-    tests = f"{score.tests.passed}/{score.tests.total}" if score and score.tests else "-"
+    measured = [(item.cell(score) if score else "") or "-" for item in declared]
     played = str(len(episode.turns))
     turns = f"{played} of {episode.horizon}" if episode.unplayed else played
-    counts = [tests, turns, str(tokens)]
+    counts = [*measured, turns, str(tokens)]
     scheme = (score.scheme if score else None) or "-"
     flags = ", ".join(score.flags) if score else ""
     return [str(number), episode.id, told, *earned, *counts, scheme, flags or "-"]

@@ -89,13 +89,15 @@ def _fields(suite: Suite) -> str:
 
 
 def _first_line(public: dict[str, Any]) -> str:
-    """What tells a problem from others: its function's signature, its title, or its first text."""
-    entry_point = public.get("entry_point")
+    """What tells a problem from others: what rewards know it by, its title, or its first text."""
+    from collab.rewards.declared import title_of
+
+    if title := title_of(public):
+        return title
     texts = [value for value in public.values() if isinstance(value, str)]
     lines = (
         str(public.get("title") or public.get("prompt") or next(iter(texts), ""))
         .strip()
         .splitlines()
     )
-    signature = (line for line in lines if line.startswith(f"def {entry_point}"))
-    return next(signature, shorten(lines[0], _WIDTH, placeholder=" ...") if lines else "")
+    return shorten(lines[0], _WIDTH, placeholder=" ...") if lines else ""

@@ -12,6 +12,7 @@ from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN, out_of
 from collab.cli.screen.page import Column, Page, Piece
 from collab.cli.screen.tables import fitted_table
 from collab.cli.screen.terminal import TerminalPage
+from collab.runs import metric_names as names
 from collab.runtime.events import RunFinished, RunStarted
 from collab.trainers.training.events import (
     CheckpointSaved,
@@ -180,18 +181,18 @@ TABLE = [Column(name, right=True, rank=_RANKS.get(name, -len(_RANKS))) for name 
 def cells(event: StepFinished) -> list[str]:
     """The columns of the live table."""
     row = event.metrics
-    earned = row.get("return/mean")
+    earned = row.get(names.RETURN)
     return [
         f"{event.step}/{event.steps}",
-        "-" if earned is None else out_of(earned, row.get("return/maximum")),
-        _number(row.get("return/spread_in_group"), ".3f"),
-        _number(row.get("solved"), ".0%"),
-        _number(row.get("groups/dead"), ".0%"),
-        _number(row.get("episodes/dropped"), ".0%"),
-        "/".join(_number(value, ".2f") for value in _of_agents(row, "entropy")),
-        "/".join(_number(value, ".3f") for value in _of_agents(row, "kl")),
-        _number(row.get("tokens_per_second"), ".0f"),
-        _number(row.get("seconds"), ".1f"),
+        "-" if earned is None else out_of(earned, row.get(names.RETURN_MAXIMUM)),
+        _number(row.get(names.RETURN_SPREAD), ".3f"),
+        _number(row.get(names.SOLVED), ".0%"),
+        _number(row.get(names.DEAD_GROUPS), ".0%"),
+        _number(row.get(names.DROPPED), ".0%"),
+        "/".join(_number(value, ".2f") for value in _of_agents(row, names.ENTROPY)),
+        "/".join(_number(value, ".3f") for value in _of_agents(row, names.KL)),
+        _number(row.get(names.TOKENS_PER_SECOND), ".0f"),
+        _number(row.get(names.SECONDS), ".1f"),
     ]
 
 
@@ -201,8 +202,8 @@ def step_line(event: StepFinished) -> list[Piece]:
     return [(f"step {event.step}/{event.steps}  ", NAME), "  ".join(told)]
 
 
-def _of_agents(row: dict[str, float], what: str) -> list[float]:
-    return [v for k, v in row.items() if k.startswith("agent/") and k.endswith(f"/{what}")]
+def _of_agents(row: dict[str, float], pattern: str) -> list[float]:
+    return [value for key, value in row.items() if names.matched(pattern, key) is not None]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -31,10 +31,10 @@ def clean(text: str) -> str:
     return STEERING.sub(lambda found: _name(ord(found.group())), text.replace("\r\n", "\n"))
 
 
-def _name(code: int) -> str:
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def _name(point: int) -> str:
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
 class Shown:

@@ -1,4 +1,4 @@
-"""Episodes on a page: each agent's code, the joint program, the verdict and what it is made of."""
+"""Episodes on a page: what each agent made, what it is joined to, the score and its parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collab.cli.screen.page import Block, Column, Page, Piece
 from collab.cli.screen.tool_calls import show_calls
 from collab.records import Episode, Failure, PartScore, Scheme, Score, Turn
+from collab.rewards.declared import language_of, told
 from collab.wording import counted
 
 GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
@@ -60,8 +61,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
 
 
 def _language(turn: Turn) -> str:
-    """Programs are what the sandbox runs; all else is text."""
-    return "text" if turn.score and turn.score.isolation is None else "python"
+    return (language_of(turn.score) if turn.score else None) or "text"
 
 
 def show_score(
@@ -84,17 +84,18 @@ def show_score(
 
 
 def describe(scheme: Scheme) -> str:
-    """A cooperation scheme, with the lines of the joint program that prove it."""
+    """A way of working together, with the lines of the joint artefact that prove it."""
     noun = "line" if len(scheme.lines) == 1 else "lines"
     lines = ", ".join(map(str, scheme.lines))
     return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"
 
 
 def verdict(score: Score) -> list[Piece]:
-    tests = f", {score.tests.passed} of {score.tests.total} tests" if score.tests else ""
+    measured = "".join(f", {text}" for text in told(score))
     if score.solved is None:
-        return ["scored" + tests]
-    return [("solved", f"bold {GOOD}") if score.solved else ("not solved", f"bold {BAD}"), tests]
+        return ["scored" + measured]
+    solved = ("solved", f"bold {GOOD}") if score.solved else ("not solved", f"bold {BAD}")
+    return [solved, measured]
 
 
 def _part(part: PartScore) -> list[Piece]:
@@ -189,8 +190,8 @@ def _compact(episode: Episode) -> str:
     score = episode.score
     if score is None or episode.joint_return is None:
         return ""
-    tests = f"  {score.tests.passed:>3} of {score.tests.total} tests" if score.tests else ""
-    return f"  return {out_of(episode.joint_return, episode.largest_return)}{tests}"
+    measured = "".join(f"  {text:>14}" for text in told(score))
+    return f"  return {out_of(episode.joint_return, episode.largest_return)}{measured}"
 
 
 def _flags(score: Score | None) -> str:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 if TYPE_CHECKING:
     from collab.models.weights import Weights
-
-
-SAFE_WEIGHTS = "adapter_model.safetensors"
 
 
 def check_harmless(folder: Path) -> None:
@@ -22,9 +20,9 @@ def check_harmless(folder: Path) -> None:
     PEFT unpickles weights that are not safetensors, and imports the module that `megatron_core`
     names.
     """
-    if not (folder / SAFE_WEIGHTS).is_file():
-        raise ValueError(f"it has no {SAFE_WEIGHTS}, and other formats are not read")
-    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise ValueError(f"it has no {ADAPTER_WEIGHTS}, and other formats are not read")
+    config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     if config.get("megatron_config"):
         raise ValueError("its megatron_config names a module to import, which is not done")
 
@@ -66,10 +64,10 @@ class Adapters:
         return next(name for n in count() if (name := f"adapter{n}") not in taken)
 
     def _load(self, name: str, folder: Path) -> None:
-        if not (folder / "adapter_config.json").is_file():
+        if not (folder / ADAPTER_CONFIG).is_file():
             held = ", ".join(sorted(self.names)) or "none"
             raise ModelError(
-                f"adapter {folder} is no folder with an adapter_config.json, and no adapter that "
+                f"adapter {folder} is no folder with an {ADAPTER_CONFIG}, and no adapter that "
                 f"model {self._model!r} holds ({held})"
             )
         import torch

@@ -8,9 +8,7 @@ from typing import Any
 
 from collab.errors import ModelError, RecipeError
 from collab.recipe.documents import parse_json
-
-CONFIG = "adapter_config.json"
-WEIGHTS = "adapter_model.safetensors"
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """vLLM's sizes of the room for an adapter."""
@@ -37,7 +35,7 @@ SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
 
 
 def is_adapter(folder: Path) -> bool:
-    return (folder / CONFIG).is_file()
+    return (folder / ADAPTER_CONFIG).is_file()
 
 
 def served_rank(rank: int) -> int:
@@ -60,8 +58,8 @@ def check_servable(folder: Path) -> int:
     from safetensors import SafetensorError
 
     try:
-        config = parse_json((folder / CONFIG).read_bytes())
-        tensors = _tensor_names(folder / WEIGHTS)
+        config = parse_json((folder / ADAPTER_CONFIG).read_bytes())
+        tensors = _tensor_names(folder / ADAPTER_WEIGHTS)
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"adapter {folder} cannot be read: {error}") from error
     for reason in _obstacles(config, tensors):
@@ -103,6 +101,6 @@ def write_blank(source: Path, target: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     target.mkdir()
-    (target / CONFIG).write_text((source / CONFIG).read_text())
-    tensors = load_file(source / WEIGHTS)
-    save_file({name: torch.zeros_like(t) for name, t in tensors.items()}, target / WEIGHTS)
+    (target / ADAPTER_CONFIG).write_text((source / ADAPTER_CONFIG).read_text())
+    tensors = load_file(source / ADAPTER_WEIGHTS)
+    save_file({name: torch.zeros_like(t) for name, t in tensors.items()}, target / ADAPTER_WEIGHTS)

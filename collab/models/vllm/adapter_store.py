@@ -19,6 +19,7 @@ from tempfile import gettempdir
 from collab.errors import ModelError
 from collab.models.base import Write
 from collab.models.vllm.adapter_files import check_servable, is_adapter
+from collab.runs.layout import ADAPTER_CONFIG
 
 MEMORY = Path("/dev/shm")
 PREFIX = "collab-adapters-"
@@ -75,7 +76,7 @@ class AdapterStore:
         """
         if not is_adapter(folder):
             raise ModelError(
-                f"adapter {folder} is no folder with an adapter_config.json, and no adapter that"
+                f"adapter {folder} is no folder with an {ADAPTER_CONFIG}, and no adapter that"
                 " was given to the engine"
             )
         return self.add(folder.name, lambda target: _copy(folder, target))

@@ -22,12 +22,6 @@ const COLUMNS = [
   { name: "Verdict", key: (episode) => episode.verdict },
   { name: "Return", key: (episode) => episode.return, right: true },
   {
-    name: "Tests",
-    key: (episode) => episode.tests && episode.tests[0] / episode.tests[1],
-    right: true,
-    only: (data) => data.episodes.some((e) => e.tests),
-  },
-  {
     name: "Scheme",
     key: (episode) => episode.scheme,
     only: (data) => data.episodes.some((e) => e.scheme),
@@ -46,6 +40,20 @@ const COLUMNS = [
   { name: "Tokens", key: (episode) => episode.tokens, right: true },
 ];
 
+// The columns, those that the rewards declare after the return.
+function columnsOf(data) {
+  const heads = [...new Set(data.episodes.flatMap((episode) => Object.keys(episode.shown)))];
+  const declared = heads.map((head) => ({
+    name: head[0].toUpperCase() + head.slice(1),
+    key: (episode) => episode.shown[head]?.[1],
+    cell: (episode) => episode.shown[head]?.[0] ?? "",
+    right: true,
+  }));
+  const place = COLUMNS.findIndex((column) => column.name === "Return") + 1;
+  const all = [...COLUMNS.slice(0, place), ...declared, ...COLUMNS.slice(place)];
+  return all.filter((column) => !column.only || column.only(data));
+}
+
 function phaseOf(episode) {
   return [episode.phase, episode.mode].filter(Boolean).join(", ");
 }
@@ -63,7 +71,7 @@ function signsOf(episode) {
 class List {
   constructor(data) {
     this.data = data;
-    this.columns = COLUMNS.filter((column) => !column.only || column.only(data));
+    this.columns = columnsOf(data);
     this.order = { column: null, down: false };
     this.shown = [];
     this.drawn = 0;
@@ -250,18 +258,20 @@ class List {
       Phase: () => phaseOf(episode),
       Verdict: () => verdictChip(episode.verdict),
       Return: () => [outOf(episode.return, episode.largest_return)],
-      Tests: () => (episode.tests ? `${episode.tests[0]}/${episode.tests[1]}` : ""),
       Scheme: () => (episode.scheme ? h("span", { class: "chip scheme" }, episode.scheme) : ""),
       Signs: () => signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign)),
       Turns: () => turnsOf(episode),
       Tokens: () => count(episode.tokens),
     };
-    const told = ["Step", "Return", "Tests", "Turns", "Tokens"];
-    const cells = this.columns.map(({ name, right }) =>
+    const told = ["Step", "Return", "Turns", "Tokens"];
+    const cells = this.columns.map(({ name, right, cell }) =>
       h(
         "td",
-        { class: right && "right", "data-label": told.includes(name) ? name.toLowerCase() : null },
-        values[name](),
+        {
+          class: right && "right",
+          "data-label": cell || told.includes(name) ? name.toLowerCase() : null,
+        },
+        cell ? cell(episode) : values[name](),
       ),
     );
     return h("tr", { "data-place": place }, cells);

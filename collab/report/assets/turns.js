@@ -96,7 +96,7 @@ function prose(data, place) {
 
 // An artefact: a program with its lines numbered and those in `proofs` marked, or a text.
 function work(data, episode, place, proofs = new Set()) {
-  if (!data.runs[episode.run].code) return prose(data, place);
+  if (!data.runs[episode.run].language) return prose(data, place);
   const rows = highlight(textOf(data, place).replace(/\s+$/, "")).map((line, n) => {
     const content = line.length ? pieces(line) : "\u00a0";
     return h("div", { "data-n": n + 1, class: proofs.has(n + 1) && "proof" }, h("span", content));
@@ -114,7 +114,7 @@ function jointCard(data, episode, turn, earlier) {
   if (!textOf(data, turn.joint).trim()) return null;
   const schemes = (turn.score && turn.score.schemes) || [];
   const proofs = new Set(schemes.flatMap((scheme) => scheme.lines));
-  const title = data.runs[episode.run].code ? "Joint program" : "Joint artefact";
+  const title = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
   return h(
     "article",
     { class: "card" },
@@ -142,7 +142,7 @@ function schemeList(data, schemes) {
       scheme.lines.length ? h("small", lines) : null,
     );
   });
-  return h("ul", { class: "schemes", "aria-label": "Cooperation schemes" }, rows);
+  return h("ul", { class: "schemes", "aria-label": "How the agents work together" }, rows);
 }
 
 function scoreCard(data, score) {
@@ -193,8 +193,8 @@ function failureNote(data, failure, prefix = "") {
 
 function scoreLine(score, before) {
   const change = before ? ` (${signed(score.reward - before.reward)} from the turn before)` : "";
-  const tests = score.tests ? `, ${score.tests[0]} of ${score.tests[1]} tests` : "";
-  return ` reward ${fixed(score.reward)} of ${fixed(score.maximum)}${change}${tests}`;
+  const told = score.told.map((text) => `, ${text}`).join("");
+  return ` reward ${fixed(score.reward)} of ${fixed(score.maximum)}${change}${told}`;
 }
 
 function tone(points) {

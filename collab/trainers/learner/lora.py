@@ -22,10 +22,8 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
 from collab.runs.atomic import open_as_usual
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.seeds import seed_of
-
-WEIGHTS = "adapter_model.safetensors"
-CONFIG = "adapter_config.json"
 
 
 def add_adapter(
@@ -85,12 +83,12 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
 
     try:
         check_harmless(folder)
-        tensors = read_tensors(folder / WEIGHTS)
+        tensors = read_tensors(folder / ADAPTER_WEIGHTS)
         return PeftConfig.from_pretrained(str(folder)), tensors
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RecipeError(
             f"adapter {folder} cannot be read: {error}; give a folder with an adapter in PEFT's"
-            f" format, {CONFIG} and {WEIGHTS}"
+            f" format, {ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}"
         ) from error
 
 
@@ -141,7 +139,7 @@ def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
     tensors = {key: p.detach().contiguous() for key, p in parameters_of(module, name).items()}
     with replacing(folder) as partial:
         config.save_pretrained(partial)
-        save_tensors(tensors, partial / WEIGHTS)
+        save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -20,8 +20,8 @@ from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
+from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers.learner.lora import (
-    WEIGHTS,
     add_adapter,
     load_tensors,
     merge_adapter,
@@ -119,11 +119,12 @@ class Policy:
             save_adapter(self.engine, self.name, folder)
         else:
             with replacing(folder) as partial:
-                save_tensors({k: p.detach() for k, p in self.parameters.items()}, partial / WEIGHTS)
+                tensors = {k: p.detach() for k, p in self.parameters.items()}
+                save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
     def load_parameters(self, folder: Path) -> None:
         """Take the parameters of a checkpoint; raises RecordError where they do not fit."""
-        load_tensors(self.parameters, read_tensors(folder / WEIGHTS), folder)
+        load_tensors(self.parameters, read_tensors(folder / ADAPTER_WEIGHTS), folder)
 
 
 @dataclass

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
+from collab.recipe.reward import AlarmSpec, RewardSpec
+from collab.rewards.declared import Watched, watched
+from collab.runs import metric_names as names
+
 Row = Mapping[str, float]
 """The metrics of one step, by name."""
 Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
@@ -17,24 +21,25 @@ WINDOW = 10
 class Alarms:
     """Reads the metrics of step after step, and raises each alarm once while its trouble lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, reward: RewardSpec | None = None) -> None:
+        """`reward`: what it says should be watched is watched too."""
+        self._alarms: list[Alarm] = [*ALARMS, *(_declared(item) for item in watched(reward))]
         self._rows: list[Row] = []
         self._raised: set[str] = set()
 
     def read(self, row: Row) -> tuple[str, ...]:
         """The alarms that a step's metrics raise, in plain words."""
         self._rows.append(row)
-        found = dict(alarms_in(self._rows))
+        found = dict(self._found())
         new = [text for key, text in found.items() if key not in self._raised]
         self._raised = set(found)
         return tuple(new)
 
-
-def alarms_in(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """The name and the words of each alarm that the last steps give reason for."""
-    if len(rows) >= WINDOW:
-        for alarm in ALARMS:
-            yield from alarm(rows)
+    def _found(self) -> Iterator[tuple[str, str]]:
+        """The name and the words of each alarm that the last steps give reason for."""
+        if len(self._rows) >= WINDOW:
+            for alarm in self._alarms:
+                yield from alarm(self._rows)
 
 
 def _recent(rows: Sequence[Row], key: str) -> float | None:
@@ -50,12 +55,12 @@ def _first(rows: Sequence[Row], key: str) -> float | None:
 
 
 def _agents(rows: Sequence[Row]) -> list[str]:
-    keys = (key.split("/") for key in rows[-1] if key.startswith("agent/"))
-    return list(dict.fromkeys(key[1] for key in keys))
+    found = (names.matched(names.AGENT, key) for key in rows[-1])
+    return list(dict.fromkeys(name.partition("/")[0] for name in found if name))
 
 
 def dead_groups(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    dead = _recent(rows, "groups/dead")
+    dead = _recent(rows, names.DEAD_GROUPS)
     if dead is not None and dead > 0.8:
         yield (
             "dead_groups",
@@ -65,20 +70,20 @@ def dead_groups(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    empty = {a: _recent(rows, f"agent/{a}/empty") or 0.0 for a in _agents(rows)}
+    empty = {a: _recent(rows, names.named(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
-        names = ", ".join(idle)
+        who = ", ".join(idle)
         yield (
             "one_does_everything",
-            f"most answers of {names} hold nothing that its parser can use, and the others do the"
+            f"most answers of {who} hold nothing that its parser can use, and the others do the"
             " work: look at its prompt and parser, or reward its part",
         )
 
 
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for agent in _agents(rows):
-        key = f"agent/{agent}/entropy"
+        key = names.named(names.ENTROPY, agent)
         first, now = _first(rows, key), _recent(rows, key)
         if first and now is not None and now < 0.1 * first:
             yield (
@@ -90,8 +95,8 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for agent in _agents(rows):
-        share = _recent(rows, f"agent/{agent}/truncated")
-        length = _recent(rows, f"agent/{agent}/length")
+        share = _recent(rows, names.named(names.TRUNCATED, agent))
+        length = _recent(rows, names.named(names.LENGTH, agent))
         if share is not None and length is not None and share > 0.5 and length > 1:
             yield (
                 f"truncated/{agent}",
@@ -102,7 +107,7 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def masked(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for agent in _agents(rows):
-        share = _recent(rows, f"agent/{agent}/masked")
+        share = _recent(rows, names.named(names.MASKED, agent))
         if share is not None and share > 0.05:
             yield (
                 f"masked/{agent}",
@@ -112,22 +117,8 @@ def masked(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
-def reward_without_tests(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    reward = _first(rows, "return/mean"), _recent(rows, "return/mean")
-    tests = _first(rows, "tests"), _recent(rows, "tests")
-    if None in reward or None in tests or len(rows) < 2 * WINDOW:
-        return
-    gain, spread = reward[1] - reward[0], fmean([row["return/std"] for row in rows[-WINDOW:]])  # type: ignore[operator]
-    if gain > 0.5 * spread > 0 and tests[1] <= tests[0]:  # type: ignore[operator]
-        yield (
-            "reward_without_tests",
-            f"the return rose by {gain:.2f} while the share of hidden tests passed did not"
-            f" ({tests[0]:.0%} to {tests[1]:.0%}): the reward may be met without solving the task",
-        )
-
-
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    first, second = _recent(rows, "reward/turn_1"), _recent(rows, "reward/turn_2")
+    first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
         yield (
             "feedback_hurts",
@@ -136,28 +127,9 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-def syntax_takes_all_down(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    syntax, best = _recent(rows, "part/syntax"), max(row.get("part/syntax", 0.0) for row in rows)
-    if syntax is not None and best > 0 and syntax < 0.5 * best and len(rows) >= 2 * WINDOW:
-        yield (
-            "syntax",
-            "most joint programs do not parse, although they did before: one agent's syntax error"
-            " takes everybody's work down",
-        )
-
-
-def cannot_be_split(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    calls, solved = _recent(rows, "part/calls"), _recent(rows, "solved")
-    if calls is not None and solved is not None and solved > 0.5 and calls < 0.1:
-        yield (
-            "cannot_be_split",
-            "the tasks are solved without the helper being called: they may not be worth splitting",
-        )
-
-
 def no_influence(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for agent in _agents(rows):
-        influence = _recent(rows, f"credit/{agent}/influence")
+        influence = _recent(rows, names.named(names.CREDIT_INFLUENCE, agent))
         if influence is not None and influence < 0.01:
             yield (
                 f"no_influence/{agent}",
@@ -171,7 +143,7 @@ def one_decides(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     if any(True for _ in no_influence(rows)):
         return  # which says it better
     for agent in _agents(rows):
-        own = _recent(rows, f"credit/{agent}/own")
+        own = _recent(rows, names.named(names.CREDIT_OWN, agent))
         if own is not None and own > 0.9:
             yield (
                 f"one_decides/{agent}",
@@ -181,13 +153,54 @@ def one_decides(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def hacking(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    suspects = _recent(rows, "hack_suspects")
+    suspects = _recent(rows, names.HACK_SUSPECTS)
     if suspects is not None and suspects > 0.05:
         yield (
             "hacking",
-            f"{suspects:.0%} of the programs show signs of an attack on their sandbox: read their"
+            f"{suspects:.0%} of the answers show signs of an attack on their sandbox: read their"
             " `score.flags` in episodes.jsonl",
         )
+
+
+def _declared(item: Watched) -> Alarm:
+    """The alarm of a metric that the reward declares."""
+
+    def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+        now = _recent(rows, item.metric)
+        if now is not None and _counts(item.alarm, rows):
+            first = _first(rows, item.metric)
+            now, first = now / item.scale, (now if first is None else first) / item.scale
+            if _out_of_bounds(item, rows, first, now):
+                told = item.alarm.says.format(first=first, now=now, gain=_gained(rows) or 0.0)
+                yield f"{item.metric}: {item.alarm.says}", told
+
+    return alarm
+
+
+def _counts(alarm: AlarmSpec, rows: Sequence[Row]) -> bool:
+    solved = _recent(rows, names.SOLVED)
+    return alarm.while_solved is None or (solved is not None and solved > alarm.while_solved)
+
+
+def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float) -> bool:
+    alarm, late = item.alarm, len(rows) >= 2 * WINDOW
+    if alarm.above is not None:
+        return now > alarm.above
+    if alarm.below is not None:
+        return now < alarm.below
+    if alarm.below_best is not None:
+        best = max(row[item.metric] / item.scale for row in rows if item.metric in row)
+        return late and best > 0 and now < alarm.below_best * best
+    return late and _first(rows, item.metric) is not None and bool(_gained(rows)) and now <= first
+
+
+def _gained(rows: Sequence[Row]) -> float | None:
+    """What the return has gained, where that is more than half of its spread; else None."""
+    first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
+    spread = _recent(rows, names.RETURN_STD)
+    if first is None or now is None or not spread:
+        return None
+    return now - first if now - first > 0.5 * spread else None
 
 
 ALARMS: tuple[Alarm, ...] = (
@@ -196,10 +209,7 @@ ALARMS: tuple[Alarm, ...] = (
     entropy_collapse,
     truncated,
     masked,
-    reward_without_tests,
     feedback_hurts,
-    syntax_takes_all_down,
-    cannot_be_split,
     no_influence,
     one_decides,
     hacking,

@@ -7,17 +7,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from math import fsum
 
 from collab.records import Action, Episode, Failure, Turn
+from collab.rewards.library import MEASURES
+from collab.runs import metric_names as names
 from collab.stats import deviation, mean
 from collab.trainers.credit.assign import CreditedGroup
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.learner.update import TokenSums, Update
 from collab.trainers.training.rollouts import Played
-from collab.trainers.training.skipping import KEY, STEP, lost_groups
+from collab.trainers.training.skipping import STEP, lost_groups
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,15 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     for policy in policies:
         for agent in policy.agents:
             metrics.update(_agent(agent, episodes, data.update.sums.get(agent)))
-        for name, values in (
-            ("loss", data.update.losses),
-            ("gradient_norm", data.update.gradient_norms),
+        for pattern, values in (
+            (names.LOSS, data.update.losses),
+            (names.GRADIENT_NORM, data.update.gradient_norms),
         ):
             if policy.name in values:
-                metrics[f"{name}/{policy.name}"] = values[policy.name]
+                metrics[names.named(pattern, policy.name)] = values[policy.name]
     metrics.update(_mismatch(data.update))
     metrics.update(_costs(data, episodes, policies))
-    metrics["learning_rate"] = data.update.rate
+    metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.measures)
     return metrics
 
@@ -81,81 +84,85 @@ def _returns(played: Sequence[Played], whole: Sequence[Episode]) -> Iterator[tup
     returns = [e.joint_return for e in whole if e.joint_return is not None]
     if not returns:
         return
-    yield "return/mean", mean(returns)
-    yield "return/maximum", max(e.largest_return or 0.0 for e in whole)
-    yield "return/std", deviation(returns)
+    yield names.RETURN, mean(returns)
+    yield names.RETURN_MAXIMUM, max(e.largest_return or 0.0 for e in whole)
+    yield names.RETURN_STD, deviation(returns)
     within = [[e.joint_return or 0.0 for e in group.whole] for group in played if group.whole]
-    yield "return/spread_in_group", mean([deviation(group) for group in within])
+    yield names.RETURN_SPREAD, mean([deviation(group) for group in within])
     for turn in range(max(len(e.rewards) for e in whole)):
         rewards = [e.rewards[turn] for e in whole if len(e.rewards) > turn]
-        yield f"reward/turn_{turn + 1}", mean(rewards)
+        yield names.reward_of_turn(turn + 1), mean(rewards)
     known = [e.score.solved for e in whole if e.score and e.score.solved is not None]
     if known:
-        yield "solved", mean(known)
+        yield names.SOLVED, mean(known)
 
 
 def _parts(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    """Points of every part of the reward at the last turn, and the share of tests passed."""
+    """Of the last turn: points of every part, values of those without points, what is measured."""
     scores = [e.score for e in whole if e.score]
-    points: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {}
     for part in chain.from_iterable(score.parts for score in scores):
         if part.applies:
-            points.setdefault(part.name, []).append(part.points)
-    for name, values in points.items():
-        yield f"part/{name}", mean(values)
-    tests = [score.tests.fraction for score in scores if score.tests]
-    if tests:
-        yield "tests", mean(tests)
+            pattern, told = (names.PART, part.points) if part.weight else (names.VALUE, part.value)
+            found.setdefault(names.named(pattern, part.name), []).append(told)
+    for measure in MEASURES:
+        values = [value for score in scores if (value := measure.read(score)) is not None]
+        if measure.metric and values:
+            found[measure.metric] = values
+    for name, values in found.items():
+        yield name, mean(values)
 
 
 def _schemes(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    """The share of each cooperation scheme among the last turns that show one."""
+    """The share of each way of working together among the last turns that show one."""
     shown = Counter(e.score.scheme for e in whole if e.score and e.score.scheme)
     for name, count in sorted(shown.items()):
-        yield f"scheme/{name}", count / shown.total()
+        yield names.named(names.SCHEME, name), count / shown.total()
 
 
 def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     dead = [not any(map(is_alive, c.weights.values())) for c in data.credited]
     if dead:
-        yield "groups/dead", mean(dead)
+        yield names.DEAD_GROUPS, mean(dead)
     lost = len(data.played) - len(data.credited)
-    yield "groups/skipped", lost / len(data.played) if data.played else 0.0
+    yield names.SKIPPED_GROUPS, lost / len(data.played) if data.played else 0.0
     for what in data.skipped:
-        yield f"{KEY}{what}", 1
+        yield names.named(names.SKIPPED, what), 1
     failures = Counter(e.failure.type for e in episodes if e.failure)
     failures.update(failure.type for failure in data.failures)
-    yield "episodes", len(episodes)
-    yield "episodes/dropped", mean([e.failure is not None for e in episodes])
+    yield names.EPISODES, len(episodes)
+    yield names.DROPPED, mean([e.failure is not None for e in episodes])
     for name, count in failures.items():
-        yield f"failures/{name}", count
-    yield "hack_suspects", mean([bool(e.score and e.score.flags) for e in episodes])
+        yield names.named(names.FAILURES, name), count
+    yield names.HACK_SUSPECTS, mean([bool(e.score and e.score.flags) for e in episodes])
 
 
 def _agent(
     agent: str, episodes: Sequence[Episode], sums: TokenSums | None
 ) -> Iterator[tuple[str, float]]:
+    own = partial(names.named, name=agent)
     actions = [d.action for e in episodes for d in e.decisions(agent) if not d.action.failure]
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]
-        yield f"agent/{agent}/length", mean([len(action.token_ids) for action in actions])
-        yield f"agent/{agent}/truncated", mean([a.finish_reason == "length" for a in actions])
+        yield own(names.LENGTH), mean([len(action.token_ids) for action in actions])
+        cut = mean([a.finish_reason == "length" for a in actions])
+        yield own(names.TRUNCATED), cut
         if logprobs:
             # What was sampled says it without bias, and at no cost.
-            yield f"agent/{agent}/entropy", -mean(logprobs)
+            yield own(names.ENTROPY), -mean(logprobs)
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artefacts]
     if turns:
-        yield f"agent/{agent}/empty", mean([_is_empty(turn, agent) for turn in turns])
+        yield own(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])
     if sums is not None and sums.tokens:
-        yield f"agent/{agent}/logprob", sums.logprob / sums.tokens
-        yield f"agent/{agent}/mismatch", sums.mismatch / sums.tokens
-        yield f"agent/{agent}/mismatch_kl", sums.mismatch_kl / sums.tokens
-        yield f"agent/{agent}/importance", sums.importance / sums.tokens
-        yield f"agent/{agent}/masked", sums.masked / sums.tokens
-        yield f"agent/{agent}/clipped", sums.clipped / sums.tokens
-        yield f"agent/{agent}/outside_support", sums.outside_support / sums.tokens
+        yield own(names.LOGPROB), sums.logprob / sums.tokens
+        yield own(names.AGENT_MISMATCH), sums.mismatch / sums.tokens
+        yield own(names.AGENT_MISMATCH_KL), sums.mismatch_kl / sums.tokens
+        yield own(names.IMPORTANCE), sums.importance / sums.tokens
+        yield own(names.MASKED), sums.masked / sums.tokens
+        yield own(names.CLIPPED), sums.clipped / sums.tokens
+        yield own(names.OUTSIDE_SUPPORT), sums.outside_support / sums.tokens
     if sums is not None and sums.kl_tokens:
-        yield f"agent/{agent}/kl", sums.kl / sums.kl_tokens
+        yield own(names.KL), sums.kl / sums.kl_tokens
 
 
 def _is_empty(turn: Turn, agent: str) -> bool:
@@ -165,7 +172,7 @@ def _is_empty(turn: Turn, agent: str) -> bool:
 def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
     tokens = sum(sums.tokens for sums in update.sums.values())
     if tokens:
-        yield "mismatch", fsum(sums.mismatch for sums in update.sums.values()) / tokens
+        yield names.MISMATCH, fsum(sums.mismatch for sums in update.sums.values()) / tokens
 
 
 def _costs(
@@ -174,17 +181,17 @@ def _costs(
     actions = {id(a): a for e in episodes for a in _actions(e)}.values()
     seconds = data.times["step"]
     tokens = sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
-    yield "tokens", tokens
-    yield "tokens_per_second", tokens / seconds
-    yield "update_tokens", data.update.computed_tokens
-    yield "seconds", seconds
+    yield names.TOKENS, tokens
+    yield names.TOKENS_PER_SECOND, tokens / seconds
+    yield names.UPDATE_TOKENS, data.update.computed_tokens
+    yield names.SECONDS, seconds
     for name, spent in data.times.items():
         if name != "step":
-            yield f"time/{name}", spent / seconds
+            yield names.named(names.TIME, name), spent / seconds
     costs = [a.usage.cost for a in actions if a.usage.cost is not None]
     if costs:
-        yield "cost", fsum(costs)
-    yield "memory_gb", memory_gb(policies)
+        yield names.COST, fsum(costs)
+    yield names.MEMORY, memory_gb(policies)
 
 
 def _actions(episode: Episode) -> Iterable[Action]:

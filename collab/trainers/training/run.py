@@ -85,7 +85,7 @@ class TrainingRun:
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
         self._trackers: list[Tracker] = []
-        self._alarms = Alarms()
+        self._alarms = Alarms(recipe.task.reward if recipe.task else None)
         self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
 
     async def run(self) -> dict[str, Any]:

@@ -9,13 +9,11 @@ from typing import Any
 from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode
+from collab.runs import metric_names as names
 from collab.trainers.training.rollouts import Played
 
 STEP = "step"
 """Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
-
-KEY = "skipped/"
-"""What the names of their metrics begin with."""
 
 
 def too_many_failed(played: Sequence[Played], spec: TrainerSpec) -> str | None:
@@ -66,7 +64,8 @@ class Skipping:
     def restore(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take up the rows of earlier steps. What was skipped last may now have been mended."""
         for row in rows:
-            self._of_the_run.update(key.removeprefix(KEY) for key in row if key.startswith(KEY))
+            found = (names.matched(names.SKIPPED, key) for key in row)
+            self._of_the_run.update(what for what in found if what is not None)
 
     def see(self, skipped: Mapping[str, str]) -> None:
         """Count the step that was done.

@@ -1,9 +1,9 @@
-"""Reward parts for programs: structure, syntax, tests."""
+"""Reward parts for how programs are built: what they define, and whether they parse."""
 
 from __future__ import annotations
 
 from collab.analysis import returns_value
-from collab.rewards.context import Part, RewardContext
+from collab.rewards.context import RewardContext
 from collab.syntax import parse
 
 
@@ -37,21 +37,6 @@ def parses(context: RewardContext) -> tuple[float, str]:
         written = f" (line {place[1]} of {place[0]})" if place else ""
         return 0.0, f"the joint program does not parse: {explain(error)}{written}"
     return 1.0, "the joint program parses"
-
-
-async def tests(context: RewardContext) -> Part:
-    """The fraction of the hidden tests that hold; when all do, the task is solved."""
-    verdict = await context.verdict()
-    counts = f"{verdict.tests.passed} of {verdict.tests.total} tests hold"
-    reason = f"{counts}: {verdict.error}" if verdict.error else counts
-    return Part(verdict.tests.fraction, reason, solved=verdict.passed)
-
-
-async def solved(context: RewardContext) -> Part:
-    """Every hidden test holds."""
-    verdict = await context.verdict()
-    told = "solved" if verdict.passed else "not solved"
-    return Part(float(verdict.passed), told, solved=verdict.passed)
 
 
 def function_name(context: RewardContext, agent: str, function: str) -> str:

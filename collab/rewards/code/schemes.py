@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collab.analysis import classify
 from collab.records import Scheme
-from collab.rewards.code import function_name
+from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
 
 

@@ -13,8 +13,8 @@ from typing import Literal
 
 from collab.errors import RewardError
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.transitions import TRANSITIONS, Matching, categories
-from collab.rewards.words import clipped_precision, jaccard, words
+from collab.rewards.writing.transitions import TRANSITIONS, Matching, categories
+from collab.rewards.writing.words import clipped_precision, jaccard, words
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
 

@@ -1,7 +1,7 @@
 """Reward parts for cooperation: whether one agent's function really uses another's.
 
 A use counts twice over: on the syntax tree (collab.analysis.usage), and by its consequence, which
-collab.rewards.replacements measures: the tests run again while the helper gives other values.
+collab.rewards.code.replacements measures: the tests run again while the helper gives other values.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collab.analysis import HelperUse, helper_use
 from collab.plugins import in_thread
 from collab.recipe.roles import ENTRY, HELPER
-from collab.rewards.code import function_name
+from collab.rewards.code.replacements import contribution
+from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
-from collab.rewards.replacements import contribution
 
 
 async def calls(

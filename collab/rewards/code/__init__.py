@@ -1,0 +1,80 @@
+"""Rewards for programs: how they are built, what they do, and whether the agents cooperate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from collab.recipe.reward import AlarmSpec
+from collab.records import Score
+from collab.rewards.code import cooperation, structure, tests, trial
+from collab.rewards.family import Family, Measure
+from collab.rewards.levels import level_shares
+
+
+def _signature(public: Mapping[str, Any]) -> str | None:
+    """The line of the prompt that begins the function to be written."""
+    start = f"def {public.get('entry_point')}"
+    lines = str(public.get("prompt", "")).strip().splitlines()
+    return next((line for line in lines if line.startswith(start)), None)
+
+
+def _tests(score: Score) -> float | None:
+    return score.tests.fraction if score.tests else None
+
+
+def _tests_cell(score: Score) -> str:
+    return f"{score.tests.passed}/{score.tests.total}" if score.tests else ""
+
+
+def _tests_told(score: Score) -> str:
+    return f"{score.tests.passed} of {score.tests.total} tests" if score.tests else ""
+
+
+TESTS = Measure(
+    _tests,
+    best_of="accuracy",
+    metric="tests",
+    title="Hidden tests passed",
+    column="tests",
+    cell=_tests_cell,
+    told=_tests_told,
+    alarm=AlarmSpec(
+        behind_return=True,
+        says="the return rose by {gain:.2f} while the share of hidden tests passed did not"
+        " ({first:.0%} to {now:.0%}): the reward may be met without solving the task",
+    ),
+)
+
+FAMILY = Family(
+    {
+        "defines": structure.defines,
+        "parses": structure.parses,
+        "tests": tests.tests,
+        "solved": tests.solved,
+        "calls": cooperation.calls,
+        "not_wrapper": cooperation.not_wrapper,
+        "ignores": cooperation.ignores,
+    },
+    alarms={
+        "parses": AlarmSpec(
+            below_best=0.5,
+            says="most joint programs do not parse, although they did before: one agent's syntax"
+            " error takes everybody's work down",
+        ),
+        "calls": AlarmSpec(
+            below=0.2,
+            while_solved=0.5,
+            says="the tasks are solved without the helper being called: they may not be worth"
+            " splitting",
+        ),
+    },
+    measures=(
+        TESTS,
+        Measure(lambda score: level_shares(score).get("cooperation"), best_of="coop"),
+    ),
+    make_trial=trial.make_trial,
+    examine=trial.examine,
+    title_of=_signature,
+    language_of=lambda score: "python" if score.isolation is not None else None,
+)

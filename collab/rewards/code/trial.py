@@ -1,0 +1,92 @@
+"""What the sandbox is asked about a program, and what its verdict says of the joint one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from collab.agents.joins import preamble
+from collab.analysis import SCHEMES
+from collab.plugins import in_thread
+from collab.records import Scheme
+from collab.rewards.code import cooperation
+from collab.rewards.code.schemes import schemes
+from collab.rewards.context import RewardContext
+from collab.rewards.parts import PartFunction, bind_part
+
+if TYPE_CHECKING:
+    from collab.sandbox import Check, Sandbox, Treatment, Trial, Verdict
+
+_MAX_FAILURES = 5
+_ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)
+
+
+def make_trial(context: RewardContext, program: str, treatment: Treatment | None) -> Trial:
+    """The program against the problem's hidden test.
+
+    Raises:
+        RewardError: the problem has no `entry_point`, or no `test`.
+    """
+    from collab.sandbox import Trial
+
+    entry_point = context.field("entry_point")
+    return Trial(
+        program=program,
+        entry_point=entry_point,
+        test=context.field("test"),
+        prelude=preamble(str(context.problem.public.get("prompt", "")), entry_point),
+        treatment=treatment,
+    )
+
+
+async def examine(
+    context: RewardContext, parts: Mapping[str, PartFunction], sandbox: Sandbox | None
+) -> dict[str, Any]:
+    """What the joint program does, whatever it is worth, and how the agents work together.
+
+    The tests are run whether or not a gate kept some part from asking for them.
+
+    Raises:
+        SandboxError: the sandbox itself failed.
+    """
+    if sandbox is not None and "test" in context.problem.hidden:
+        verdict: Verdict | None = await context.verdict()
+    else:
+        verdict = context.verdicts.known(context.joint.text)
+    found = {"schemes": await in_thread(_schemes, context, parts)}
+    return found if verdict is None else {**found, **_of_verdict(verdict)}
+
+
+def _of_verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "solved": verdict.passed,
+        "tests": verdict.tests,
+        "flags": verdict.flags,
+        "failures": _failures(verdict),
+        "isolation": verdict.isolation,
+    }
+
+
+def _schemes(context: RewardContext, parts: Mapping[str, PartFunction]) -> tuple[Scheme, ...]:
+    """How the agents work together: those that `calls` is about, where the reward has it."""
+    about = next((p for p in parts.values() if p.function is cooperation.calls), _ANYBODY)
+    if about.lacks(context.roles, context.artefacts):
+        return ()
+    calls = about.calls(context.roles).values()
+    found = [scheme for options in calls for scheme in schemes(context, **options)]
+    return tuple(sorted(found, key=lambda scheme: SCHEMES.index(scheme.name)))
+
+
+def _failures(verdict: Verdict) -> tuple[str, ...]:
+    """For people: the first tests that did not hold, or why the program did not run."""
+    told = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
+    return tuple([verdict.error, *told] if verdict.error else told)
+
+
+def _describe(check: Check) -> str:
+    place = f"line {check.line}: {check.source}"
+    if check.error is not None:
+        return f"{place}: {check.error}"
+    if check.expected is None and check.got is None:
+        return f"{place}: does not hold"
+    return f"{place}: expected {check.expected}, got {check.got}"

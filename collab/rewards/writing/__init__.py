@@ -1,0 +1,15 @@
+"""Rewards for texts that belong together, e.g. a short and a long summary."""
+
+from collab.rewards.family import Family
+from collab.rewards.writing import pairs
+
+FAMILY = Family(
+    {
+        "lengths": pairs.lengths,
+        "length_ratio": pairs.length_ratio,
+        "vocabulary": pairs.vocabulary,
+        "transitions": pairs.transitions,
+        "shared_words": pairs.shared_words,
+        "faithfulness": pairs.faithfulness,
+    }
+)

@@ -1,0 +1,109 @@
+"""The names of all that is measured of training and evaluations; imports nothing.
+
+A `*` in a name stands for an agent, a policy, a part, a turn or the like. What a family of rewards
+measures besides is named where it is declared (`collab.rewards.family.Measure`).
+"""
+
+from __future__ import annotations
+
+# A step of training: the keys of a line of `metrics.jsonl`.
+
+RETURN = "return/mean"
+RETURN_MAXIMUM = "return/maximum"
+RETURN_STD = "return/std"
+RETURN_SPREAD = "return/spread_in_group"
+REWARD = "reward/*"
+SOLVED = "solved"
+PART = "part/*"
+VALUE = "value/*"
+SCHEME = "scheme/*"
+
+DEAD_GROUPS = "groups/dead"
+SKIPPED_GROUPS = "groups/skipped"
+SKIPPED = "skipped/*"
+EPISODES = "episodes"
+DROPPED = "episodes/dropped"
+FAILURES = "failures/*"
+HACK_SUSPECTS = "hack_suspects"
+
+AGENT = "agent/*"
+LENGTH = "agent/*/length"
+TRUNCATED = "agent/*/truncated"
+ENTROPY = "agent/*/entropy"
+EMPTY = "agent/*/empty"
+LOGPROB = "agent/*/logprob"
+AGENT_MISMATCH = "agent/*/mismatch"
+AGENT_MISMATCH_KL = "agent/*/mismatch_kl"
+IMPORTANCE = "agent/*/importance"
+MASKED = "agent/*/masked"
+CLIPPED = "agent/*/clipped"
+OUTSIDE_SUPPORT = "agent/*/outside_support"
+KL = "agent/*/kl"
+
+CREDIT_OWN = "credit/*/own"
+CREDIT_INFLUENCE = "credit/*/influence"
+CREDIT_CONTRIBUTION = "credit/*/contribution"
+CREDIT_INTERACTION = "credit/interaction"
+JUDGING_WAITED = "joint_actions/waited"
+
+LOSS = "loss/*"
+GRADIENT_NORM = "gradient_norm/*"
+LEARNING_RATE = "learning_rate"
+MISMATCH = "mismatch"
+
+TOKENS = "tokens"
+TOKENS_PER_SECOND = "tokens_per_second"
+UPDATE_TOKENS = "update_tokens"
+SECONDS = "seconds"
+TIME = "time/*"
+COST = "cost"
+MEMORY = "memory_gb"
+
+# An evaluation: the keys of `metrics` in `eval.json`.
+
+PASS_AT = "pass@*"
+BEST_OF = "*@*"
+LEVEL = "level.*"
+VALUE_OF_PART = "part.*"
+JOINT_RETURN = "return"
+RETURN_SHARE = "return.share"
+LAST_REWARD_SHARE = "final.share"
+
+_FORMER_ENDINGS = {"/strays": "/outside_support"}
+
+
+def named(pattern: str, name: object) -> str:
+    """The name that a pattern has for one agent, part, turn and so on."""
+    return pattern.replace("*", str(name), 1)
+
+
+def reward_of_turn(number: int) -> str:
+    """The mean reward of a turn, counted from 1."""
+    return named(REWARD, f"turn_{number}")
+
+
+def matched(pattern: str, key: str) -> str | None:
+    """What `*` stands for in `key`, "" where the pattern has none; None where it does not fit."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return "" if key == pattern else None
+    fits = len(key) > len(before) + len(after) and key.startswith(before) and key.endswith(after)
+    return key[len(before) : len(key) - len(after)] if fits else None
+
+
+def best_of(name: str, k: int) -> str:
+    """What an evaluation tells of the best of k tries."""
+    return named(named(BEST_OF, name), k)
+
+
+def what_is_best_in(name: str) -> str:
+    """What a metric tells the best of k tries of; "" for other metrics, `pass@k` among them."""
+    return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
+
+
+def current(key: str) -> str:
+    """The name of a metric that older records have under another one."""
+    for ending, now in _FORMER_ENDINGS.items():
+        if key.endswith(ending):
+            return key.removesuffix(ending) + now
+    return key

@@ -1,0 +1,112 @@
+"""Generic rooms know no word of programming: a reward, a task or a tool says what is about code."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import collab
+
+PACKAGE = Path(collab.__file__).parent
+
+GENERIC = ("rewards", "trainers", "evaluation", "report", "runs", "runtime", "cli")
+"""Rooms that serve any task."""
+
+ABOUT_CODE = ("rewards/code/", "trainers/credit/games/code_like.py")
+
+SANDBOX = {"programs"}
+"""The sandbox isolates programs, whatever the task is."""
+
+SCORE = {"aux", "code", "parses", "program", "programs", "syntax", "tests"}
+"""`collab score` scores programs that are already written."""
+
+ALLOWED = {
+    "cli/arguments/options.py": SANDBOX,
+    "cli/arguments/split.py": SCORE,
+    "cli/checks/machine.py": SANDBOX,
+    "cli/commands/score.py": SCORE,
+    "cli/live/evaluating.py": SANDBOX,
+    "cli/live/views.py": SANDBOX,
+    "cli/screen/page.py": {"syntax"},  # rich.syntax
+    "cli/screen/tool_calls.py": {"code"},  # what the tool `python` is called with
+    "rewards/library.py": {"code"},  # lists the families by their rooms
+    "trainers/credit/games/__init__.py": {"code", "tests"},  # lists the games
+}
+"""By file."""
+
+CODING = {
+    "accuracy", "aux", "code", "coop", "cooperation", "parses", "program", "programs", "syntax",
+    "test", "tests",
+}  # fmt: skip
+
+_WORD = re.compile(r"[A-Za-z][a-z]*")
+
+
+def coding_words(source: str) -> Iterator[tuple[int, str]]:
+    """Line and word: in identifiers, keywords of calls and texts, but not in docstrings."""
+    tree = ast.parse(source)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) not in docstrings:
+            for name in _names(node):
+                found = CODING & {word.lower() for word in _WORD.findall(name)}
+                found |= set(re.findall(r"entry_point(?!s)", name))
+                yield from ((getattr(node, "lineno", 1), word) for word in sorted(found))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name():
+            yield node.id
+        case ast.Attribute():
+            yield node.attr
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.arg() | ast.keyword():
+            yield node.arg or ""
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.alias():
+            yield node.asname or node.name
+
+
+def offences() -> Iterator[str]:
+    for room in GENERIC:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            name = path.relative_to(PACKAGE).as_posix()
+            if not name.startswith(ABOUT_CODE):
+                for line, word in coding_words(path.read_text()):
+                    if word not in ALLOWED.get(name, ()):
+                        yield f"collab/{name}:{line}: {word}"
+
+
+def test_generic_rooms_know_no_coding_word() -> None:
+    assert list(offences()) == [], "let a reward's family, or its recipe, say it"
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        ('context.field("entry_point")', "entry_point"),
+        ("score.tests.fraction", "tests"),
+        ('row["part/syntax"]', "syntax"),
+        ("from collab.rewards import cooperation", "cooperation"),
+        ("def check(test): ...", "test"),
+        ("f'{n} programs'", "programs"),
+        ("isCode = 1", "code"),
+    ],
+)
+def test_what_it_finds(source: str, word: str) -> None:
+    assert {word} <= {word for _, word in coding_words(source)}
+
+
+def test_what_it_leaves_alone() -> None:
+    assert list(coding_words('"""Tests of a program."""\nlatest = encode(1)\n')) == []
+
+
+def test_what_is_allowed_is_needed() -> None:
+    for name, words in ALLOWED.items():
+        used = {word for _, word in coding_words((PACKAGE / name).read_text())}
+        assert words & used, name
