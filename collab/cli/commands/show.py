@@ -125,11 +125,14 @@ def _list(
     declared = [item for item in declared if any(map(item.cell, scores))]
     ranks = {"return": 0, "of": 3, **{item.head: 0 for item in declared}, "turns": 4, "tokens": 2}
     columns += [Column(name, right=True, rank=rank) for name, rank in ranks.items()]
-    columns += [Column("scheme", rank=1), Column("flags", style="yellow", wrap=True)]
-    page.table(columns, [_row(n, episode, declared) for n, episode in enumerate(episodes)])
+    has_schemes = any(score.scheme for score in scores)
+    columns += [Column("scheme", rank=1)] * has_schemes
+    columns += [Column("flags", style="yellow", wrap=True)]
+    rows = [_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
+    page.table(columns, rows)
 
 
-def _row(number: int, episode: Episode, declared: Sequence[Shown]) -> list[Any]:
+def _row(number: int, episode: Episode, declared: Sequence[Shown], has_schemes: bool) -> list[Any]:
     score, failure = episode.score, episode.failure
     if failure:
         told = (f"failed: {failure.type}", "red")
@@ -146,9 +149,9 @@ def _row(number: int, episode: Episode, declared: Sequence[Shown]) -> list[Any]:
     played = str(len(episode.turns))
     turns = f"{played} of {episode.horizon}" if episode.unplayed else played
     counts = [*measured, turns, str(tokens)]
-    scheme = (score.scheme if score else None) or "-"
+    scheme = [(score.scheme if score else None) or "-"] * has_schemes
     flags = ", ".join(score.flags) if score else ""
-    return [str(number), episode.id, told, *earned, *counts, scheme, flags or "-"]
+    return [str(number), episode.id, told, *earned, *counts, *scheme, flags or "-"]
 
 
 def _show(page: Page, episode: Episode, *, whole: bool) -> None:
