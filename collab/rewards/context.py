@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from collab.agents.joins import Joint
@@ -13,9 +14,12 @@ from collab.records import Problem
 from collab.rewards.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from collab.sandbox import Treatment, Verdict
+    from collab.sandbox import Treatment, Trial, Verdict
 
 T = TypeVar("T")
+
+TrialOf = Callable[["RewardContext", str, "Treatment | None"], "Trial"]
+"""What the sandbox is asked about an artefact of a problem."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class RewardContext:
         joint: Joint,
         artefacts: Mapping[str, str],
         verdicts: Verdicts,
+        *,
+        trial_of: TrialOf,
         roles: Roles | None = None,
     ) -> None:
         """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
@@ -51,6 +57,7 @@ class RewardContext:
         """By agent, in the team's order; also of those that do not write the answer."""
         self.joint = joint
         self.verdicts = verdicts
+        self._trial_of = trial_of
         self._known: dict[Hashable, object] = {}
 
     @property
@@ -100,4 +107,5 @@ class RewardContext:
             SandboxError: the sandbox itself failed.
         """
         asked = self.joint.text if artefact is None else artefact
-        return await self.verdicts.on(self, asked, treatment, run)
+        trial = partial(self._trial_of, self, asked, treatment)
+        return await self.verdicts.on(asked, treatment, run, trial)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.context import RewardContext
+from collab.rewards.context import RewardContext, TrialOf
 from collab.rewards.parts import PartFunction
-from collab.rewards.verdicts import MakeTrial
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
@@ -51,7 +50,7 @@ class Family:
     alarms: Mapping[str, AlarmSpec] = field(default_factory=dict)
     """By part: when training warns, unless the recipe says otherwise."""
     measures: tuple[Measure, ...] = ()
-    make_trial: MakeTrial | None = None
+    trial_of: TrialOf | None = None
     """How the sandbox is asked about an answer."""
     examine: Examine | None = None
     """What a score holds beside its parts; called when all of them are scored."""

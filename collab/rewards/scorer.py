@@ -19,7 +19,7 @@ from collab.rewards.verdicts import Verdicts
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
 
-_MAKE_TRIAL = next(family.make_trial for family in FAMILIES if family.make_trial)
+_TRIAL_OF = next(family.trial_of for family in FAMILIES if family.trial_of)
 
 
 class Scorer:
@@ -51,8 +51,8 @@ class Scorer:
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
         ordered = {**dict.fromkeys(agents, ""), **artefacts}
-        verdicts = Verdicts(self._sandbox, _MAKE_TRIAL)
-        context = RewardContext(problem, joint, ordered, verdicts, roles)
+        verdicts = Verdicts(self._sandbox)
+        context = RewardContext(problem, joint, ordered, verdicts, trial_of=_TRIAL_OF, roles=roles)
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]

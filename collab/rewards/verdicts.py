@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING
 from collab.errors import RewardError
 
 if TYPE_CHECKING:
-    from collab.rewards.context import RewardContext
     from collab.sandbox import Sandbox, Treatment, Trial, Verdict
 
-MakeTrial = Callable[["RewardContext", str, "Treatment | None"], "Trial"]
-"""What the sandbox is asked about an artefact of a problem."""
+MakeTrial = Callable[[], "Trial"]
+"""What the sandbox is asked, made when it is asked."""
 
 
 class Verdicts:
-    def __init__(self, sandbox: Sandbox | None, make_trial: MakeTrial) -> None:
-        self._sandbox, self._make_trial = sandbox, make_trial
+    def __init__(self, sandbox: Sandbox | None) -> None:
+        self._sandbox = sandbox
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._waiting = _Stopwatch()
 
     async def on(
-        self, context: RewardContext, artefact: str, treatment: Treatment | None, run: int
+        self, artefact: str, treatment: Treatment | None, run: int, trial: MakeTrial
     ) -> Verdict:
-        """See `RewardContext.verdict`; can be awaited in any event loop."""
-        work = self._once(context, artefact, treatment, run)
+        """The verdict on an artefact, as `RewardContext.verdict`; awaited in any event loop."""
+        work = self._once((artefact, treatment, run), trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
         elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -49,22 +48,17 @@ class Verdicts:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _once(
-        self, context: RewardContext, artefact: str, treatment: Treatment | None, run: int
-    ) -> Verdict:
-        key = (artefact, treatment, run)
+    async def _once(self, key: Hashable, trial: MakeTrial) -> Verdict:
         if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._ask(context, artefact, treatment))
+            self._tasks[key] = asyncio.create_task(self._ask(trial))
         return await self._tasks[key]
 
-    async def _ask(
-        self, context: RewardContext, artefact: str, treatment: Treatment | None
-    ) -> Verdict:
+    async def _ask(self, trial: MakeTrial) -> Verdict:
         if self._sandbox is None:
             raise RewardError("the reward asks for a verdict, and no sandbox is open to give one")
-        trial = self._make_trial(context, artefact, treatment)
+        asked = trial()
         with self._waiting:
-            return await self._sandbox.check(trial)
+            return await self._sandbox.check(asked)
 
 
 class _Stopwatch:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -19,9 +20,24 @@ def run(collab) -> Path:
 def test_lists_the_episodes(collab, run: Path) -> None:
     result = collab("show", str(run))
     assert result.status == 0
-    assert result.out.splitlines()[1].split()[-2:] == ["scheme", "flags"]
+    assert result.out.splitlines()[1].split()[-3:] == ["turns", "tokens", "flags"]
     assert [f"words/{n}#{k}" in result.out for n in range(3) for k in range(2)] == [True] * 6
     assert result.err == ""
+
+
+def test_programs_have_columns_of_their_own(collab) -> None:
+    lines = collab("show", str(Path(__file__).parents[1] / "recorded/run")).out.splitlines()
+    assert lines[1].split()[-5:] == ["tests", "turns", "tokens", "scheme", "flags"]
+    assert "3/3" in lines[2]
+
+
+def test_a_text_tasks_part_has_a_column_where_its_reward_says_so(collab, run: Path) -> None:
+    file = run / "recipe.yaml"
+    data = yaml.safe_load(file.read_text())
+    for part in data["task"]["reward"]["parts"].values():
+        part["shown_as"] = "clarity"
+    file.write_text(yaml.safe_dump(data))
+    assert "clarity" in collab("show", str(run)).out.splitlines()[1].split()
 
 
 @pytest.mark.parametrize("name", ["words/1#0", "2"])

@@ -73,7 +73,7 @@ FAMILY = Family(
         TESTS,
         Measure(lambda score: level_shares(score).get("cooperation"), best_of="coop"),
     ),
-    make_trial=trial.make_trial,
+    trial_of=trial.trial_of,
     examine=trial.examine,
     title_of=_signature,
     language_of=lambda score: "python" if score.isolation is not None else None,

@@ -21,7 +21,7 @@ _MAX_FAILURES = 5
 _ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)
 
 
-def make_trial(context: RewardContext, program: str, treatment: Treatment | None) -> Trial:
+def trial_of(context: RewardContext, program: str, treatment: Treatment | None) -> Trial:
     """The program against the problem's hidden test.
 
     Raises:
