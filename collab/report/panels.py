@@ -126,7 +126,7 @@ FAMILIES = (
     Family(
         "Judging beside sampling, seconds a step",
         COST,
-        names.JUDGING_WAITED,
+        names.FURTHER_WAITED,
         "seconds",
         note="What scoring further joint actions took, beyond what hid behind sampling.",
     ),

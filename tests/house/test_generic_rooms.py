@@ -29,7 +29,7 @@ ALLOWED = {
     "cli/commands/score.py": SCORE,
     "cli/live/evaluating.py": SANDBOX,
     "cli/live/views.py": SANDBOX,
-    "cli/screen/page.py": {"syntax"},  # rich.syntax
+    "cli/screen/terminal.py": {"syntax"},  # rich.syntax
     "cli/screen/tool_calls.py": {"code"},  # what the tool `python` is called with
     "rewards/library.py": {"code"},  # lists the families by their rooms
     "trainers/credit/games/__init__.py": {"code", "tests"},  # lists the games

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
+from collab.runs import metric_names
 from collab.trainers.credit.assign import CreditedGroup, check_weights, group_of
 from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
 from collab.trainers.credit.group import Group, Shape, Weights
@@ -144,9 +145,9 @@ class JudgeClock:
         """Nothing where no further joint action was scored."""
         if self.calls:
             self._settle()
-            yield "joint_actions/scored", self.calls
-            yield "joint_actions/seconds", self.seconds
-            yield "joint_actions/waited", self.seconds - (self._hidden or 0.0)
+            yield metric_names.FURTHER_SCORED, self.calls
+            yield metric_names.FURTHER_SECONDS, self.seconds
+            yield metric_names.FURTHER_WAITED, self.seconds - (self._hidden or 0.0)
 
     def _settle(self) -> None:
         now = time.perf_counter()

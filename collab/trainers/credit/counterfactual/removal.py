@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.counterfactual.forms import Form
 from collab.trainers.credit.counterfactual.rule import Counterfactual
@@ -44,7 +45,10 @@ class Removal(Counterfactual):
 
     def measures(self) -> Mapping[str, float]:
         """Also `credit/AGENT/contribution`, in points of the reward."""
-        told = {f"credit/{a}/contribution": mean(found) for a, found in self._added.items()}
+        told = {
+            metric_names.named(metric_names.CREDIT_CONTRIBUTION, a): mean(found)
+            for a, found in self._added.items()
+        }
         return {**super().measures(), **told}
 
     async def _of_agent(

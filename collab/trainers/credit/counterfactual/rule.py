@@ -10,6 +10,7 @@ import numpy as np
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
+from collab.runs import metric_names
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms, planned_forms
 from collab.trainers.credit.counterfactual.shares import Shares
 from collab.trainers.credit.counterfactual.table import (
@@ -157,7 +158,10 @@ class Counterfactual:
     def _measures(self) -> Iterator[tuple[str, float]]:
         for (agent, form), count in self._given.items():
             total = sum(n for (name, _), n in self._given.items() if name == agent)
-            yield f"credit/{agent}/{form}", count / total
+            yield (
+                metric_names.named(metric_names.named(metric_names.CREDIT_FORM, agent), form),
+                count / total,
+            )
         yield from self._shares.measures()
 
 

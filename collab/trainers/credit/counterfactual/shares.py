@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.counterfactual.table import Cells, Table, Vector
 
@@ -45,10 +46,13 @@ class Shares:
             if total <= 0:
                 continue
             own.append((total - mean(self._rows[agent])) / total)
-            yield f"credit/{agent}/own", _share(own[-1])
-            yield f"credit/{agent}/influence", _share(mean(self._columns[agent]) / total)
+            yield metric_names.named(metric_names.CREDIT_OWN, agent), _share(own[-1])
+            yield (
+                metric_names.named(metric_names.CREDIT_INFLUENCE, agent),
+                _share(mean(self._columns[agent]) / total),
+            )
         if len(own) > 1:
-            yield "credit/interaction", _share(1 - sum(own))
+            yield metric_names.CREDIT_INTERACTION, _share(1 - sum(own))
 
 
 def _share(value: float) -> float:
