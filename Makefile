@@ -3,6 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
+# What is compiled is kept, whatever the shell says: else each process compiles torch anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A worker a core, with one thread, and no more than 8: each holds models of its own. A file's tests
 # stay together, as they share what they have opened; the slow ones go to who is free.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --maxprocesses 8
