@@ -18,7 +18,7 @@ from collab.sandbox.verdict import Values
 Pair = namedtuple("Pair", "a b")
 VALUES: list[Any] = [
     0, -3, 10**30, 2.5, 1j, Decimal("1.5"), Fraction(1, 3), "ab1", "()[]", "", "  ", b"x", b"",
-    [1, 2], [True, False], (1, "a"), {1, 2}, frozenset("ab"), {"k": 1}, Counter("aab"),
+    [1, 2], [True, False], (1, "a"), {1, 2}, frozenset(["ab"]), {"k": 1}, Counter("aab"),
     OrderedDict(a=1), defaultdict(int, a=1), deque([1]), range(3), Pair(1, 2),
 ]  # fmt: skip
 
