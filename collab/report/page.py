@@ -14,7 +14,12 @@ import collab
 from collab.report.texts import visible
 
 STYLES = ("base", "frame", "head", "curves", "tables", "list", "episode", "media")
-SCRIPTS = ("dom", "data", "python", "diff", "charts", "list", "turns", "compare", "episode", "main")
+SCRIPTS = (
+    *("dom", "data", "python", "diff"),
+    *("axes", "charts", "curves"),
+    *("columns", "list"),
+    *("turns", "compare", "episode", "main"),
+)
 """In the order in which they build on each other."""
 
 

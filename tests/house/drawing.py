@@ -70,6 +70,7 @@ def crowded(root: Path, most: int) -> list[str]:
     return [f"{room}: {count} files" for room, count in counts.items() if count > most]
 
 
-def lengths(root: Path) -> dict[Path, int]:
-    """The lines of each Python file."""
-    return {file: len(file.read_text().splitlines()) for file in sorted(root.rglob("*.py"))}
+def lengths(root: Path, *endings: str) -> dict[Path, int]:
+    """The lines of each file of these endings, of each Python file where none is given."""
+    files = [file for ending in endings or (".py",) for file in root.rglob(f"*{ending}")]
+    return {file: len(file.read_text().splitlines()) for file in sorted(files)}

@@ -23,7 +23,8 @@ def test_no_room_is_crowded() -> None:
 
 
 def test_no_file_is_long() -> None:
-    found = lengths(PACKAGE) | lengths(ROOT / "benchmarks") | lengths(ROOT / "examples")
+    found = lengths(PACKAGE, ".py", ".js", ".css", ".j2")
+    found |= lengths(ROOT / "benchmarks") | lengths(ROOT / "examples")
     assert {str(file): lines for file, lines in found.items() if lines > MOST_LINES} == {}
 
 
@@ -70,3 +71,5 @@ def test_crowds_and_long_files_are_counted(tmp_path: Path) -> None:
     assert crowded(house, 2) == [f"{house}: 3 files"]
     assert crowded(house, 3) == []
     assert max(lengths(house).values()) == 3
+    (house / "page.js").write_text("1;\n" * 4)
+    assert max(lengths(house, ".py", ".js").values()) == 4

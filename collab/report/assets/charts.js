@@ -1,59 +1,8 @@
-// Panels of curves: an SVG each, its values at a step by pointer or keys, and a table.
+// One chart: its curves as an SVG, its values at a step by pointer or keys.
 
 const HEIGHT = 150;
 const MARGIN = { left: 40, right: 10, top: 8, bottom: 20 };
 const DOTS_UP_TO = 12;
-
-function drawCurves(root, panels, cohorts) {
-  if (cohorts.length) {
-    const names = cohorts.map((label, n) =>
-      h("span", h("i", { class: `swatch c${n % 8}` }), label),
-    );
-    root.append(h("p", { class: "legend cohorts" }, names));
-  }
-  const groups = new Map();
-  for (const panel of panels) {
-    if (!groups.has(panel.section)) groups.set(panel.section, []);
-    groups.get(panel.section).push(panel);
-  }
-  const steps = panels.flatMap((panel) => panel.series.flatMap((line) => line.x));
-  const domain = [Math.min(...steps), Math.max(...steps)];
-  for (const [name, members] of groups) {
-    const grid = h(
-      "div",
-      { class: "panels" },
-      members.map((panel) => panelView(panel, domain)),
-    );
-    root.append(h("section", { class: "group", "aria-label": name }, h("h3", name), grid));
-  }
-}
-
-function panelView(panel, domain) {
-  const legend = h("p", { class: "legend" });
-  const plot = h("div", {
-    class: "plot",
-    tabindex: 0,
-    role: "slider",
-    "aria-label": `${panel.title}, by step`,
-    "aria-orientation": "horizontal",
-  });
-  const values = h("div", { class: "values", tabindex: 0, role: "region", hidden: true });
-  values.setAttribute("aria-label", `${panel.title}, table`);
-  const button = h("button", { type: "button", "aria-pressed": "false" }, "Table");
-  button.addEventListener("click", () => {
-    const wanted = values.hidden;
-    if (wanted && !values.firstChild) values.append(valuesTable(panel));
-    values.hidden = !wanted;
-    plot.hidden = wanted;
-    button.setAttribute("aria-pressed", String(wanted));
-  });
-  const head = h("header", h("h4", panel.title), button);
-  const note = panel.note && h("small", panel.note);
-  const view = h("figure", { class: "panel" }, head, legend, plot, values, note);
-  const chart = new Chart(panel, plot, legend, domain);
-  new ResizeObserver(() => chart.draw(plot.clientWidth)).observe(plot);
-  return view;
-}
 
 class Chart {
   constructor(panel, plot, legend, domain) {
@@ -272,51 +221,4 @@ class Chart {
     event.preventDefault();
     this.move(places[event.key]);
   }
-}
-
-function niceTicks(low, high, wanted) {
-  const rough = (high - low) / wanted;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10]
-    .map((factor) => factor * power)
-    .find((size) => size >= rough * 0.999);
-  const ticks = [];
-  for (let n = Math.floor(low / step + 1e-9); n <= Math.ceil(high / step - 1e-9); n++)
-    ticks.push(n * step);
-  return ticks;
-}
-
-function stepTicks(first, last, most) {
-  if (last === first) return [first];
-  const size = Math.max(1, Math.ceil(niceTicks(0, last - first, most)[1] || 1));
-  const ticks = [];
-  for (let n = Math.ceil(first / size) * size; n <= last; n += size) ticks.push(n);
-  return ticks;
-}
-
-function axisLabel(value, unit, ticks) {
-  if (unit === "share") return `${Number((100 * value).toPrecision(3))} %`.replace("-", "−");
-  const size = ticks[1] - ticks[0];
-  if (Math.abs(ticks.at(-1)) < 0.01 || size < 0.001)
-    return value ? value.toExponential(0).replace("-", "−") : "0";
-  if (Math.abs(value) >= 10000) return `${Math.round(value / 100) / 10}k`.replace("-", "−");
-  return fixed(
-    value,
-    Math.max(
-      0,
-      Math.ceil(
-        -Math.log10(size) - 1e-9 + (size % 10 ** Math.floor(Math.log10(size)) > 1e-12 ? 1 : 0),
-      ),
-    ),
-  );
-}
-
-function valuesTable(panel) {
-  const steps = [...new Set(panel.series.flatMap((line) => line.x))].sort((a, b) => a - b);
-  const rows = steps.map((step) => {
-    const values = panel.series.map((line) => line.y[line.x.indexOf(step)]);
-    const cells = values.map((value) => h("td", { class: "right" }, amount(value, panel.unit)));
-    return h("tr", h("th", { scope: "row" }, count(step)), cells);
-  });
-  return tableOf(["Step", ...panel.series.map((line) => line.label)], rows);
 }

@@ -2,72 +2,6 @@
 
 const CHUNK = 200;
 
-const COLUMNS = [
-  {
-    name: "Episode",
-    key: (episode) => [episode.task, episode.run, episode.step || 0, episode.sample],
-  },
-  { name: "Run", key: (episode) => episode.run, only: (data) => data.runs.length > 1 },
-  {
-    name: "Step",
-    key: (episode) => episode.step,
-    right: true,
-    only: (data) => data.episodes.some((e) => e.step !== null),
-  },
-  {
-    name: "Phase",
-    key: (episode) => phaseOf(episode),
-    only: (data) => data.episodes.some((e) => e.mode),
-  },
-  { name: "Verdict", key: (episode) => episode.verdict },
-  { name: "Return", key: (episode) => episode.return, right: true },
-  {
-    name: "Scheme",
-    key: (episode) => episode.scheme,
-    only: (data) => data.episodes.some((e) => e.scheme),
-  },
-  {
-    name: "Signs",
-    key: (episode) => signsOf(episode).join(" "),
-    only: (data) => data.episodes.some((e) => signsOf(e).length),
-  },
-  {
-    name: "Turns",
-    key: (episode) => episode.turns.length,
-    right: true,
-    only: (data) => data.episodes.some((e) => e.turns.length > 1 || e.horizon),
-  },
-  { name: "Tokens", key: (episode) => episode.tokens, right: true },
-];
-
-// The columns, those that the rewards declare after the return.
-function columnsOf(data) {
-  const heads = [...new Set(data.episodes.flatMap((episode) => Object.keys(episode.shown)))];
-  const declared = heads.map((head) => ({
-    name: head[0].toUpperCase() + head.slice(1),
-    key: (episode) => episode.shown[head]?.[1],
-    cell: (episode) => episode.shown[head]?.[0] ?? "",
-    right: true,
-  }));
-  const place = COLUMNS.findIndex((column) => column.name === "Return") + 1;
-  const all = [...COLUMNS.slice(0, place), ...declared, ...COLUMNS.slice(place)];
-  return all.filter((column) => !column.only || column.only(data));
-}
-
-function phaseOf(episode) {
-  return [episode.phase, episode.mode].filter(Boolean).join(", ");
-}
-
-// How many turns were played, and of how many where the task was solved before the last one.
-function turnsOf(episode) {
-  const played = count(episode.turns.length);
-  return episode.horizon ? `${played} of ${count(episode.horizon)}` : played;
-}
-
-function signsOf(episode) {
-  return [...episode.flags, ...(episode.cut ? ["cut off"] : [])];
-}
-
 class List {
   constructor(data) {
     this.data = data;
@@ -299,18 +233,6 @@ class List {
   beside(place, distance) {
     return this.shown[this.shown.indexOf(place) + distance];
   }
-}
-
-// What is not known comes last, in either order.
-function compareKeys(a, b, sign) {
-  for (let n = 0; n < a.length; n++) {
-    if (a[n] === b[n]) continue;
-    if (a[n] === null || a[n] === undefined) return 1;
-    if (b[n] === null || b[n] === undefined) return -1;
-    const text = typeof a[n] === "string";
-    return sign * (text ? a[n].localeCompare(b[n], "en", { numeric: true }) : a[n] - b[n]);
-  }
-  return 0;
 }
 
 function verdictChip(verdict) {
