@@ -100,6 +100,15 @@ def test_tokens_outside_the_support_and_mismatch_are_drawn_and_explained() -> No
     assert "sampler and the trainer" in named(panels, "Sampler against trainer, nats a token").note
 
 
+def test_who_decides_the_reward_is_drawn() -> None:
+    rows = [{"credit/aux/own": 0.2, "credit/main/own": 0.6, "credit/interaction": 0.2}] * 3
+    panels = panels_of(run_of([{**row, "credit/aux/influence": 0.4} for row in rows]))
+    own = named(panels, "Share of the reward that an agent's own responses decide")
+    assert [series.y for series in own.series] == [[0.2] * 3, [0.6] * 3]
+    assert "variance within a task" in own.note
+    assert named(panels, "Influence on the reward").series[0].y == [0.4] * 3
+
+
 def test_long_curves_are_averaged_and_smoothed() -> None:
     run = run_of([{"tokens_per_second": float(n % 2)} for n in range(2000)])
     panel = named(panels_of(run), "Tokens a second")

@@ -53,7 +53,8 @@ def play(
     ) -> list[Mapping[str, float] | None]:
         made = [actions_of(episodes[episode].turns[turn]) for episode, turn in nodes]
         turn = nodes[0][1]
-        return [records.earned(turn, _joined(game, made, choice)) for choice in choices]
+        joined = [_joined(game, made, choice) for choice in choices]
+        return [None if joint is None else records.earned(turn, joint) for joint in joined]
 
     return make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
 
@@ -134,8 +135,11 @@ def actions_of(turn: Turn) -> Joint:
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 
-def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint:
+def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
+    """None where an agent is left out that has no action for it."""
     picks = [(agent, choice.get(agent, 0)) for agent in game.agents]
+    if any(pick is None and agent not in game.empty for agent, pick in picks):
+        return None
     return tuple(
         game.empty[agent] if pick is None else made[pick][n]
         for n, (agent, pick) in enumerate(picks)

@@ -1,0 +1,142 @@
+"""Rules of credit on teams whose true gradient is known: bias, variance, silence and cost.
+
+    python benchmarks/credit.py [--groups 4000] [--rules "marloo;cross"] [--games code,and]
+
+A row is a rule on a game, with groups of 8 (4 for the paper's game), the agents side by side:
+
+bias      the length of the mean estimate's difference from the gradient, in standard errors: up
+          to 3 is chance. MAGRPO is short by 1/G, which is a learning rate and shows here
+variance  of the group's gradient estimate, relative to MARLOO's at the same tokens
+cosine    of a group's estimate with the gradient, on average
+dead      groups without any gradient
+judged    joint actions of a group that are scored beside those that were played
+
+It prints a table in Markdown, as it stands in docs/algorithms.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from collab.recipe.component import Component
+from collab.trainers.credit import Algorithm, Group, Node, algorithm_for
+from collab.trainers.credit.games import (
+    Estimate,
+    Game,
+    all_right,
+    code_like,
+    dummy,
+    estimate,
+    only_tests,
+    paper_game,
+    sequential_code,
+    two_turns,
+    word_pair,
+)
+from collab.trainers.credit.group import Choice, Weights
+
+BASE = "marloo"
+
+RULES: dict[str, Component] = {
+    BASE: Component(use=BASE),
+    "magrpo": Component(use="magrpo"),
+    "removal": Component(use="removal"),
+    "coma": Component(use="coma"),
+    "shapley": Component(use="shapley"),
+    "cross, 3 shifts": Component(use="cross", options={"shifts": 3}),
+    "cross": Component(use="cross"),
+}
+
+GAMES: dict[str, tuple[str, Game, int]] = {
+    "paper": ("the paper's game, p = 1/2", paper_game(), 4),
+    "and": ("both must be right, p = .2 each", word_pair("and", 0.2, 0.2), 8),
+    "code": ("code reward, weak team", code_like(), 8),
+    "tests": ("all tests pass, weak team", only_tests(), 8),
+    "dummy": ("the first has no influence", dummy(), 8),
+    "three": ("three agents all right, p = .4", all_right(), 8),
+    "sequential": ("code reward, main reads aux", sequential_code(), 8),
+    "turns": ("code reward, two turns", two_turns(), 4),
+}
+
+
+class Counting:
+    """A rule, and how many further joint actions it has asked for."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm, self.judged = algorithm, 0
+
+    async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
+        return await self.algorithm.credit([self._counted(group) for group in groups])
+
+    def _counted(self, group: Group) -> Group:
+        asked = set[tuple[tuple[str, str], ...]]()
+
+        async def ask(
+            nodes: Sequence[Node], choices: Sequence[Choice]
+        ) -> list[Mapping[str, float] | None]:
+            turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
+            played = {tuple(t.artefacts.items()) for e in group.episodes for t in e.turns}
+            for choice in choices:
+                picks = {a: choice.get(a, 0) for a in turns[0].artefacts}
+                texts = tuple(
+                    (a, "" if n is None else turns[n].artefacts[a]) for a, n in picks.items()
+                )
+                if texts not in asked and texts not in played:
+                    asked.add(texts)
+                    self.judged += 1
+            return await group.score(nodes, choices)
+
+        return replace(group, ask=ask)
+
+    def state(self) -> Mapping[str, object]:
+        return self.algorithm.state()
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        self.algorithm.restore(state)
+
+
+async def measure(game: Game, size: int, rule: Component, groups: int) -> tuple[Estimate, float]:
+    """The estimate, and the joint actions that were judged for a group."""
+    counting = Counting(algorithm_for(rule))
+    found = await estimate(game, counting, groups=groups, group_size=size)
+    return found, counting.judged / groups
+
+
+async def compare(games: Sequence[str], rules: Sequence[str], groups: int) -> None:
+    """Print the table, a row as soon as it is known."""
+    print("| game | rule | bias | variance | cosine | dead | judged |")
+    print("|---|---|---|---|---|---|---|")
+    for name in games:
+        told, game, size = GAMES[name]
+        base, _ = await measure(game, size, RULES[BASE], groups)
+        for rule in rules:
+            if rule == "removal" and not game.empty:
+                continue  # nobody can be left out
+            found, judged = await measure(game, size, RULES[rule], groups)
+            agents = game.agents[:2]
+            columns = [
+                told if rule == rules[0] else "",
+                rule,
+                " / ".join(f"{found.errors(agent):.1f}" for agent in agents),
+                " / ".join(f"{found.variance[a] / base.variance[a]:.2f}" for a in agents),
+                " / ".join(f"{found.cosine[agent]:.2f}" for agent in agents),
+                " / ".join(f"{found.dead[agent]:.2f}" for agent in agents),
+                f"{judged:.0f}",
+            ]
+            print("| " + " | ".join(columns) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--groups", type=int, default=4000)
+    parser.add_argument("--rules", default=";".join(RULES), help="separated by ';'")
+    parser.add_argument("--games", default=",".join(GAMES))
+    given = parser.parse_args()
+    asyncio.run(compare(given.games.split(","), given.rules.split(";"), given.groups))
+
+
+if __name__ == "__main__":
+    main()
