@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from collab.records import Action, Message, Record, Sampling, ToolSpec
+from collab.records import Action, Message, Record, Sampling, Style, ToolSpec
 
 
 class Call(Record):
@@ -33,6 +33,10 @@ class Request(Record):
     may_call: bool = True
     """False where the model is to answer now, although it has tools."""
     prompt_ids: tuple[int, ...] = ()
+    style: Style = "chat"
+    """Whether messages are read through the chat template, or as plain text to go on with."""
+    prefix: str = ""
+    """The beginning of the answer, which is given and not drawn; the action's text holds it."""
     sampling: Sampling = Sampling()
     adapter: str | None = None
     """A LoRA adapter's folder, or its name where the engine already holds it."""
@@ -114,6 +118,8 @@ class Promises(Record):
     """A request may name a LoRA adapter, and a batch several; others are refused."""
     context: int | None = None
     """The most tokens that a prompt and its answer may take; None where that is not known."""
+    continues: bool = False
+    """A request may give the answer's beginning, and take messages as plain text to go on with."""
     generates: bool = True
     """False for answers prepared beforehand, which no setting, adapter or context can change."""
 

@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 
 from collab.errors import ContextOverflow, ModelError
 from collab.models.base import Request
-from collab.models.controls import chat_ids
+from collab.models.controls import begins_with, chat_ids, text_ids
 from collab.models.tool_probe import special_ids, tool_template
 from collab.models.tool_template import given_tools
 from collab.models.tool_text import fenced
@@ -25,10 +25,21 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
         return list(request.prompt_ids)
     if not request.messages:
         raise ModelError("a request has neither messages nor prompt_ids")
+    if request.style == "completion":
+        text = "\n\n".join(m.content for m in request.messages)
+        return [*begins_with(tokenizer), *text_ids(tokenizer, text + request.prefix)]
+    return chat_prompt_ids(request, tokenizer, model) + text_ids(tokenizer, request.prefix)
+
+
+def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
+    """The tokens of a request's messages, and of what its chat template begins an answer with.
+
+    Raises ModelError where the model has no chat template, or it refuses the messages.
+    """
     if not tokenizer.chat_template:
         raise ModelError(
             f"model {model!r} has no chat template, so it cannot read messages; take its "
-            "instruction-tuned variant, or give prompt_ids"
+            "instruction-tuned variant, set the agent's style to 'completion', or give prompt_ids"
         )
     template = tool_template(tokenizer) if request.tools else None
     try:
@@ -59,8 +70,9 @@ def answer(
 ) -> tuple[str, tuple[ToolCall, ...]]:
     """A response's text, and the calls of tools that transformers finds in it.
 
-    The text ends before the first of the stop strings. Of special tokens it holds only those by
-    which a template that knows tools marks a call, so that the call can be read.
+    The text begins with the request's prefix and ends before the first of the stop strings. Of
+    special tokens it holds only those by which a template that knows tools marks a call, so that
+    the call can be read.
     """
     template = tool_template(tokenizer) if request.tools else None
     ids = list(token_ids)
@@ -69,5 +81,5 @@ def answer(
         ids = [i for i in ids if i not in dropped]
     text: str = tokenizer.decode(ids, skip_special_tokens=not template)
     ends = [at for string in request.sampling.stop if (at := text.find(string)) >= 0]
-    text = text[: min(ends)] if ends else text
+    text = request.prefix + (text[: min(ends)] if ends else text)
     return text, template.read(tokenizer, text, prompt, request.tools) if template else ()

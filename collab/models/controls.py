@@ -65,6 +65,28 @@ class Twin:
 _KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
 
 
+def text_ids(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of plain text, none of them a control token, whatever the text spells.
+
+    Raises:
+        ModelError: this kind of tokenizer gives control tokens all the same.
+    """
+    if not text:
+        return []
+    ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    if _controls_of(tokenizer).among(ids):
+        raise _refusal(tokenizer)
+    return list(ids)
+
+
+def begins_with(tokenizer: Any) -> list[int]:
+    """What the tokenizer puts before a text, such as the token for its beginning."""
+    text = "a"
+    whole = tokenizer(text)["input_ids"]
+    own = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return list(whole[: whole.index(own[0])])
+
+
 def chat_ids(
     tokenizer: Any, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()
 ) -> list[int]:

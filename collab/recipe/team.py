@@ -13,7 +13,7 @@ from collab.recipe.hosted import ToolName
 from collab.recipe.model import ModelSpec
 from collab.recipe.roles import Roles, roles_of
 from collab.recipe.sampling import SamplingSpec
-from collab.records import WhenSolved
+from collab.records import Style, WhenSolved
 
 DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
@@ -43,6 +43,14 @@ class AgentSpec(Spec):
     """Observation of every later turn; sees `feedback` and what `prompt` sees."""
     discuss: str = DISCUSS
     """Observation of the second round of a discussion; sees `others`, the first answers."""
+    prefix: str = ""
+    """The beginning of every response, which the agent is made to give: a template that sees what
+    `prompt` sees. Nothing is learned from it. It ends where the model's own tokens would, without
+    white space."""
+    style: Style = "chat"
+    """`chat` gives the model its messages through its chat template. `completion` gives it their
+    plain text, one after the other with a blank line between them, to go on with: for base models,
+    and for small ones that do better with a few worked examples."""
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that ask for them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
@@ -73,6 +81,15 @@ class AgentSpec(Spec):
         if isinstance(data, dict) and data.get("tools") and "harness" not in data:
             return {**data, "harness": "tools"}
         return data
+
+    @model_validator(mode="after")
+    def _tools_are_for_chats(self) -> AgentSpec:
+        if self.tools and (self.prefix or self.style == "completion"):
+            raise ValueError(
+                "an agent with tools writes whole messages of a chat; leave out tools, or prefix"
+                " and style"
+            )
+        return self
 
     @model_validator(mode="after")
     def _tools_are_called(self) -> AgentSpec:

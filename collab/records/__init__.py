@@ -10,7 +10,7 @@ from collab.records.base import Record
 from collab.records.episode import Episode, WhenSolved
 from collab.records.failure import Failure, failure_of
 from collab.records.feedback import Feedback, Finding
-from collab.records.message import Message, ToolCall, ToolSpec
+from collab.records.message import Message, Style, ToolCall, ToolSpec
 from collab.records.problem import Problem
 from collab.records.reading import read_episodes
 from collab.records.score import PartScore, Scheme, Score, Tests
@@ -31,6 +31,7 @@ __all__ = [
     "Sampling",
     "Scheme",
     "Score",
+    "Style",
     "Tests",
     "ToolCall",
     "ToolSpec",

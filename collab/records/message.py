@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 from collab.records.base import Record
 
+Style = Literal["chat", "completion"]
+"""How a model is given its messages: through its chat template, or as plain text to go on with."""
+
 
 class ToolSpec(Record):
     """A tool as a model is told of it."""

@@ -85,9 +85,12 @@ class Acting:
             round=round_.number,
             agent=name,
         )
-        observed = self._observe(name, turn, told, round_)
-        tools = self.stage.players[name].tools
-        return Move(name, self.histories[name], observed, partial(self._ask, first), tools)
+        player, history = self.stage.players[name], self.histories[name]
+        fields = self._fields(name, turn, told, round_)
+        template = "revise" if round_.template == "prompt" and history else round_.template
+        observed = player.observe(template, round_.otherwise, first=not history, **fields)
+        prefix = player.prefix.render(agent=name, **fields)
+        return Move(name, history, observed, partial(self._ask, first, prefix), player.tools)
 
     async def _play_out(self, move: Move) -> None:
         """A failure is told when the agents before it in the round have been recorded."""
@@ -99,12 +102,9 @@ class Acting:
         except Exception as error:
             raise attribute(error, AgentError, f"harness of {move.agent}") from error
 
-    def _observe(self, name: str, turn: int, told: Told, round_: Round) -> list[Message]:
-        player, history = self.stage.players[name], self.histories[name]
-        template = round_.template
-        if template == "prompt" and history:
-            template = "revise"
-        fields: dict[str, Any] = {
+    def _fields(self, name: str, turn: int, told: Told, round_: Round) -> dict[str, Any]:
+        """What an agent's templates see."""
+        return {
             "task": self.problem.public,
             "_hidden": tuple(self.problem.hidden),
             "agents": list(self.stage.players),
@@ -113,10 +113,9 @@ class Acting:
             "feedback": "\n\n".join(item.text for item in told.get(name, ()) if item.text),
             **round_.fields.get(name, {}),
         }
-        return player.observe(template, round_.otherwise, first=not history, **fields)
 
     async def _ask(
-        self, first: Call, step: int, messages: Sequence[Message], may_call: bool
+        self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool
     ) -> Action:
         """The response of that number in the move that begins with the call `first`."""
         player = self.stage.players[first.agent]
@@ -124,7 +123,7 @@ class Acting:
         self.stage.emit(
             AgentActing(episode=self.episode, turn=place.turn, round=place.round, agent=place.agent)
         )
-        request = make_request(player, place, messages, self.seed, may_call)
+        request = make_request(player, place, messages, self.seed, prefix=prefix, may_call=may_call)
         [action] = await self.stage.scheduler.act([(player.model, request)])
         return action
 

@@ -9,9 +9,9 @@ from typing import Any
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
 from collab.errors import RecipeError
-from collab.models import Call, Checks, Model, Request
+from collab.models import Call, Checks, Declares, Model, Promises, Request
 from collab.recipe import AgentSpec, Recipe
-from collab.records import Message, Sampling
+from collab.records import Message, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
 from collab.seeds import seed_of
 from collab.tools import Tool, Toolboxes
@@ -23,6 +23,9 @@ class RunningAgent:
 
     name: str
     role: Template
+    prefix: Template
+    """How every response begins."""
+    style: Style
     templates: Mapping[str, Template]
     """By name: `prompt`, `revise`, `discuss`, and those that its protocol asks for."""
     harness: Harness
@@ -82,9 +85,13 @@ def _make_agent(
 
     if isinstance(model, Checks):
         model.check(sampling, spec.adapter)
+    if spec.prefix or spec.style == "completion":
+        _check_continues(name, model)
     return RunningAgent(
         name=name,
         role=template("role"),
+        prefix=template("prefix"),
+        style=spec.style,
         templates={
             **{field: template(field) for field in ("prompt", "revise", "discuss")},
             **{
@@ -101,14 +108,33 @@ def _make_agent(
     )
 
 
+def _check_continues(agent: str, model: Model) -> None:
+    """Raise RecipeError for a model that cannot be given the beginning of its answer."""
+    promises = model.promises if isinstance(model, Declares) else Promises()
+    if not (promises.continues or not promises.generates):
+        raise RecipeError(
+            f"agent '{agent}' has a prefix or style 'completion', which the model {model.name!r}"
+            f" cannot follow: it takes the messages of a chat only; leave out team.agents.{agent}"
+            ".prefix and style, or give the agent a local model"
+        )
+
+
 def make_request(
-    player: RunningAgent, call: Call, history: Sequence[Message], seed: int, may_call: bool = True
+    player: RunningAgent,
+    call: Call,
+    history: Sequence[Message],
+    seed: int,
+    *,
+    prefix: str = "",
+    may_call: bool = True,
 ) -> Request:
     return Request(
         call=call,
         messages=tuple(history),
         tools=tuple(tool.spec for tool in player.tools.values()),
         may_call=may_call,
+        style=player.style,
+        prefix=prefix,
         sampling=player.sampling,
         adapter=player.adapter,
         seed=_seed_of(seed, call),

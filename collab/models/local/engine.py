@@ -58,7 +58,7 @@ class TransformersEngine:
     def promises(self) -> Promises:
         """What it offers; its context is known once it is loaded."""
         context = self._weights.context if self._weights else None
-        return Promises(tokens=True, seeds=True, adapters=True, context=context)
+        return Promises(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
     @property
     def module(self) -> Any:

@@ -37,7 +37,7 @@ class VLLMEngine:
     """
 
     batching: Batching = "continuous"
-    promises = Promises(tokens=True, seeds=True, adapters=True)
+    promises = Promises(tokens=True, seeds=True, adapters=True, continues=True)
 
     def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
         """Raises UnknownName or ModelUnavailable for what cannot work; starts nothing yet."""
