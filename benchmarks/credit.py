@@ -48,6 +48,7 @@ RULES: dict[str, Component] = {
     "shapley": Component(use="shapley"),
     "cross, 3 shifts": Component(use="cross", options={"shifts": 3}),
     "cross": Component(use="cross"),
+    "cross, all": Component(use="cross", options={"shifts": "all"}),
 }
 
 GAMES: dict[str, tuple[str, Game, int]] = {
@@ -115,6 +116,10 @@ async def compare(games: Sequence[str], rules: Sequence[str], groups: int) -> No
         for rule in rules:
             if rule == "removal" and not game.empty:
                 continue  # nobody can be left out
+            if rule == "cross, all" and len(game.agents) == 2:
+                continue  # two agents' default
+            if rule == "cross, 3 shifts" and len(game.agents) > 2:
+                continue  # more agents' default
             found, judged = await measure(game, size, RULES[rule], groups)
             agents = game.agents[:2]
             columns = [
