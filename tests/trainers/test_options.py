@@ -129,7 +129,7 @@ def test_every_option_changes_something(
         seen[key]["said"] = capsys.readouterr().out
     after = observe(tiny_words, folder / "after", changed(others, option, value))
     after["said"] = capsys.readouterr().out
-    assert seen[key] != after
+    assert seen[key] != after or shows_in_the_work(tiny_words, folder, option)
 
 
 def test_without_a_change_the_same_is_left_behind(tiny_words: Path, tmp_path: Path) -> None:
@@ -163,7 +163,6 @@ def observe(model: Path, folder: Path, options: dict[str, Any]) -> dict[str, Any
         "team": [digest(path) for path in sorted(run.glob("adapters/*/*"))],
         "checkpoints": sorted(path.name for path in (run / "checkpoints").iterdir()),
         "labels": [recipe.trainer.name, recipe.trainer.description] if recipe.trainer else [],
-        "passes": passes(recipe),
     }
 
 
@@ -177,6 +176,13 @@ def recipe_of(model: Path, folder: Path, options: dict[str, Any]) -> Recipe:
     if reward:
         data["task"]["reward"]["parts"]["flaky"] = {"use": "flaky.py:flaky"}
     return Recipe.model_validate(data)
+
+
+def shows_in_the_work(model: Path, folder: Path, option: str) -> bool:
+    value, others = CHANGES[option]
+    return passes(recipe_of(model, folder, others)) != passes(
+        recipe_of(model, folder, changed(others, option, value))
+    )
 
 
 def passes(recipe: Recipe) -> int:
