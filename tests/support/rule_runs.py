@@ -40,7 +40,8 @@ def _run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:
-    timed = ("time/", "seconds", "tokens_per_second", "memory", "judging")
+    joining = ("joint_actions/seconds", "joint_actions/waited")
+    timed = ("time/", "seconds", "tokens_per_second", "memory", "judging", *joining)
     return {key: value for key, value in row.items() if not key.startswith(timed)}
 
 

@@ -21,6 +21,7 @@ from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
 from collab.trainers.credit.maremax import maremax
 from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.preferences.madpo import MADPO
 
 __all__ = [
     "Algorithm",
@@ -45,6 +46,7 @@ BUILT_IN: dict[str, Any] = {
     "removal": Removal,
     "iac": IAC,
     "maac": MAAC,
+    "madpo": MADPO,
 }
 
 

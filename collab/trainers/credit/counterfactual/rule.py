@@ -93,7 +93,7 @@ class Counterfactual:
         n_agents = len(recipe.team.roles.contributors)
         _check_options(self.name, spec)
         _check_protocol(self.name, recipe)
-        _check_cost(
+        check_cost(
             self.name, spec, scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
         )
 
@@ -193,7 +193,7 @@ def _check_options(name: str, spec: TrainerSpec) -> None:
         )
 
 
-def _check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
+def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
     if scored > MOST_SCORED:
         raise RecipeError(
             f"algorithm '{name}' would score {scored} joint actions at each turn of a group of"

@@ -1,0 +1,187 @@
+"""MADPO: the better of two responses is made likelier than the worse, against a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
+from typing import Any
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.stats import mean
+from collab.trainers.credit.counterfactual.forms import planned_forms
+from collab.trainers.credit.counterfactual.rule import check_cost, scored_at_most
+from collab.trainers.credit.counterfactual.table import Shifts
+from collab.trainers.credit.group import Group, Key, Node, Weights
+from collab.trainers.credit.models import TeamModels
+from collab.trainers.credit.preferences.comparisons import Comparison, comparisons, shifts_for
+from collab.trainers.credit.preferences.pairs import chance_of_losing, loss_of
+
+Response = tuple[int, Node, str]
+"""A group of the step, by its number, a joint action of it, and an agent."""
+
+
+class MADPO:
+    """A_i(win) = G/P beta sigmoid(-beta m) and A_i(lose) = -A_i(win) of P pairs; m = sum of d_j.
+
+    d_j = log pi_j(win) - log pi_j(lose), minus the same of the reference, which is the policy from
+    before training. The weights are the gradient of -log sigmoid(beta m), DPO (arXiv 2305.18290)
+    for a team, averaged over a group's pairs, others' d held fixed: CoMLRL's MADPO, on new samples
+    each step. CoMLRL keeps no reference. An agent on which nobody's answer depends, and which
+    depends on nobody's, gets pairs of its own: its responses are compared by their mean reward over
+    all of its teammates' samples, so that d of the others is 0, and nobody is pushed towards the
+    worse of its responses since the team had won. Others get pairs as they were played, with the
+    joint margin; this is right for every protocol of one turn.
+
+    Costs the judging of `cross`, and two forward passes over the responses in pairs.
+
+    Args:
+        beta: how strictly the reference is kept to.
+        pairs: the most that an agent learns from in a group: those with the largest gaps.
+        shifts: see `cross`.
+    """
+
+    def __init__(self, *, beta: float = 0.1, pairs: int = 4, shifts: Shifts | None = None) -> None:
+        if beta <= 0 or pairs < 1:
+            raise RecipeError(
+                f"algorithm 'madpo' needs beta above 0 and at least one pair, not beta {beta:g} and"
+                f" pairs {pairs}"
+            )
+        self._beta, self._pairs, self._shifts = beta, pairs, shifts
+        self._models: TeamModels | None = None
+        self._told: dict[str, list[tuple[Comparison, float]]] = {}
+
+    async def open(self, models: TeamModels) -> None:
+        """As `UsesModels.open`."""
+        self._models = models
+
+    async def prepare(self, group: Group) -> None:
+        """Have everything scored that `credit` will ask for."""
+        for agent in group.agents:
+            await comparisons(0, group, agent, most=self._pairs, shifts=self._shifts)
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        found = [
+            comparison
+            for number, group in enumerate(groups)
+            for agent in group.agents
+            for comparison in await comparisons(
+                number, group, agent, most=self._pairs, shifts=self._shifts
+            )
+        ]
+        ratios = await self._ratios(groups, found)
+        weights: list[dict[Key, float]] = [
+            {(*node, agent): 0.0 for node in group.children for agent in group.agents}
+            for group in groups
+        ]
+        self._told = {agent: [] for group in groups for agent in group.agents}
+        for item in found:
+            group = groups[item.number]
+            margin = self._beta * fsum(
+                ratios[item.number, item.pair.win, name] - ratios[item.number, item.pair.lose, name]
+                for name in item.parties
+            )
+            strength = self._beta * chance_of_losing(margin) * item.share
+            for node, sign in ((item.pair.win, 1), (item.pair.lose, -1)):
+                weights[item.number][*node, item.agent] += sign * strength / group.visit_share[node]
+            self._told[item.agent].append((item, margin))
+        return list(weights)
+
+    def measures(self) -> Mapping[str, float]:
+        """By agent, of its pairs: `preferences/AGENT/pairs`, how many; `/crossed`, the share that
+        is about its responses alone; `/gap`, the mean gap of rewards; `/loss` in nats; `/margin`,
+        beta m; `/accuracy`, the share whose margin is above 0."""
+        return dict(self._measures())
+
+    def state(self) -> Mapping[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing was kept."""
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where the step would not be that of the loss above."""
+        _check_turns(recipe, spec)
+        _check_options(spec)
+        n_agents = len(recipe.team.roles.contributors)
+        shifts = shifts_for(n_agents, self._shifts)
+        check_cost("madpo", spec, scored_at_most(spec.group_size, n_agents, shifts))
+
+    def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:  # noqa: ARG002
+        """Which pairs each agent learns from."""
+        return [
+            f"pairs of {agent}: "
+            + (
+                "by its responses' mean reward with its teammates' samples"
+                if form == "crossed"
+                else "joint actions as they were played, with the joint margin"
+            )
+            for agent, form in planned_forms(recipe, shared=True).items()
+        ]
+
+    async def _ratios(
+        self, groups: Sequence[Group], found: Sequence[Comparison]
+    ) -> dict[Response, float]:
+        """log pi - log reference of all responses in pairs, in nats."""
+        if self._models is None:
+            raise TrainingError("madpo was asked for weights before it was opened")
+        needed = dict.fromkeys(
+            (item.number, node, name)
+            for item in found
+            for node in (item.pair.win, item.pair.lose)
+            for name in item.parties
+        )
+        ratios = dict.fromkeys(needed, 0.0)
+        for agent in dict.fromkeys(name for *_, name in needed):
+            responses = [
+                (place, decision.action)
+                for place in needed
+                if place[2] == agent
+                for decision in groups[place[0]].episodes[place[1][0]].turns[place[1][1]].decisions
+                if decision.agent == agent and decision.action.token_ids
+            ]
+            actions = [action for _, action in responses]
+            now = await self._models.logprobs(agent, actions)
+            before = await self._models.logprobs(agent, actions, reference=True)
+            for (place, _), own, reference in zip(responses, now, before, strict=True):
+                ratios[place] += fsum(own) - fsum(reference)
+        return ratios
+
+    def _measures(self) -> Iterator[tuple[str, float]]:
+        for agent, told in self._told.items():
+            name = f"preferences/{agent}"
+            yield f"{name}/pairs", len(told)
+            if not told:
+                continue
+            yield f"{name}/crossed", mean([item.parties == (agent,) for item, _ in told])
+            yield f"{name}/gap", mean([item.pair.gap for item, _ in told])
+            yield f"{name}/loss", mean([loss_of(margin) for _, margin in told])
+            yield f"{name}/margin", mean([margin for _, margin in told])
+            yield f"{name}/accuracy", mean([margin > 0 for _, margin in told])
+
+
+def _check_turns(recipe: Recipe, spec: TrainerSpec) -> None:
+    turns = max([recipe.team.turns, *(phase.turns for phase in spec.curriculum)])
+    if turns > 1:
+        raise RecipeError(
+            f"algorithm 'madpo' compares responses to one prompt, and this team plays {turns}"
+            " turns, whose prompts differ; set team.turns to 1, or algorithm to 'marlhf' or 'cross'"
+        )
+
+
+def _check_options(spec: TrainerSpec) -> None:
+    wrong = {
+        "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
+        "inner_epochs": (spec.inner_epochs > 1, "1: the weights hold for the first step only"),
+        "normalise": (spec.normalise != "none", "'none': the weights are a loss's gradient"),
+        "token_weighting": (spec.token_weighting != "sum", "'sum': log pi is a response's"),
+        "joint_mode": (spec.joint_mode != "aligned", "'aligned': madpo crosses where it may"),
+    }
+    for name, (is_wrong, remedy) in wrong.items():
+        if is_wrong:
+            raise RecipeError(
+                f"{name} {getattr(spec, name)!r} does not go with algorithm 'madpo'; set {name} to"
+                f" {remedy}"
+            )
