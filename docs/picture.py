@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from collab.cli.live.playing import play
-from collab.cli.live.views import ReportView
+from collab.cli.live.running import RunReport
 from collab.cli.screen.terminal import TerminalPage
 from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
@@ -47,7 +47,7 @@ def draw(model: str | None = None) -> str:
             recipe,
             problems,
             out=Path("runs") / "today-coding",
-            view=ReportView(page),
+            view=RunReport(page),
         )
     for episode in played.episodes:
         if episode.failure:

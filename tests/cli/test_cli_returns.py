@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
+from collab.cli.live.running import _counts
 from collab.cli.live.training import LiveTraining, held_out, step_line
-from collab.cli.live.views import _counts
 from collab.cli.screen.episode import show_episode, show_line
 from collab.cli.screen.terminal import TerminalPage
 from collab.records import Episode
@@ -99,6 +99,7 @@ def test_the_live_line_says_after_which_step_is_evaluated(
     page: TerminalPage, step: int, told: str
 ) -> None:
     live = LiveTraining(page)
+    live.close()
     live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
     assert live._working().startswith(f"{told} 2 of 3 episodes, ")
     live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))

@@ -9,10 +9,9 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
-from collab.cli.live import live
 from collab.cli.live.evaluating import show_results
+from collab.cli.live.running import LiveRun, RunReport
 from collab.cli.live.training import LiveTraining, gains_table
-from collab.cli.live.views import ReportView
 from collab.cli.screen import choose
 from collab.cli.screen.fitting import Wish, fit
 from collab.cli.screen.page import Column, Page
@@ -107,7 +106,7 @@ def test_a_run(width: int) -> None:
     )  # fmt: skip
 
     def show(page: Page) -> None:
-        view = live.LiveView(page) if isinstance(page, TerminalPage) else ReportView(page)
+        view = LiveRun(page) if isinstance(page, TerminalPage) else RunReport(page)
         view.see(opening)
         for episode in episodes:
             view.see(EpisodeFinished(episode=episode))
@@ -140,7 +139,7 @@ def test_a_training_run(width: int) -> None:
     page = terminal(width)
     view = LiveTraining(page)
     view.see(StepFinished(step=1234, steps=99999, metrics=metrics))
-    page.console.print(view._render())
+    view.close()
     assert "1234/99999" in shown(page)
     assert "1234.57" in shown(page)
     told = "1234.57 1.500 25% 12% 0% 10.25/10.25/10.25 0.123/0.123/0.123 12345 1234.5 1234/99999"

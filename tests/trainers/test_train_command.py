@@ -43,6 +43,7 @@ def test_a_run_as_json_lines(folder: Path) -> None:
     assert kinds[0] == "run.started"
     assert kinds[-1] == "run.finished"
     assert kinds.count("step.finished") == 2
+    assert "training.progress" not in kinds
     assert kinds.count("evaluation.finished") == 2
     assert events[-1]["summary"]["gains"]["sampled"]["tasks"] == 4
 

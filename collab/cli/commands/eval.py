@@ -124,7 +124,13 @@ def _evaluate(
     entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, trust: Consent, *, json: bool
 ) -> int:
     from collab.cli.checks.plan import warn
-    from collab.cli.live.evaluating import exit_status, follow, open_evaluation_view
+    from collab.cli.live.evaluating import (
+        EvaluationReport,
+        LiveEvaluation,
+        exit_status,
+        follow,
+    )
+    from collab.cli.live.views import open_view
     from collab.evaluation.evaluation import Evaluation
     from collab.runs.about import new_run_id
     from collab.runtime.dry_run import dry_run
@@ -133,5 +139,5 @@ def _evaluate(
         warn(dry_run(entrant.recipe, entrant.problems).warnings)
     folder = out or Path("evals") / new_run_id(entrants[0].suite.name)
     evaluation = Evaluation(entrants, ks, out=folder, trust=trust)
-    follow(evaluation, open_evaluation_view(json=json))
+    follow(evaluation, open_view(EvaluationReport, LiveEvaluation, json=json))
     return exit_status(evaluation.results())

@@ -36,8 +36,9 @@ def command(
       collab replay runs/20260101-120000-000-coding
       collab replay runs/20260101-120000-000-coding --json --out runs/again
     """
-    from collab.cli.live.live import open_view
     from collab.cli.live.playing import play
+    from collab.cli.live.running import LiveRun, RunReport
+    from collab.cli.live.views import open_view
     from collab.recipe import read_recipe
     from collab.records.run import open_run
     from collab.runtime.problems import find_problems
@@ -54,7 +55,7 @@ def command(
     recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     recipe, problems = find_problems(recipe, tasks)
-    played = play(recipe, problems, out=out, view=open_view(json=json))
+    played = play(recipe, problems, out=out, view=open_view(RunReport, LiveRun, json=json))
     if played.status == "interrupted":
         raise typer.Exit(130)
     differences = compare(record.episodes, played.episodes)

@@ -158,13 +158,14 @@ def _run(
     combine: bool,
 ) -> int:
     from collab.cli.checks.plan import check
-    from collab.cli.live.live import open_view
     from collab.cli.live.playing import exit_status, play
+    from collab.cli.live.running import LiveRun, RunReport
+    from collab.cli.live.views import open_view
     from collab.runs.about import new_run_id
 
     recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
-    played = play(recipe, problems, out=folder, view=open_view(json=json))
+    played = play(recipe, problems, out=folder, view=open_view(RunReport, LiveRun, json=json))
     status = exit_status(played, require_solved=require_solved)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
         told = f"{played.failure.type}: {played.failure.message}"

@@ -133,19 +133,26 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
     import asyncio
 
     from collab.cli.live.playing import Interruption
-    from collab.cli.live.training import open_training_view
+    from collab.cli.live.training import LiveTraining, TrainingReport
+    from collab.cli.live.views import open_view
     from collab.runs.about import mark_interrupted, new_run_id
     from collab.runs.layout import TRAINING
+    from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
     folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
-    view = open_training_view(json=json)
-    training = TrainingRun(
-        recipe, folder, resume=resume is not None, emit=view.see, loading=view.loading
-    )
+    view = open_view(TrainingReport, LiveTraining, json=json)
 
-    async def main() -> int:
-        with Interruption(lambda: mark_interrupted(folder)) as interruption:
+    def emit(event: TrainingEvent) -> None:
+        if view.progress or not isinstance(event, TrainingProgress):
+            view.see(event)
+
+    def give_up() -> None:
+        view.close()
+        mark_interrupted(folder)
+
+    async def main(training: TrainingRun) -> int:
+        with Interruption(give_up) as interruption:
             try:
                 await training.run()
             except asyncio.CancelledError:
@@ -155,7 +162,10 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
         return 0
 
     try:
-        status = asyncio.run(main())
+        training = TrainingRun(
+            recipe, folder, resume=resume is not None, emit=emit, loading=view.loading
+        )
+        status = asyncio.run(main(training))
     finally:
         view.close()
     if status:

@@ -6,12 +6,13 @@ import asyncio
 import sys
 import time
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from collab import errors
+from collab.cli.live.episodes import Episodes
+from collab.cli.live.live import LiveView
 from collab.cli.live.playing import Interruption
-from collab.cli.live.views import JsonView, stage_text
-from collab.cli.screen.choose import open_page
+from collab.cli.live.views import Report, View
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
 from collab.cli.screen.page import Column, Page, Piece
 from collab.cli.screen.terminal import TerminalPage
@@ -27,40 +28,18 @@ from collab.evaluation.events import (
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Results, TeamResult
 from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
-from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
+from collab.runtime.events import AgentActed, AgentProgress
 from collab.wording import counted
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import RenderableType
 
 
-class EvaluationView(Protocol):
-    progress: bool
-    """Whether `agent.progress` events are wanted."""
-
-    def see(self, event: EvaluationEvent) -> None: ...
-
-    def loading(self, stage: str, done: int, total: int) -> None:
-        """A model is being fetched or loaded; called from another thread."""
-
-    def close(self) -> None: ...
-
-
-def open_evaluation_view(*, json: bool) -> EvaluationView:
-    """The view that suits where stdout leads."""
-    if json:
-        return JsonView()
-    page = open_page()
-    return LiveEvaluation(page) if isinstance(page, TerminalPage) else EvaluationReport(page)
-
-
-class EvaluationReport:
+class EvaluationReport(Report):
     """One line for each team as it ends, then the tables."""
 
-    progress = False
-
     def __init__(self, page: Page) -> None:
-        self.page = page
+        super().__init__(page)
         self._folder: str | None = None
 
     def see(self, event: EvaluationEvent) -> None:
@@ -80,71 +59,38 @@ class EvaluationReport:
                 if self._folder:
                     self.page.line("record: ", (self._folder, NAME))
 
-    def loading(self, stage: str, done: int, total: int) -> None:
-        """Plain lines tell of teams only."""
 
-    def close(self) -> None:
-        """Nothing is held."""
+class LiveEvaluation(LiveView[EvaluationEvent]):
+    """A report of an evaluation, below which the team at work has a line with its speed."""
 
-
-class LiveEvaluation:
-    """A report below which the team at work is shown, with its tokens and speed."""
-
-    progress = True
+    work = (AgentProgress, AgentActed)
+    end = EvaluationFinished
 
     def __init__(self, page: TerminalPage) -> None:
-        self._report = EvaluationReport(page)
-        self._team = self._stage = ""
-        self._planned = self._finished = self._solvable = self._solved = self._tokens = 0
-        self._acting: dict[tuple[str, str], int] = {}
-        """New tokens of the responses under way, by episode and agent."""
-        self._since = time.monotonic()
-        self._live = page.live(self._render, refresh_per_second=4, transient=True)
-        self._live.start()
+        self._team = ""
+        self._episodes = Episodes()
+        super().__init__(page, EvaluationReport(page))
 
-    def see(self, event: EvaluationEvent) -> None:
+    def follow(self, event: EvaluationEvent) -> None:
         match event:
             case TeamStarted():
-                self._team, self._planned = event.label, event.planned
-                self._finished, self._solvable, self._solved = event.recorded, 0, 0
-                self._tokens, self._since = 0, time.monotonic()
-            case AgentProgress():
-                self._stage = ""
-                self._acting[event.episode, event.agent] = event.new_tokens
-            case AgentActed():
-                self._acting.pop((event.episode, event.decision.agent), None)
-                self._tokens += event.decision.action.usage.new_tokens
-            case EpisodeFinished():
-                self._finished += 1
-                score = event.episode.score
-                self._solvable += bool(score and score.solved is not None)
-                self._solved += event.episode.solved
-            case TeamFinished():
+                self._team = event.label
+                self._episodes = Episodes(planned=event.planned, finished=event.recorded)
+            case TeamFinished() | EvaluationFinished():
                 self._team = ""
-            case EvaluationFinished():
-                self.close()
-        self._report.see(event)
+            case _:
+                self._episodes.see(event)
 
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self._stage = stage_text(stage, done, total)
-
-    def close(self) -> None:
-        self._live.stop()
-
-    def _render(self) -> Text:
+    def lines(self) -> list[RenderableType]:
         from rich.text import Text
 
-        if self._stage:
-            return Text(f"model: {self._stage}", WARN)
         if not self._team:
-            return Text("")
-        seconds = time.monotonic() - self._since
-        told = f" {self._finished} of {self._planned} episodes"
-        told += f", {self._solved} of {self._solvable} solved" if self._solvable else ""
+            return []
+        seconds = time.monotonic() - self._episodes.since
+        told = f" {self._episodes.text()}"
         if seconds >= 1:
-            tokens = self._tokens + sum(self._acting.values())
-            told += f", {tokens / seconds:,.0f} tokens/s, {seconds:.0f} s"
-        return Text.assemble((self._team, NAME), (told, DIM))
+            told += f", {self._episodes.tokens / seconds:,.0f} tokens/s, {seconds:.0f} s"
+        return [Text.assemble((self._team, NAME), (told, DIM))]
 
 
 def show_results(page: Page, results: Results) -> None:
@@ -184,7 +130,7 @@ def _piece(cell: Cell) -> Piece:
     return (cell.text, GOOD if cell.sign > 0 else BAD) if cell.sign else cell.text
 
 
-def follow(evaluation: Evaluation, view: EvaluationView) -> None:
+def follow(evaluation: Evaluation, view: View[EvaluationEvent]) -> None:
     """Evaluate to the end; an interruption is a status, other trouble raises as `stream` does."""
 
     def give_up() -> None:

@@ -22,7 +22,7 @@ from collab.recipe import Recipe
 from collab.records import Episode, Failure, Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime import team
-from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
+from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.wording import counted
 
@@ -36,7 +36,7 @@ Status = Literal["done", "interrupted", "failed"]
 class Played:
     """A run as far as it came."""
 
-    view: View
+    view: View[Event]
     out: Path | None
     episodes: list[Episode] = field(default_factory=list)
     status: Status = "failed"
@@ -82,7 +82,9 @@ class Played:
             print(told, file=sys.stderr)
 
 
-def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
+def play(
+    recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View[Event]
+) -> Played:
     """Run to the end; an interruption is a status, other trouble raises as `Team.stream` does."""
     played = Played(view, out)
 

@@ -1,13 +1,13 @@
-"""Readers of a training run's events: JSON lines, plain lines, and a live table."""
+"""Showing a training: a line for each step, or on a terminal a table of the last steps."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from collab.cli.live.views import JsonView, stage_text
-from collab.cli.screen.choose import open_page
+from collab.cli.live.live import LiveView
+from collab.cli.live.views import Report
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN, out_of
 from collab.cli.screen.page import Column, Page, Piece
 from collab.cli.screen.tables import fitted_table
@@ -15,7 +15,6 @@ from collab.cli.screen.terminal import TerminalPage
 from collab.runs import metric_names as names
 from collab.runtime.events import RunFinished, RunStarted
 from collab.trainers.training.events import (
-    CheckpointSaved,
     Evaluation,
     StepFinished,
     TrainingEvent,
@@ -31,44 +30,15 @@ ROWS = 12
 """Steps that the live table shows."""
 
 
-class TrainingView(Protocol):
-    def see(self, event: TrainingEvent) -> None: ...
+class TrainingReport(Report):
+    """One line for a step, one for a warning; what changed on held-out tasks at the end.
 
-    def loading(self, stage: str, done: int, total: int) -> None:
-        """A model is being fetched or loaded; called from another thread."""
+    Where the steps stand in a table of their own, `steps` is false.
+    """
 
-    def close(self) -> None: ...
-
-
-def open_training_view(*, json: bool) -> TrainingView:
-    if json:
-        return JsonLines()
-    page = open_page()
-    return LiveTraining(page) if isinstance(page, TerminalPage) else TrainingReport(page)
-
-
-class JsonLines:
-    """Events as JSON lines; progress within a step is left out."""
-
-    def __init__(self) -> None:
-        self._view = JsonView()
-
-    def see(self, event: TrainingEvent) -> None:
-        if not isinstance(event, TrainingProgress):
-            self._view.see(event)
-
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self._view.loading(stage, done, total)
-
-    def close(self) -> None:
-        self._view.close()
-
-
-class TrainingReport:
-    """One line for a step, one for a warning; what changed on held-out tasks at the end."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self, page: Page, *, steps: bool = True) -> None:
+        super().__init__(page)
+        self._steps = steps
         self._folder = ""
 
     def see(self, event: TrainingEvent) -> None:
@@ -77,24 +47,16 @@ class TrainingReport:
                 self._folder = event.folder or ""
                 self._open(event)
             case StepFinished():
-                self.page.line(*step_line(event))
-                self.warn(event)
+                if self._steps:
+                    self.page.line(*step_line(event))
+                for warning in event.warnings:
+                    self.page.line(("warning: ", f"bold {WARN}"), warning)
             case Evaluation():
                 self.page.line((f"{held_out_after(event.step)}: {held_out(event)}", NAME))
             case RunFinished():
                 self._finish(event)
             case _:
                 pass
-
-    def warn(self, event: StepFinished) -> None:
-        for warning in event.warnings:
-            self.page.line(("warning: ", f"bold {WARN}"), warning)
-
-    def loading(self, stage: str, done: int, total: int) -> None:
-        """Plain lines tell of steps only."""
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _open(self, event: RunStarted) -> None:
         models = ", ".join(sorted(set(event.models.values())))
@@ -114,55 +76,45 @@ class TrainingReport:
         self.page.line("team: ", (f"collab run {self._folder}", NAME))
 
 
-class LiveTraining:
-    """A report below which the last steps and the work in progress are shown."""
+class LiveTraining(LiveView[TrainingEvent]):
+    """A report of a training, below which the last steps and the work in progress are shown."""
+
+    work = (TrainingProgress,)
+    end = RunFinished
+    stays = True
 
     def __init__(self, page: TerminalPage) -> None:
-        self._report, self._console = TrainingReport(page), page.console
         self._rows: deque[StepFinished] = deque(maxlen=ROWS)
         self._progress: TrainingProgress | None = None
-        self._stage, self._since = "", time.monotonic()
-        self._live = page.live(self._render, refresh_per_second=4, transient=False)
+        self._since = time.monotonic()
+        super().__init__(page, TrainingReport(page, steps=False))
 
-    def see(self, event: TrainingEvent) -> None:
+    def follow(self, event: TrainingEvent) -> None:
         match event:
-            case RunStarted():
-                self._report.see(event)
-                self._live.start()
             case TrainingProgress():
-                self._stage, self._progress = "", event
+                self._progress = event
             case StepFinished():
                 self._rows.append(event)
                 self._since = time.monotonic()
-                self._report.warn(event)
-            case RunFinished():
-                self.close()
-                self._report.see(event)
-            case CheckpointSaved():
-                pass
             case _:
-                self._report.see(event)
-
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self._stage = f"model: {stage_text(stage, done, total)}"
+                pass
 
     def close(self) -> None:
-        self._stage, self._progress = "", None
-        self._live.stop()
+        self._progress = None  # so that the table that stays has no work below it
+        super().close()
 
-    def _render(self) -> RenderableType:
-        from rich.console import Group
+    def lines(self) -> list[RenderableType]:
         from rich.text import Text
 
-        table, _ = fitted_table(TABLE, [cells(row) for row in self._rows], self._console.width)
+        table, _ = fitted_table(TABLE, [cells(row) for row in self._rows], self.console.width)
         lines: list[RenderableType] = [table] if self._rows else []
         if working := self._working():
             lines.append(Text(working, DIM))
-        return Group(*lines)
+        return lines
 
     def _working(self) -> str:
-        if self._stage or self._progress is None:
-            return self._stage
+        if self._progress is None:
+            return ""
         now = self._progress
         count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
         seconds = f"{time.monotonic() - self._since:.0f} s"

@@ -1,0 +1,163 @@
+"""Showing a run: episodes in full or in a line each, and on a terminal the agents at work."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from collab.cli.live.episodes import Acting, Episodes
+from collab.cli.live.live import LiveView
+from collab.cli.live.views import Report
+from collab.cli.screen.episode import DIM, NAME, WARN, out_of, show_episode, show_line
+from collab.cli.screen.page import Column, Page
+from collab.cli.screen.terminal import TerminalPage
+from collab.runtime.events import (
+    AgentActed,
+    AgentProgress,
+    EpisodeFinished,
+    Event,
+    RunFinished,
+    RunStarted,
+)
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+IN_FULL = 4
+"""Episodes up to which each one is shown in full."""
+
+
+class RunReport(Report):
+    """Reports what is finished: few episodes in full, many in one line each, then a summary."""
+
+    def __init__(self, page: Page) -> None:
+        super().__init__(page)
+        self._width = 0
+        self._in_full = True
+        self._started: RunStarted | None = None
+
+    def see(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._open(event)
+            case EpisodeFinished():
+                if self._in_full:
+                    show_episode(self.page, event.episode)
+                else:
+                    show_line(self.page, event.episode, self._width)
+            case RunFinished():
+                self._summarise(event)
+
+    def _open(self, event: RunStarted) -> None:
+        self._started = event
+        self._in_full = len(event.tasks) * event.samples <= IN_FULL
+        self._width = max(map(len, event.tasks)) + len(f"#{event.samples - 1}")
+        models = sorted(set(event.models.values()))
+        turns = f", {event.turns} turns" if event.turns > 1 else ""
+        samples = f", {event.samples} samples" if event.samples > 1 else ""
+        problems = event.tasks[0] if len(event.tasks) == 1 else f"{len(event.tasks)} problems"
+        self.page.line(
+            (event.team, NAME), f" on {problems}{samples}{turns}, {', '.join(models)}",
+            (f", seed {event.seed}", DIM),
+        )  # fmt: skip
+        if event.isolation == "unsafe":
+            self.page.line(("generated programs run without isolation (--sandbox unsafe)", WARN))
+        self.page.line()
+
+    def _summarise(self, event: RunFinished) -> None:
+        summary = event.summary
+        if not self._in_full:
+            self.page.line()
+        if event.status != "done":
+            self.page.line((event.status, f"bold {WARN}"))
+        self.page.line(_counts(summary))
+        self.page.line(
+            f"{summary['new_tokens']:,} new tokens in {summary['seconds']:.1f} s,"
+            f" {summary['tokens_per_second']:,.0f} tokens/s"
+        )
+        if summary["agents"]:
+            self.page.table(*_agents_table(summary["agents"], self._started))
+        if self._started and self._started.folder:
+            self.page.line("record: ", (self._started.folder, NAME))
+
+
+class LiveRun(LiveView[Event]):
+    """A report of a run, below which each agent at work has a line with its tokens and speed."""
+
+    work = (AgentProgress, AgentActed)
+    end = RunFinished
+
+    def __init__(self, page: TerminalPage) -> None:
+        self._episodes = Episodes()
+        super().__init__(page, RunReport(page))
+
+    def follow(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._episodes = Episodes(planned=len(event.tasks) * event.samples)
+        self._episodes.see(event)
+
+    def lines(self) -> list[RenderableType]:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        acting = list(self._episodes.acting.items())
+        room = max(3, self.console.height // 3)
+        for (episode, agent), state in acting[:room]:
+            table.add_row(*_acting_cells(episode, agent, state))
+        lines: list[RenderableType] = [table] if acting else []
+        if len(acting) > room:
+            lines.append(Text(f"and {len(acting) - room} more", DIM))
+        if self._episodes.planned > 1:
+            lines.append(Text(self._episodes.text(), DIM))
+        return lines
+
+
+def _acting_cells(episode: str, agent: str, state: Acting) -> list[RenderableType]:
+    from rich.text import Text
+
+    seconds = time.monotonic() - (state.started or state.since)
+    if state.started and seconds > 0:
+        speed = f"{state.tokens / seconds:.0f} tokens/s"
+    else:
+        speed = f"waiting {seconds:.0f} s" if seconds >= 1 else ""
+    return [
+        Text(episode),
+        Text(agent, NAME),
+        Text(f"turn {state.turn + 1}", DIM),
+        Text(f"{state.tokens} tokens", justify="right"),
+        Text(speed, DIM, justify="right"),
+    ]
+
+
+def _counts(summary: dict[str, Any]) -> str:
+    text = counted(summary["episodes"], "episode")
+    if summary["solvable"]:
+        solved, known = summary["solved"], summary["solvable"]
+        text += f": {solved} solved, {known - solved} not solved"
+    if summary["failed"]:
+        types = ", ".join(f"{name} {count}" for name, count in summary["failures"].items())
+        text += f", {summary['failed']} failed ({types})"
+    if summary["mean_return"] is not None:
+        text += f"; mean return {out_of(summary['mean_return'], summary['largest_return'])}"
+    if summary["flagged"]:
+        text += f"; {summary['flagged']} flagged"
+    return text
+
+
+def _agents_table(
+    agents: dict[str, dict[str, Any]], started: RunStarted | None
+) -> tuple[list[Column], list[list[str]]]:
+    priced = any(agent["cost"] is not None for agent in agents.values())
+    columns = [Column("agent"), Column("model")]
+    columns += [Column(name, right=True) for name in ("responses", "prompt tokens", "new tokens")]
+    columns += [Column("cost", right=True)] * priced
+    rows = []
+    for name, agent in agents.items():
+        row = [name, started.models.get(name, "") if started else ""]
+        row += [f"{agent[key]:,}" for key in ("responses", "prompt_tokens", "new_tokens")]
+        if priced:
+            row.append("-" if agent["cost"] is None else f"${agent['cost']:.4f}")
+        rows.append(row)
+    return columns, rows
