@@ -60,7 +60,8 @@ class TrainerSpec(Spec):
 
     algorithm: Named = Component(use="magrpo")
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
-    (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; or one's
+    (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
+    `maac`, critics; `rae`, a moving average; `shaped`, another rule with process rewards; or one's
     own, a function or a class: `file.py:NAME`, or a registered name. Options are given as
     `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)

@@ -10,18 +10,9 @@ from typing import Any
 
 from collab.recipe.component import Component
 from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
-from collab.trainers.credit.counterfactual.coma import Coma
-from collab.trainers.credit.counterfactual.cross import Cross
-from collab.trainers.credit.counterfactual.removal import Removal
-from collab.trainers.credit.counterfactual.shapley import Shapley
-from collab.trainers.credit.critics.iac import IAC
-from collab.trainers.credit.critics.maac import MAAC
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
-from collab.trainers.credit.magrpo import magrpo
-from collab.trainers.credit.mareinforce import mareinforce
-from collab.trainers.credit.maremax import maremax
-from collab.trainers.credit.marloo import marloo
-from collab.trainers.credit.preferences.madpo import MADPO
+from collab.trainers.credit.rules import RULES
+from collab.trainers.credit.shaped import Shaped
 
 __all__ = [
     "Algorithm",
@@ -35,19 +26,7 @@ __all__ = [
     "comparing",
 ]
 
-BUILT_IN: dict[str, Any] = {
-    "magrpo": magrpo,
-    "marloo": marloo,
-    "maremax": maremax,
-    "mareinforce": mareinforce,
-    "cross": Cross,
-    "coma": Coma,
-    "shapley": Shapley,
-    "removal": Removal,
-    "iac": IAC,
-    "maac": MAAC,
-    "madpo": MADPO,
-}
+BUILT_IN: dict[str, Any] = {**RULES, "shaped": Shaped}
 
 
 def algorithm_for(component: Component) -> Algorithm:

@@ -1,0 +1,71 @@
+"""RAE: every agent against a moving average of its own returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from collab.errors import RecipeError
+from collab.runs import metric_names
+from collab.stats import mean
+from collab.trainers.credit.group import Group, Key, Weights
+
+Seat = tuple[str, str, int]
+"""A game (the suite that a task is of), an agent, and a turn."""
+
+
+class Rae:
+    """A_t^(g) = R_i,t^(g) - b_i,t, then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
+
+    Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average for
+    each game and role, here also for each turn, as returns of later turns are smaller. It is read
+    before the response's own return enters it, so that the gradient is unbiased. Right for every
+    protocol, and for self-play, where the returns of the seats sum to 0 and so their mean tells
+    nothing. A group may be of one episode; it costs no response, no score and no model.
+
+    Args:
+        decay: what is kept of the average at each response; 0 takes the last return alone.
+    """
+
+    def __init__(self, *, decay: float = 0.95) -> None:
+        if not 0 <= decay < 1:
+            raise RecipeError(
+                f"algorithm 'rae': decay {decay:g} must be 0 or more and less than 1, e.g. 0.95"
+            )
+        self._decay = decay
+        self._averages: dict[Seat, float] = {}
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        return [self._credit(group) for group in groups]
+
+    def measures(self) -> dict[str, float]:
+        """`credit/AGENT/average`: what the agent's first turn earned on average, over all games."""
+        found: dict[str, list[float]] = {}
+        for (_, agent, turn), average in self._averages.items():
+            if turn == 0:
+                found.setdefault(agent, []).append(average)
+        return {
+            metric_names.named(metric_names.CREDIT_AVERAGE, agent): mean(averages)
+            for agent, averages in found.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """The averages."""
+        return {"averages": [[*seat, average] for seat, average in self._averages.items()]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._averages = {(g, agent, turn): value for g, agent, turn, value in state["averages"]}
+
+    def _credit(self, group: Group) -> Weights:
+        weights: dict[Key, float] = {}
+        for (episode, turn), returns in sorted(group.returns.items()):
+            game = group.episodes[episode].task.rpartition("/")[0]
+            for agent, earned in returns.items():
+                average = self._averages.get((game, agent, turn), 0.0)
+                weights[episode, turn, agent] = earned - average
+                self._averages[game, agent, turn] = (
+                    self._decay * average + (1 - self._decay) * earned
+                )
+        return weights

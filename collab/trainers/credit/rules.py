@@ -1,0 +1,33 @@
+"""The algorithms of credit that ship, by name: those that need no other algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collab.trainers.credit.counterfactual.coma import Coma
+from collab.trainers.credit.counterfactual.cross import Cross
+from collab.trainers.credit.counterfactual.removal import Removal
+from collab.trainers.credit.counterfactual.shapley import Shapley
+from collab.trainers.credit.critics.iac import IAC
+from collab.trainers.credit.critics.maac import MAAC
+from collab.trainers.credit.magrpo import magrpo
+from collab.trainers.credit.mareinforce import mareinforce
+from collab.trainers.credit.maremax import maremax
+from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.preferences.madpo import MADPO
+from collab.trainers.credit.rae import Rae
+
+RULES: dict[str, Any] = {
+    "magrpo": magrpo,
+    "marloo": marloo,
+    "maremax": maremax,
+    "mareinforce": mareinforce,
+    "cross": Cross,
+    "coma": Coma,
+    "shapley": Shapley,
+    "removal": Removal,
+    "iac": IAC,
+    "maac": MAAC,
+    "madpo": MADPO,
+    "rae": Rae,
+}

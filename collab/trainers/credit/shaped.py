@@ -1,0 +1,148 @@
+"""Process rewards: each turn is paid for what it made of the joint artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import fsum
+from typing import Any
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.component import Component
+from collab.trainers.credit.base import (
+    ChecksRecipe,
+    Describes,
+    Measures,
+    Prepares,
+    Spreads,
+    make_algorithm,
+)
+from collab.trainers.credit.counterfactual.rule import Counterfactual
+from collab.trainers.credit.group import Choice, Group, Key, Node, Weights
+from collab.trainers.credit.models import TeamModels, UsesModels
+from collab.trainers.credit.rules import RULES
+
+Potential = Mapping[str, float]
+"""Phi of the history after a joint action, by agent."""
+
+
+class Shaped:
+    """A_t = that of another rule, of the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
+
+    Potential-based shaping (Ng, Harada and Russell 1999) with the judge for the potential, which
+    costs nothing: Phi(h_t) is what the joint artefact of the turn before would earn in the turns
+    that are left, were it kept as it is. Phi is 0 before the first turn and after the last, so the
+    sum telescopes to R_t - Phi(h_t): a baseline that knows the history, which leaves the gradient
+    and the optimum as they are. An agent that revises is paid for what it makes better, not for
+    what it was handed. It makes a difference from the second turn on; right for every protocol.
+
+    Args:
+        rule: the algorithm that is given the shaped rewards; one that scores no joint actions.
+        options: that algorithm's own.
+        weight: Phi is multiplied by it.
+    """
+
+    def __init__(
+        self, *, rule: str = "marloo", options: dict[str, Any] | None = None, weight: float = 1.0
+    ) -> None:
+        self._rule = make_algorithm(Component(use=rule, options=options or {}), RULES)
+        if isinstance(self._rule, Counterfactual):
+            raise RecipeError(
+                f"algorithm 'shaped' cannot shape '{rule}', whose rewards are not only those that"
+                " were played; set its option rule to e.g. 'marloo', 'magrpo', 'rae' or 'maac'"
+            )
+        self._name, self._weight = rule, weight
+
+    @property
+    def compares(self) -> bool:
+        """As `PerGroup.compares`, of the rule."""
+        return bool(getattr(self._rule, "compares", False))
+
+    async def open(self, models: TeamModels) -> None:
+        """As `UsesModels.open`."""
+        if isinstance(self._rule, UsesModels):
+            await self._rule.open(models)
+
+    async def prepare(self, group: Group) -> None:
+        """As `Prepares.prepare`."""
+        if isinstance(self._rule, Prepares):
+            await self._rule.prepare(shaped(group, self._weight))
+
+    async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
+        """As `Algorithm.credit`."""
+        return await self._rule.credit([shaped(group, self._weight) for group in groups])
+
+    def measures(self) -> Mapping[str, float]:
+        """As `Measures.measures`."""
+        return self._rule.measures() if isinstance(self._rule, Measures) else {}
+
+    def spreads(self) -> Sequence[Mapping[Key, float]]:
+        """As `Spreads.spreads`."""
+        return self._rule.spreads() if isinstance(self._rule, Spreads) else ()
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where the rule or the shaping would be wrong."""
+        if isinstance(self._rule, ChecksRecipe):
+            self._rule.check(recipe, spec)
+        if recipe.team.when_solved == "stop":
+            raise RecipeError(
+                "algorithm 'shaped' pays for what an artefact will earn in the turns that are left,"
+                " and with team.when_solved 'stop' one that solves the task earns nothing more; set"
+                f" team.when_solved to 'absorb', or algorithm to '{self._name}'"
+            )
+        if spec.joint_mode != "aligned":
+            raise RecipeError(
+                f"algorithm 'shaped' shapes what was played, and joint_mode '{spec.joint_mode}'"
+                " compares what was not; set joint_mode to 'aligned'"
+            )
+
+    def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
+        """What is shaped, and what the rule has to say."""
+        own = self._rule.describe(recipe, spec) if isinstance(self._rule, Describes) else ()
+        turns = "; of one turn nothing is" if recipe.team.turns == 1 else ""
+        return [f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}", *own]
+
+    def state(self) -> Mapping[str, Any]:
+        """The rule's."""
+        return self._rule.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._rule.restore(state)
+
+
+def shaped(group: Group, weight: float = 1.0) -> Group:
+    """The group with shaped rewards; returns lose the potential of the history before them."""
+    after = {node: _potential(group, node, weight) for node in group.rewards}
+    before = {child: after[node] for node, found in group.children.items() for child in found}
+    rewards, returns = {}, {}
+    for node, earned in group.rewards.items():
+        phi = before.get(node, {})
+        rewards[node] = {
+            agent: value + group.discount * after[node][agent] - phi.get(agent, 0.0)
+            for agent, value in earned.items()
+        }
+        returns[node] = {a: value - phi.get(a, 0.0) for a, value in group.returns[node].items()}
+    absorbed = {
+        turn: tuple({a: (1 - weight) * value for a, value in earned.items()} for earned in found)
+        for turn, found in group.absorbed.items()
+    }
+    return replace(group, rewards=rewards, returns=returns, absorbed=absorbed, ask=_refuse)
+
+
+def _potential(group: Group, node: Node, weight: float) -> Potential:
+    """What the joint artefact would earn in the turns that are left."""
+    episode = group.episodes[node[0]]
+    left = (episode.horizon or len(episode.turns)) - 1 - node[1]
+    turns = fsum(group.discount**k for k in range(left))
+    return {agent: weight * turns * value for agent, value in group.rewards[node].items()}
+
+
+async def _refuse(
+    _nodes: Sequence[Node], _choices: Sequence[Choice]
+) -> list[Mapping[str, float] | None]:
+    raise TrainingError(
+        "algorithm 'shaped' shapes the rewards of what was played, and its rule asks for those of"
+        " other joint actions; set its option rule to one that does not, e.g. 'marloo'"
+    )

@@ -1,0 +1,89 @@
+"""RAE: a moving average of each agent's returns as its baseline."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.rule_runs import check_resume
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError
+from collab.trainers.credit.games import Game, code_like, estimate, one_turn, two_turns
+from collab.trainers.credit.games.play import drawing, play
+from collab.trainers.credit.group import Group, Shape, Weights
+from collab.trainers.credit.rae import Rae
+
+
+def a_group(game: Game, size: int = 1, seed: int = 0) -> Group:
+    return play(game, size, drawing(np.random.default_rng(seed)))
+
+
+def credit(rule: Rae, *groups: Group) -> list[Weights]:
+    return asyncio.run(rule.credit(groups))
+
+
+def test_a_constant_reward_is_forgotten_as_the_average_fills() -> None:
+    rule, group = Rae(), a_group(one_turn(np.full((2, 2), 3.0), [0.5, 0.5], [0.5, 0.5]))
+    for step in range(5):
+        [weights] = credit(rule, group)
+        assert weights[0, 0, "a"] == pytest.approx(3.0 * 0.95**step)
+    assert rule.measures()["credit/a/average"] == pytest.approx(3.0 * (1 - 0.95**5))
+
+
+def test_an_edge_of_a_seat_is_no_credit() -> None:
+    """A zero-sum game that the first player always wins: no baseline of both seats sees it."""
+    game = one_turn(np.zeros((2, 2)), [0.5, 0.5], [0.5, 0.5])
+    game = Game(
+        game.agents,
+        game.rewards,
+        game.logits,
+        own={"a": np.ones((2, 2)), "b": -np.ones((2, 2))},
+    )
+    rule = Rae()
+    for _ in range(200):
+        [weights] = credit(rule, a_group(game))
+    assert weights[0, 0, "a"] == pytest.approx(0, abs=1e-3)
+    assert weights[0, 0, "b"] == pytest.approx(0, abs=1e-3)
+
+
+def test_games_have_averages_of_their_own() -> None:
+    rule, group = Rae(decay=0.0), a_group(one_turn([[1.0]], [1.0], [1.0]))
+    [other] = group.episodes
+    other = other.model_copy(update={"task": "poker/3"})
+    elsewhere = Group(**{**vars(group), "episodes": (other,)})
+    [first, second] = credit(rule, group, elsewhere)
+    assert first[0, 0, "a"] == second[0, 0, "a"] == 1.0
+    assert credit(rule, elsewhere)[0][0, 0, "a"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("game", "shape"),
+    [
+        (code_like(variants=1), None),
+        (two_turns(), None),
+        (two_turns(), Shape("tree", 2, 2)),
+    ],
+    ids=["one turn", "chains", "tree"],
+)
+def test_the_gradient_has_no_bias(game: Game, shape: Shape | None) -> None:
+    found = asyncio.run(
+        estimate(game, Rae(), groups=2000, group_size=2, shape=shape, groups_per_step=4)
+    )
+    for agent in game.agents:
+        assert found.errors(agent) < 3
+
+
+def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
+    rows = check_resume("rae", tiny_words, tmp_path, group_size=1, tasks_per_step=3)
+    assert all("credit/a/average" in row for row in rows)
+
+
+def test_a_decay_that_keeps_all_is_refused(tiny_words: Path, tmp_path: Path) -> None:
+    from collab.trainers.training.check import check_recipe
+
+    rule = {"use": "rae", "options": {"decay": 1.0}}
+    with pytest.raises(RecipeError, match=r"decay 1 must be 0 or more and less than 1"):
+        check_recipe(make_game(tiny_words, tmp_path, algorithm=rule))
