@@ -48,6 +48,9 @@ class EvaluationSpec(Spec):
     """A split of the suite, or rows such as `133-163`."""
     every: int | None = Field(default=None, ge=1)
     """Also after every so many steps."""
+    every_tokens: int | None = Field(default=None, ge=1)
+    """Also whenever so many more tokens were generated in training, by the step that reaches
+    them."""
     samples: int = Field(default=4, ge=1)
     """Episodes of each task under the training's own sampling settings."""
     greedy: bool = True
@@ -74,6 +77,9 @@ class TrainerSpec(Spec):
     """Passes over the tasks, each in a new order."""
     steps: int | None = Field(default=None, ge=1)
     """Optimiser steps, in place of `epochs`."""
+    tokens: int | None = Field(default=None, ge=1)
+    """Tokens to be generated in training, by all agents, in place of `epochs`: the step that
+    reaches them is the last one. Where `steps` is given too, whichever comes first."""
 
     discount: float = Field(default=1.0, gt=0.0, le=1.0)
     """gamma: R_t = r_t + gamma R_t+1."""
@@ -192,6 +198,16 @@ class TrainerSpec(Spec):
             raise ValueError(
                 f"group_size 1 has no standard deviation for normalise '{self.normalise}'; set"
                 " group_size to 2 or more, or normalise to 'none' or 'step'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _schedule_has_an_end(self) -> TrainerSpec:
+        if self.tokens and not self.steps and self.schedule != "constant":
+            raise ValueError(
+                f"schedule '{self.schedule}' falls to 0 at the last step, and with tokens"
+                f" {self.tokens} nobody knows which one that is; set steps too, or schedule to"
+                " 'constant'"
             )
         return self
 

@@ -53,8 +53,10 @@ def _how_it_ended(about: dict[str, Any]) -> str:
 
 
 def _how_far(about: dict[str, Any], episodes: int) -> str:
-    if "steps" in about:
-        steps = counted(about["steps"], "step")
-        return f"{counted(episodes, 'episode')} finished in training that takes {steps}"
+    takes = [counted(about[key], key[:-1]) for key in ("steps", "tokens") if key in about]
+    if takes:
+        return (
+            f"{counted(episodes, 'episode')} finished in training that takes {' or '.join(takes)}"
+        )
     planned = len(about.get("tasks", ())) * int(about.get("samples", 1))
     return f"{episodes} of {counted(planned, 'episode')} finished"

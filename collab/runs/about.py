@@ -32,6 +32,7 @@ class _About(TypedDict, total=False):
     samples: Count
     turns: Count
     steps: Count
+    tokens: Count
     versions: dict[str, str]
     command: list[str]
     summary: dict[str, Any]

@@ -135,7 +135,7 @@ def cells(event: StepFinished) -> list[str]:
     row = event.metrics
     earned = row.get(names.RETURN)
     return [
-        f"{event.step}/{event.steps}",
+        how_far(event),
         "-" if earned is None else out_of(earned, row.get(names.RETURN_MAXIMUM)),
         _number(row.get(names.RETURN_SPREAD), ".3f"),
         _number(row.get(names.SOLVED), ".0%"),
@@ -151,7 +151,14 @@ def cells(event: StepFinished) -> list[str]:
 def step_line(event: StepFinished) -> list[Piece]:
     pairs = zip(COLUMNS[1:], cells(event)[1:], strict=True)
     told = [f"{name} {value}" for name, value in pairs if value not in ("", "-")]
-    return [(f"step {event.step}/{event.steps}  ", NAME), "  ".join(told)]
+    return [(f"step {how_far(event)}  ", NAME), "  ".join(told)]
+
+
+def how_far(event: StepFinished) -> str:
+    """The step, of how many; where tokens end the run, with their share."""
+    if event.of_tokens is None or event.tokens is None:
+        return f"{event.step}/{event.steps}"
+    return f"{event.step} ({event.tokens / event.of_tokens:.0%})"
 
 
 def _of_agents(row: dict[str, float], pattern: str) -> list[float]:

@@ -11,6 +11,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe
 from collab.recipe.packing import Packing
 from collab.recipe.task import SourceSpec
+from collab.runs.layout import TRAINING
 from collab.tasks import pinned
 
 Change = dict[str, Any]
@@ -32,7 +33,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
             raise RecipeError(
                 f"{key} is {was.get(key)!r} in the run {run}, and {is_now.get(key)!r} would make it"
                 f" another run; leave it as it is, or begin anew with"
-                f" collab train {run / 'training.yaml'} --set {key}=... --out FOLDER"
+                f" collab train {run / TRAINING} --set {key}=... --out FOLDER"
             )
 
 

@@ -38,6 +38,9 @@ class TaskOrder:
         return ceil(len(self.training) / self.per_step)
 
     def total_steps(self, spec: TrainerSpec) -> int:
+        """The most steps that there may be; `spec.tokens` may end the run before."""
+        if spec.steps is None and spec.tokens is not None:
+            return spec.tokens  # a step generates one at least
         return spec.steps or spec.epochs * self.steps_per_epoch
 
 

@@ -23,10 +23,8 @@ class Evaluations:
         recipe: Recipe,
         spec: EvaluationSpec | None,
         problems: Sequence[Problem],
-        total_steps: int,
     ) -> None:
         self._recipe, self._spec, self._problems = recipe, spec, problems
-        self._total_steps = total_steps
         self._found: dict[int, Evaluation] = {}
         self._best: tuple[float, int] | None = None
 
@@ -47,17 +45,31 @@ class Evaluations:
         found = [Evaluation.model_validate(r) for r in rows if r["type"] == "evaluation.finished"]
         self._found = {evaluation.step: evaluation for evaluation in found}
 
-    def due(self, step: int) -> bool:
-        """Whether to evaluate after `step` steps; after an interruption, what was left out."""
+    def due(self, step: int, tokens: int, *, last: bool) -> bool:
+        """Whether to evaluate after `step` steps, in which so many `tokens` were generated.
+
+        After an interruption, what was left out is due.
+        """
         if self._spec is None or step in self._found:
             return False
         in_between = self._spec.every is not None and step % self._spec.every == 0
-        return not self._found or in_between or step == self._total_steps
+        return not self._found or in_between or last or self._passed_mark(tokens)
+
+    def _passed_mark(self, tokens: int) -> bool:
+        """Whether a multiple of `every_tokens` was passed since the last evaluation."""
+        every = self._spec.every_tokens if self._spec is not None else None
+        if every is None:
+            return False
+        before = self._found[max(self._found)].tokens or 0
+        return tokens // every > before // every
 
     async def play(
-        self, step: int, policies: Policies, folder: TrainingFolder, report: Report
+        self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
     ) -> Evaluation:
-        """Evaluate the team as it is; its episodes and what was found go to `folder`."""
+        """Evaluate the team as it is, after `step` steps and so many generated `tokens`.
+
+        The episodes and what was found go to `folder`.
+        """
         spec = self._spec
         assert spec is not None, "an evaluation is due"
         done, total = 0, len(self._problems) * (spec.samples + spec.greedy)
@@ -78,6 +90,7 @@ class Evaluations:
                 self._problems,
                 spec,
                 step=step,
+                tokens=tokens,
                 seed=seed_of(self._recipe.seed, "evaluation"),
                 keep=keep,
             )

@@ -31,9 +31,14 @@ class StepFinished(Record):
     step: int
     """Counted from 1."""
     steps: int
+    """The most that there may be."""
     metrics: dict[str, float]
     warnings: tuple[str, ...] = ()
     """Alarms in plain words; each is raised once while its trouble lasts."""
+    tokens: int | None = None
+    """Generated in training so far."""
+    of_tokens: int | None = None
+    """Those that end the run; None where its steps do."""
 
 
 class TaskResult(Record):
@@ -56,6 +61,8 @@ class Evaluation(Record):
     type: Literal["evaluation.finished"] = "evaluation.finished"
     step: int
     """Steps of training before it."""
+    tokens: int | None = None
+    """Generated in training before it; None in records that do not say it."""
     sampled: dict[str, TaskResult]
     """By task, under the training's own sampling settings."""
     greedy: dict[str, TaskResult] = {}

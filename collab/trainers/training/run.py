@@ -16,7 +16,6 @@ from collab.records import failure_of
 from collab.runs.about import read_about
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
-from collab.runtime.team import versions
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
@@ -26,6 +25,7 @@ from collab.trainers.training.changes import check_same_run
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.training.data import choose_tasks
+from collab.trainers.training.ending import Ending
 from collab.trainers.training.evaluations import Evaluations
 from collab.trainers.training.events import (
     CheckpointSaved,
@@ -35,6 +35,7 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import step_metrics
+from collab.trainers.training.opening import run_started
 from collab.trainers.training.rollouts import Played
 from collab.trainers.training.skipping import Skipping
 from collab.trainers.training.step import Stepper
@@ -75,13 +76,14 @@ class TrainingRun:
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
         play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
+        self._ending = Ending.of(self.spec, self.total_steps)
         self.step = 0
         """Steps that are done."""
+        self.tokens = 0
+        """Tokens that were generated in them."""
         self._emit = emit or _ignore
         self._loading = loading
-        self.evaluations = Evaluations(
-            recipe, self.spec.evaluation, self.tasks.held_out, self.total_steps
-        )
+        self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
         self._trackers: list[Tracker] = []
@@ -161,7 +163,12 @@ class TrainingRun:
             TrainingFolder.check_is_free(self.out)
             about = self._opening().model_dump(mode="json", exclude={"type"})
             about["command"] = sys.argv[:]
-        return {**about, "steps": self.total_steps, "status": "running"}
+        return {**about, **self._ending.planned(), "status": "running"}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the step that was done is the last one."""
+        return self._ending.is_reached(self.step, self.tokens)
 
     def _open_folder(self, about: dict[str, Any], step: int) -> TrainingFolder:
         """The folder, with what is known of the run at `step`, which it begins or goes on from."""
@@ -178,7 +185,7 @@ class TrainingRun:
         if await self._evaluate_when_due(policies) and self.step > 0:
             self._save_when_due(policies)
         try:
-            while self.step < self.total_steps:
+            while not self.is_over:
                 await self._take_step(stepper, policies)
                 self._save_when_due(policies)
         finally:
@@ -206,6 +213,7 @@ class TrainingRun:
         self.evaluations.restore(state, rows)
         steps = [row for row in rows if row["type"] == "step.finished"]
         self._skipping.restore(steps)
+        self.tokens = sum(int(row.get("tokens", 0)) for row in steps)
         for row in steps:
             self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
@@ -217,11 +225,19 @@ class TrainingRun:
         data.times["step"] = time.perf_counter() - began
         self.step += 1
         metrics = step_metrics(data, policies)
+        self.tokens += int(metrics["tokens"])
         warnings = (*data.warnings, *self._alarms.read(metrics))
         self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
         self._track(metrics)
         self._emit(
-            StepFinished(step=self.step, steps=self.total_steps, metrics=metrics, warnings=warnings)
+            StepFinished(
+                step=self.step,
+                steps=self.total_steps,
+                metrics=metrics,
+                warnings=warnings,
+                tokens=self.tokens,
+                of_tokens=self.spec.tokens,
+            )
         )
         self._skipping.see(data.skipped)
         await self._evaluate_when_due(policies)
@@ -233,9 +249,11 @@ class TrainingRun:
                 self._folder.append_episode(episode.model_copy(update={"group": place}))
 
     async def _evaluate_when_due(self, policies: Policies) -> bool:
-        if not self.evaluations.due(self.step):
+        if not self.evaluations.due(self.step, self.tokens, last=self.is_over):
             return False
-        found = await self.evaluations.play(self.step, policies, self._folder, self._report)
+        found = await self.evaluations.play(
+            self.step, self.tokens, policies, self._folder, self._report
+        )
         self._track({"held_out/return": mean_return(found.sampled)})
         self._emit(found)
         return True
@@ -246,8 +264,7 @@ class TrainingRun:
 
     def _save_when_due(self, policies: Policies) -> None:
         best_now = self.evaluations.best_step == self.step
-        last = self.step == self.total_steps
-        if last or best_now or self.step % self.spec.checkpoint_every == 0:
+        if self.is_over or best_now or self.step % self.spec.checkpoint_every == 0:
             self._save(policies)
 
     def _save(self, policies: Policies) -> None:
@@ -262,24 +279,13 @@ class TrainingRun:
         self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
     def _opening(self) -> RunStarted:
-        return RunStarted(
-            run=self.out.name,
-            folder=str(self.out),
-            team=self.recipe.team.name,
-            agents=tuple(self.recipe.team.agents),
-            models={name: self.recipe.model_of(name).name for name in self.recipe.team.agents},
-            tasks=tuple(problem.address for problem in self.tasks.training),
-            samples=self.spec.group_size,
-            turns=self.recipe.team.turns,
-            seed=self.recipe.seed,
-            isolation=self.recipe.sandbox.isolation,
-            versions=versions(self.recipe),
-        )
+        return run_started(self.recipe, self.spec, self.tasks, self.out)
 
     def _summary(self) -> dict[str, Any]:
         return {
             "steps": self.step,
-            "of": self.total_steps,
+            "of": self._ending.planned().get("steps"),
+            "tokens": self.tokens,
             "seconds": round(time.perf_counter() - self._began, 3),
             "best_step": self.evaluations.best_step,
             "gains": {name: gain.model_dump() for name, gain in self.evaluations.gains().items()},

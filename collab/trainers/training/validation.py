@@ -31,6 +31,7 @@ async def evaluate(
     spec: EvaluationSpec,
     *,
     step: int,
+    tokens: int,
     seed: int,
     keep: Callable[[HeldOut], None],
 ) -> Evaluation:
@@ -54,6 +55,7 @@ async def evaluate(
             greedy = await play_samples(session, problems, 1, seed, seen)
     return Evaluation(
         step=step,
+        tokens=tokens,
         sampled=_by_task(sampled),
         greedy=_by_task(greedy),
         failed=sum(episode.failure is not None for episode in [*sampled, *greedy]),

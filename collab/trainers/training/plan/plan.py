@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from collab.errors import RecipeError
+from collab.models import Request
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.rewards.outlook import outlook
+from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Describes
@@ -66,12 +69,15 @@ class Plan:
     """Counts, and memory in bytes by what takes it."""
 
     steps: int
+    """Where tokens end the run, the fewest that reach them."""
     episodes_per_step: int
     responses_per_step: int
     tokens_per_step: int
     """Prompts and new tokens of all trained responses, at most."""
     training_tasks: int
     held_out_tasks: int
+    tokens: int | None = None
+    """Generated ones that end the run, where they do."""
     update_tokens_per_step: int = 0
     """The same as they are computed to learn from: what responses share counts once."""
     credit: list[str] = field(default_factory=list)
@@ -96,7 +102,7 @@ class Plan:
         """As lines for people."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
-            f"{counted(self.steps, 'step')}, {counted(self.training_tasks, 'task')} to train on,"
+            f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
             f" {self.held_out_tasks:,} held out",
             f"a step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')},"
@@ -113,6 +119,11 @@ class Plan:
         lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def _end(self) -> str:
+        if self.tokens is None:
+            return counted(self.steps, "step")
+        return f"{self.tokens:,} generated tokens, {counted(self.steps, 'step')} or more"
 
 
 def make_plan(recipe: Recipe) -> Plan:
@@ -133,7 +144,8 @@ def make_plan(recipe: Recipe) -> Plan:
     lengths = lengths_of(played.requests, spec, trained)
     every = [item for items in lengths.values() for item in items]
     plan = Plan(
-        steps=tasks.total_steps(spec),
+        steps=_steps(spec, tasks.total_steps(spec), played.requests),
+        tokens=spec.tokens,
         episodes_per_step=episodes_a_step(played.requests, spec),
         responses_per_step=sum(item.responses for item in every),
         tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
@@ -145,6 +157,14 @@ def make_plan(recipe: Recipe) -> Plan:
     )
     _count_memory(plan, recipe, spec, trained, lengths)
     return plan
+
+
+def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
+    """The steps of the run; where tokens end it, the fewest that could generate them."""
+    if spec.tokens is None:
+        return most
+    a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
+    return min(most, ceil(spec.tokens / max(1, a_step)))
 
 
 def _credit(recipe: Recipe, spec: TrainerSpec) -> list[str]:

@@ -1,0 +1,91 @@
+"""A training that ends at a number of generated tokens, and is evaluated at marks of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from support.trainer_recipes import make_game
+
+from collab.cli.live.training import how_far
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers import TrainingRun, make_plan
+from collab.trainers.training.events import StepFinished
+
+
+def rows(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["type"] == kind]
+
+
+def train(recipe: Recipe, run: Path, *, resume: bool = False) -> dict[str, Any]:
+    return asyncio.run(TrainingRun(recipe, run, resume=resume).run())
+
+
+def test_the_step_that_reaches_the_tokens_is_the_last(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=None, tokens=100)
+    summary = train(recipe, tmp_path / "run")
+    spent = [row["tokens"] for row in rows(tmp_path / "run", "step.finished")]
+    assert sum(spent[:-1]) < 100 <= sum(spent) == summary["tokens"]
+    assert summary["of"] is None
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (about["tokens"], about["status"], "steps" in about) == (100, "done", False)
+    newest = tmp_path / "run" / "checkpoints" / f"step-{len(spent):06d}"
+    assert newest.is_dir(), "the last step leaves a checkpoint"
+
+
+def test_whichever_comes_first_ends_it(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=1, tokens=10_000)
+    assert train(recipe, tmp_path / "run")["steps"] == 1
+
+
+def test_evaluations_stand_at_marks_of_tokens(tiny_words: Path, tmp_path: Path) -> None:
+    evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
+    recipe = make_game(tiny_words, tmp_path, steps=None, tokens=150, evaluation=evaluation)
+    train(recipe, tmp_path / "run")
+    found = [row["tokens"] for row in rows(tmp_path / "run", "evaluation.finished")]
+    spent = [row["tokens"] for row in rows(tmp_path / "run", "step.finished")]
+    sums = [sum(spent[:n]) for n in range(len(spent) + 1)]
+    due = [0, *(next(s for s in sums if s >= mark) for mark in (60, 120)), sums[-1]]
+    assert found == list(dict.fromkeys(due))
+
+
+def test_what_goes_on_ends_where_the_whole_one_does(tiny_words: Path, tmp_path: Path) -> None:
+    evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
+    options = {"steps": None, "evaluation": evaluation, "checkpoint_every": 1}
+    whole = make_game(tiny_words, tmp_path, tokens=150, **options)
+    train(whole, tmp_path / "whole")
+    train(make_game(tiny_words, tmp_path, tokens=70, **options), tmp_path / "parts")
+    train(whole, tmp_path / "parts", resume=True)
+    spent = [
+        [row["tokens"] for row in rows(tmp_path / name, "step.finished")]
+        for name in ("whole", "parts")
+    ]
+    assert spent[0] == spent[1]
+
+
+def test_a_run_that_has_spent_its_tokens_takes_no_further_step(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=None, tokens=50)
+    steps = train(recipe, tmp_path / "run")["steps"]
+    assert train(recipe, tmp_path / "run", resume=True)["steps"] == steps
+
+
+def test_a_schedule_that_falls_needs_a_last_step() -> None:
+    with pytest.raises(ValidationError, match="set steps too, or schedule to 'constant'"):
+        TrainerSpec(tokens=1000, schedule="linear")
+    assert TrainerSpec(tokens=1000, schedule="linear", steps=10).tokens == 1000
+
+
+def test_the_plan_and_the_view_speak_of_tokens(tiny_words: Path, tmp_path: Path) -> None:
+    plan = make_plan(make_game(tiny_words, tmp_path, steps=None, tokens=500))
+    assert plan.steps == 11, "at most 48 tokens a step: 8 episodes, 2 agents, 3 tokens"
+    assert "500 generated tokens, 11 steps or more" in plan.text()
+    event = StepFinished(step=3, steps=500, metrics={}, tokens=125, of_tokens=500)
+    assert how_far(event) == "3 (25%)"
+    assert how_far(event.model_copy(update={"of_tokens": None})) == "3/500"
