@@ -13,6 +13,7 @@ from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import failure_of
+from collab.runs import metric_names as names
 from collab.runs.about import read_about
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
@@ -213,7 +214,7 @@ class TrainingRun:
         self.evaluations.restore(state, rows)
         steps = [row for row in rows if row["type"] == "step.finished"]
         self._skipping.restore(steps)
-        self.tokens = sum(int(row.get("tokens", 0)) for row in steps)
+        self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
         for row in steps:
             self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
@@ -225,7 +226,7 @@ class TrainingRun:
         data.times["step"] = time.perf_counter() - began
         self.step += 1
         metrics = step_metrics(data, policies)
-        self.tokens += int(metrics["tokens"])
+        self.tokens += int(metrics[names.TOKENS])
         warnings = (*data.warnings, *self._alarms.read(metrics))
         self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
         self._track(metrics)
