@@ -227,6 +227,18 @@ def make_group(
     )
 
 
+def with_rewards(group: Group, rewards: Rewards, ask: Ask | None = None) -> Group:
+    """A group whose joint actions earned something else, with the returns that follow.
+
+    `ask` scores further joint actions in the same terms.
+    """
+    solved = {turn: _solved_before(group.episodes, turn) for turn in group.absorbed}
+    tree = Tree(
+        tuple(group.children), group.children, group.baselines_over, group.visit_share, solved
+    )
+    return make_group(group.episodes, group.agents, rewards, tree, group.discount, ask=ask)
+
+
 def _from_turn(
     turn: int,
     last: Mapping[str, float],

@@ -15,6 +15,7 @@ from collab.trainers.credit.mareinforce import mareinforce
 from collab.trainers.credit.maremax import maremax
 from collab.trainers.credit.marloo import marloo
 from collab.trainers.credit.preferences.madpo import MADPO
+from collab.trainers.credit.preferences.marlhf import MARLHF
 from collab.trainers.credit.rae import Rae
 
 RULES: dict[str, Any] = {
@@ -29,5 +30,6 @@ RULES: dict[str, Any] = {
     "iac": IAC,
     "maac": MAAC,
     "madpo": MADPO,
+    "marlhf": MARLHF,
     "rae": Rae,
 }

@@ -91,7 +91,7 @@ class MADPO:
     def measures(self) -> Mapping[str, float]:
         """By agent, of its pairs: `preferences/AGENT/pairs`, how many; `/crossed`, the share that
         is about its responses alone; `/gap`, the mean gap of rewards; `/loss` in nats; `/margin`,
-        beta m; `/accuracy`, the share whose margin is above 0."""
+        beta m; `/ordered`, the share whose margin is above 0."""
         return dict(self._measures())
 
     def state(self) -> Mapping[str, Any]:
@@ -159,7 +159,7 @@ class MADPO:
             yield f"{name}/gap", mean([item.pair.gap for item, _ in told])
             yield f"{name}/loss", mean([loss_of(margin) for _, margin in told])
             yield f"{name}/margin", mean([margin for _, margin in told])
-            yield f"{name}/accuracy", mean([margin > 0 for _, margin in told])
+            yield f"{name}/ordered", mean([margin > 0 for _, margin in told])
 
 
 def _check_turns(recipe: Recipe, spec: TrainerSpec) -> None:

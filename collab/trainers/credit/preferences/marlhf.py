@@ -1,0 +1,164 @@
+"""MARLHF: a reward model learns which joint answer is the better, and pays the team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.credit.base import Algorithm, PerGroup
+from collab.trainers.credit.counterfactual.cross import Cross
+from collab.trainers.credit.group import Choice, Group, Key, Node, Weights, with_rewards
+from collab.trainers.credit.joint_actions import joined
+from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.models import TeamModels
+from collab.trainers.credit.preferences.pairs import best_pairs
+from collab.trainers.credit.preferences.reward_model import RewardModel, joint_text
+
+
+class MARLHF:
+    """A_i = leave-one-out of rho, or `cross` of it; rho(task, joint answer) learned from pairs.
+
+    Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each
+    step. rho is a head on the base model of the first agent, adapters off, and learns from pairs of
+    a task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)): only the order of
+    rewards counts. A step's responses are paid before their own pairs are learned from, so that no
+    baseline depends on the response. The gradient is that of rho, not of the reward. Right for
+    every protocol; crossed only where `cross` may be. It costs a forward pass over the joint
+    answers, those of the combinations included, and no judging.
+
+    Args:
+        cross: pay a response its mean rho over all of its teammates' samples.
+        pairs: the most of a turn that are learned from, those with the largest gaps.
+        warmup: steps with pairs before the first response is paid; until then all weights are 0.
+        rate: the reward model's learning rate. width: of a hidden layer, 0 for none.
+        steps: how often it learns from a step's pairs. model: a local model that is read instead.
+    """
+
+    def __init__(
+        self,
+        *,
+        cross: bool = False,
+        pairs: int = 16,
+        warmup: int = 8,
+        rate: float = 1e-3,
+        width: int = 0,
+        steps: int = 4,
+        model: str | None = None,
+    ) -> None:
+        self._rule: Algorithm = Cross() if cross else PerGroup(marloo)
+        self._pairs, self._warmup, self._learned = pairs, warmup, 0
+        self._model = RewardModel(rate=rate, width=width, steps=steps, model=model)
+        self._pays, self._told = False, dict[str, float]()
+
+    async def open(self, models: TeamModels) -> None:
+        """As `UsesModels.open`."""
+        self._model.open(models)
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        self._told = {"reward_model/steps": self._learned}
+        if not groups:
+            return []
+        self._model.reads_model_of(groups[0].agents[0])
+        texts = [_texts(group) for group in groups]
+        weights = list(map(_nothing, groups))
+        self._pays = self._learned >= self._warmup
+        if self._pays:
+            paid = [await self._paid(g, found) for g, found in zip(groups, texts, strict=True)]
+            weights = list(await self._rule.credit(paid))
+        await self._learn(groups, texts)
+        self._model.forget()
+        return weights
+
+    def measures(self) -> dict[str, float]:
+        """`reward_model/steps`, those with pairs that it had learned from before; `/pairs`, `/loss`
+        in nats and `/ordered`, the share that it put in order, of this step's pairs, before it
+        learned from them. Where responses are crossed also what `cross` tells, of rho."""
+        own = self._rule.measures() if isinstance(self._rule, Cross) else {}
+        return {**own, **self._told}
+
+    def spreads(self) -> Sequence[Mapping[Key, float]]:
+        """As `Spreads.spreads`; none where nothing is crossed, or paid."""
+        return self._rule.spreads() if isinstance(self._rule, Cross) and self._pays else ()
+
+    def state(self) -> Mapping[str, Any]:
+        """The reward model, and how many steps it has learned from."""
+        return {"model": self._model.state(), "learned": self._learned}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._model.restore(state["model"])
+        self._learned = state["learned"]
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where there are no pairs, or no one reward to learn."""
+        if isinstance(self._rule, Cross):
+            self._rule.check(recipe, spec)
+        if recipe.team.when_solved == "stop" and recipe.team.turns > 1:
+            raise RecipeError(
+                "algorithm 'marlhf' learns rewards up to a constant, so that episodes of unequal"
+                " length cannot be compared; set team.when_solved to 'absorb' or 'continue'"
+            )
+        wrong = {
+            "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
+            "local_parts": (spec.local_parts, "{}: the reward model learns the joint reward"),
+            "joint_mode": (spec.joint_mode != "aligned", "'aligned', or the option 'cross'"),
+        }
+        for name, (is_wrong, remedy) in wrong.items():
+            if is_wrong:
+                raise RecipeError(
+                    f"{name} {getattr(spec, name)!r} does not go with algorithm 'marlhf'; set"
+                    f" {name} to {remedy}"
+                )
+
+    async def _paid(self, group: Group, texts: Mapping[Node, str]) -> Group:
+        scores = await self._model.scores(list(texts.values()))
+        rewards = {
+            node: dict.fromkeys(group.agents, score)
+            for node, score in zip(texts, scores, strict=True)
+        }
+        return with_rewards(group, rewards, partial(self._ask, group))
+
+    async def _ask(
+        self, group: Group, nodes: Sequence[Node], choices: Sequence[Choice]
+    ) -> list[Mapping[str, float] | None]:
+        """As `Group.score`, by the reward model."""
+        made = [joined(group.episodes[episode].turns[turn]) for episode, turn in nodes]
+        texts = [joint_text(group, _joined_anew(made, choice)) for choice in choices]
+        return [dict.fromkeys(group.agents, score) for score in await self._model.scores(texts)]
+
+    async def _learn(self, groups: Sequence[Group], texts: Sequence[Mapping[Node, str]]) -> None:
+        pairs = [
+            (found[pair.win], found[pair.lose])
+            for group, found in zip(groups, texts, strict=True)
+            for nodes in group.baselines_over
+            for pair in best_pairs(nodes, _rewards(group, nodes), self._pairs)
+        ]
+        self._told["reward_model/pairs"] = len(pairs)
+        if pairs:
+            loss, ordered = await self._model.learn(pairs)
+            self._told |= {"reward_model/loss": loss, "reward_model/ordered": ordered}
+            self._learned += 1
+
+
+def _texts(group: Group) -> dict[Node, str]:
+    return {
+        node: joint_text(group, joined(group.episodes[node[0]].turns[node[1]]))
+        for node in group.children
+    }
+
+
+def _joined_anew(made: Sequence[Mapping[str, str]], choice: Choice) -> dict[str, str]:
+    picks = {agent: choice.get(agent, 0) for agent in made[0]}
+    return {a: "" if pick is None else made[pick][a] for a, pick in picks.items()}
+
+
+def _rewards(group: Group, nodes: Sequence[Node]) -> list[float]:
+    return [group.rewards[node][group.agents[0]] for node in nodes]
+
+
+def _nothing(group: Group) -> Weights:
+    return {(*node, agent): 0.0 for node in group.children for agent in group.agents}
