@@ -23,6 +23,7 @@ COMMANDS = {
     "score": RUN,
     "show": RUN,
     "report": RUN,
+    "probe": TRAIN,
     "train": TRAIN,
     "teams": LOOK,
     "tasks": LOOK,

@@ -7,6 +7,7 @@ functions/  data/      the user's functions, and the rows of a suite that is a f
 run.json               what was run, with which versions, and how it ended
 episodes.jsonl         one episode a line, appended as they end
 best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
+probe.json             of `collab probe`: `collab.probe.results.Probe`
 
 Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
 
@@ -28,6 +29,7 @@ DATA = "data"
 RUN = "run.json"
 EPISODES = "episodes.jsonl"
 BEST = "best.jsonl"
+PROBE = "probe.json"
 
 TRAINING = "training.yaml"
 METRICS = "metrics.jsonl"

@@ -22,7 +22,7 @@ FLOORS = [
     {"runtime"},
     {"trainers"},
     {"evaluation"},
-    {"report"},
+    {"report", "probe"},
     {"cli"},
     {"__main__"},
 ]

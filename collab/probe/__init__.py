@@ -1,0 +1,1 @@
+"""What a team's play says before anyone trains it."""

@@ -1,0 +1,163 @@
+"""What to change before training, in plain words; each sentence from a number and its threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from collab.probe.results import Probe
+from collab.trainers.credit.counterfactual.forms import FORMS
+from collab.wording import counted
+
+FEW_TASKS = 5
+FAILED, DEAD, TRUNCATED, EMPTY = 0.1, 0.5, 0.2, 0.3
+TOO_EASY = 0.9
+"""Of the largest return."""
+NO_INFLUENCE, DECIDES = 0.01, 0.9
+"""Shares of the reward's variance."""
+REVIVED = 0.2
+"""Of the groups: those that are dead as they were played, and not when they are crossed."""
+
+Advice = Callable[[Probe], Iterator[str]]
+
+
+def advice_on(probe: Probe) -> Iterator[str]:
+    """Every sentence that there is reason for; one that says so where there is none."""
+    found = [text for advice in ADVICE for text in advice(probe)]
+    yield from found or ["nothing that was measured speaks against training this team so"]
+    yield from few_tasks(probe)
+
+
+def failures(probe: Probe) -> Iterator[str]:
+    share = probe.failed / probe.episodes if probe.episodes else 0.0
+    if share > FAILED:
+        yield (
+            f"{probe.failed} of {counted(probe.episodes, 'episode')} failed, and nothing is learned"
+            f" from those; the first: {probe.failure}"
+        )
+
+
+def nothing_is_solved(probe: Probe) -> Iterator[str]:
+    best = probe.best
+    if best is None or best.solved is None:
+        return
+    combined = best.solved_combined
+    solved = combined if combined is not None else best.solved
+    if solved.mean == 0:
+        what = f"{best.samples} samples"
+        if combined is not None and best.combinations:
+            what = f"{best.combinations} combinations"
+        yield (
+            f"nothing is solved even by the best of {what}, on none of {solved.tasks} tasks: take"
+            " easier tasks, a warm start, a stronger model, or a reward that also pays for a part"
+            " of the way"
+        )
+
+
+def too_easy(probe: Probe) -> Iterator[str]:
+    if probe.maximum > 0 and probe.mean.mean > TOO_EASY * probe.maximum:
+        yield (
+            f"the mean return is {probe.mean.mean / probe.maximum:.0%} of the largest: there is"
+            " little left to learn; take harder tasks"
+        )
+
+
+def dead_groups(probe: Probe) -> Iterator[str]:
+    groups, crossed = len(probe.tasks), probe.crossed
+    if not groups:
+        return
+    revived = probe.dead - crossed.dead if crossed else 0
+    if probe.dead > DEAD * groups:
+        remedy = "raise samples (trainer.group_size) or the temperature, or take tasks of another"
+        text = f"{probe.dead} of {counted(groups, 'group')} are dead: every return is equal, and"
+        text += f" nothing is learned from them; {remedy} difficulty"
+        if crossed and revived <= REVIVED * groups:
+            text += f"; judging all combinations leaves {crossed.dead} dead"
+        yield text
+    if crossed and revived > REVIVED * groups:
+        yield (
+            f"judging all combinations leaves {crossed.dead} of {counted(groups, 'group')} dead"
+            f" instead of {probe.dead}, at no cost in tokens: train with `algorithm: cross`"
+        )
+
+
+def truncated(probe: Probe) -> Iterator[str]:
+    for name, agent in probe.agents.items():
+        if agent.truncated.mean > TRUNCATED and agent.limit > 1 and agent.tokens > 2:
+            yield (
+                f"{agent.truncated.mean:.0%} of the responses of `{name}` are cut off at"
+                f" {agent.limit} tokens: raise agents.{name}.sampling.max_new_tokens, or ask for"
+                " shorter answers"
+            )
+
+
+def empty(probe: Probe) -> Iterator[str]:
+    for name, agent in probe.agents.items():
+        if agent.empty.mean > EMPTY:
+            yield (
+                f"{agent.empty.mean:.0%} of the answers of `{name}` hold nothing that its parser"
+                " can use: look at its prompt and parser"
+            )
+
+
+def no_influence(probe: Probe) -> Iterator[str]:
+    for name, share in probe.crossed.influence.items() if probe.crossed else ():
+        if share < NO_INFLUENCE:
+            yield (
+                f"`{name}` has no influence on the reward ({share:.1%} of its variance): whatever"
+                " it answers, the others decide; look at whether its answers are used, reward its"
+                " own part (local_parts), or leave it out of the team"
+            )
+
+
+def one_decides(probe: Probe) -> Iterator[str]:
+    if any(True for _ in no_influence(probe)):
+        return  # which says it better
+    for name, share in probe.crossed.own.items() if probe.crossed else ():
+        if share > DECIDES:
+            yield (
+                f"`{name}` decides {share:.0%} of the reward by itself, and the others ride along:"
+                " take tasks or parts of the reward that need them"
+            )
+
+
+def not_crossed(probe: Probe) -> Iterator[str]:
+    forms = probe.crossed.forms if probe.crossed else {}
+    for name, form in forms.items():
+        if form == "alone":
+            yield (
+                f"`{name}` cannot be crossed in the protocol '{probe.protocol}': its credit is"
+                f" {FORMS['alone']}"
+            )
+        elif form == "swapped":
+            yield (
+                f"`{name}` answers to others in the protocol '{probe.protocol}', so that"
+                f" {FORMS['swapped']}, and not all combinations"
+            )
+
+
+def untrainable(probe: Probe) -> Iterator[str]:
+    for name, agent in probe.agents.items():
+        if agent.untrainable:
+            yield f"`{name}` takes part, and cannot be trained: {agent.untrainable}"
+
+
+def few_tasks(probe: Probe) -> Iterator[str]:
+    if 0 < len(probe.tasks) < FEW_TASKS:
+        yield (
+            f"of {counted(len(probe.tasks), 'task')} the intervals are wide; probe more of them"
+            " (--tasks)"
+        )
+
+
+ADVICE: tuple[Advice, ...] = (
+    failures,
+    nothing_is_solved,
+    too_easy,
+    dead_groups,
+    truncated,
+    empty,
+    no_influence,
+    one_decides,
+    not_crossed,
+    untrainable,
+)

@@ -1,0 +1,272 @@
+"""`collab probe`: what it measures of teams whose answers are known, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.evaluation.results import Estimate
+from collab.probe.advice import advice_on
+from collab.probe.results import AgentProbe, Best, Crossed, Probe
+from collab.probe.tasks import draw, training_addresses
+from collab.recipe import load_recipe
+
+TEAM = """\
+agents:
+  a: {prompt: "Say {{ task.word }}."}
+  b: {prompt: "Say {{ task.word }}. {{ others.a | default('') }}"}
+"""
+TASK = """\
+kind: text
+source: {path: words.jsonl}
+splits: {train: "0-5", test: "6-7"}
+reward:
+  parts:
+    right: {use: "parts.py:right", weight: 2, solves: true}
+"""
+PARTS = """\
+def right(context):
+    return float(all(text == "yes" for text in context.artefacts.values()))
+"""
+MODELS = '''\
+"""Models that say yes in certain samples."""
+
+from collab.records import Action, Usage
+
+
+class Fixed:
+    name = "fixed"
+    batching = "continuous"
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    async def generate(self, requests, progress=None):
+        return [self.answer(request.call) for request in requests]
+
+    def answer(self, call):
+        says = call.sample in self.samples[call.agent]
+        cut = "length" if call.agent == "b" else "stop"
+        return Action(
+            text="yes" if says else "", finish_reason=cut, usage=Usage(new_tokens=4)
+        )
+
+    async def aclose(self):
+        pass
+
+
+def apart(spec):
+    return Fixed({"a": {0, 1}, "b": {2}})
+
+
+def one(spec):
+    return Fixed({"a": {0, 1}, "b": {0, 1, 2, 3}})
+
+
+def never(spec):
+    return Fixed({"a": set(), "b": set()})
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for room in ("agents", "tasks"):
+        (tmp_path / room).mkdir()
+    (tmp_path / "agents" / "pair.yaml").write_text(TEAM)
+    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
+    rows = [{"task_id": str(n), "word": f"w{n}"} for n in range(8)]
+    (tmp_path / "tasks" / "words.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def collab(*arguments: str) -> Any:
+    found = CliRunner().invoke(app, list(arguments))
+    assert found.exit_code == 0, found.stderr
+    return found
+
+
+def probed(project: Path, model: str, *arguments: str) -> Probe:
+    command = ["probe", "pair", "--task", "words", "--samples", "4", "--out", "runs/p"]
+    engine = ["--set", f"model={{engine: 'models.py:{model}'}}"]
+    collab(*command, *engine, *arguments)
+    return Probe.model_validate_json((project / "runs/p" / "probe.json").read_text())
+
+
+def test_answers_that_meet_only_when_crossed(project: Path) -> None:
+    found = probed(project, "apart")
+    assert (found.episodes, found.mean.mean, found.dead) == (24, 0.0, 6)
+    assert found.tasks == tuple(f"words/{n}" for n in range(6)), "those that are trained on"
+    crossed, best = found.crossed, found.best
+    assert crossed
+    assert best
+    assert (crossed.dead, crossed.forms) == (0, {"a": "crossed", "b": "crossed"})
+    assert crossed.scored == 6, "of yes with yes; equal texts are judged once"
+    assert (best.combinations, best.reward.mean) == (16, 0.0)
+    assert best.reward_combined
+    assert best.solved_combined
+    assert (best.reward_combined.mean, best.solved_combined.mean) == (2.0, 1.0)
+    assert found.agents["b"].truncated.mean == 1.0
+    assert found.agents["a"].empty.mean == 0.5
+    told = "\n".join(found.advice)
+    assert "judging all combinations leaves 0 of 6 groups dead instead of 6" in told
+    assert "100% of the responses of `b` are cut off at" in told
+    assert "nothing is solved" not in told
+
+
+def test_shares_are_those_of_the_table(project: Path) -> None:
+    """Yes of a in half of its samples decides all, as b always says yes."""
+    found = probed(project, "one")
+    assert found.crossed
+    assert found.crossed.own == pytest.approx({"a": 1.0, "b": 0.0})
+    assert found.solved
+    assert found.solved.mean == 0.5
+    assert "`b` has no influence on the reward (0.0% of its variance)" in "\n".join(found.advice)
+
+
+def test_nothing_is_solved_by_any_pair(project: Path) -> None:
+    found = probed(project, "never", "--tasks", "2")
+    assert len(found.tasks) == 2
+    told = "\n".join(found.advice)
+    assert "nothing is solved even by the best of 16 combinations, on none of 2 tasks" in told
+    assert "2 of 2 groups are dead" in told
+    assert "of 2 tasks the intervals are wide" in told
+
+
+def test_a_sequential_team_says_what_cannot_be_crossed(project: Path) -> None:
+    found = probed(project, "apart", "--set", "team.protocol=sequential")
+    assert found.crossed
+    assert found.crossed.forms == {"a": "alone", "b": "swapped"}
+    assert found.best
+    assert found.best.combinations is None
+    told = "\n".join(found.advice)
+    assert "`a` cannot be crossed in the protocol 'sequential'" in told
+    assert "`b` answers to others" in told
+
+
+def test_models_without_weights_take_part_and_are_named(project: Path) -> None:
+    told = probed(project, "one").advice
+    assert "`a` takes part, and cannot be trained: its engine 'models.py:one' has no weights" in (
+        "\n".join(told)
+    )
+
+
+def test_the_folder_is_a_run(project: Path) -> None:
+    probed(project, "apart", "--tasks", "1")
+    assert "words/" in collab("show", "runs/p").stdout
+    collab("replay", "runs/p")
+    collab("report", "runs/p")
+    assert (project / "runs/p" / "report.html").is_file()
+
+
+def test_json_ends_with_the_probe(project: Path) -> None:
+    engine = ["--set", "model={engine: 'models.py:apart'}"]
+    out = collab("probe", "pair", "-t", "words", "-n", "2", *engine, "--json").stdout
+    last = json.loads(out.splitlines()[-1])
+    assert last["type"] == "probe.finished"
+    assert Probe.model_validate(last).samples == 2
+
+
+def test_the_table_tells_the_same(project: Path) -> None:
+    engine = ["--set", "model={engine: 'models.py:apart'}"]
+    out = collab("probe", "pair", "-t", "words", "-n", "4", *engine).stdout
+    assert "dead groups, crossed" in out
+    assert "0 of 6" in out
+    assert "best of 16 combinations, solved" in out
+
+
+def test_one_agent_alone_has_nothing_to_be_crossed_with(project: Path) -> None:
+    (project / "agents" / "pair.yaml").write_text('agents: {a: {prompt: "Say {{ task.word }}."}}\n')
+    assert probed(project, "apart").crossed is None
+
+
+def test_tasks_that_are_trained_on_are_drawn(project: Path) -> None:
+    recipe = load_recipe("pair", task="words")
+    assert training_addresses(recipe, ["words"]) == ["words/train"]
+    assert training_addresses(recipe, []) == ["words/train"]
+    assert training_addresses(recipe, ["words/7"]) == ["words/7"]
+    assert training_addresses(load_recipe("pair"), ["words"]) == ["words"]
+    assert draw(range(9), 9, seed=1) == list(range(9))
+    drawn = draw(range(99), 5, seed=1)
+    assert drawn == sorted(set(drawn)) == draw(range(99), 5, seed=1) != draw(range(99), 5, seed=2)
+
+
+def share(value: float, tasks: int = 10) -> Estimate:
+    return Estimate(mean=value, low=0.0, high=1.0, tasks=tasks)
+
+
+def healthy(**changed: Any) -> Probe:
+    """A probe that gives reason for nothing."""
+    agent = AgentProbe(
+        model="m", responses=40, tokens=50, limit=128, truncated=share(0), empty=share(0)
+    )
+    crossed = Crossed(
+        scored=100,
+        failed=0,
+        forms={"a": "crossed", "b": "crossed"},
+        dead=2,
+        own={"a": 0.4, "b": 0.3},
+        influence={"a": 0.7, "b": 0.6},
+        interaction=0.3,
+    )
+    plain = Probe(
+        team="t",
+        protocol="parallel",
+        turns=1,
+        tasks=tuple(map(str, range(10))),
+        samples=4,
+        episodes=40,
+        failed=0,
+        maximum=4.0,
+        reward_maximum=4.0,
+        mean=share(2.0),
+        dead=3,
+        agents={"a": agent, "b": agent},
+        crossed=crossed,
+        best=Best(samples=4, combinations=16, reward=share(3), solved=share(0.5)),
+        tokens=2000,
+        seconds=10,
+    )
+    return plain.model_copy(update=changed)
+
+
+def test_where_nothing_is_wrong_it_says_so() -> None:
+    assert list(advice_on(healthy())) == [
+        "nothing that was measured speaks against training this team so"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"failed": 5, "failure": "ModelError: gone"}, "5 of 40 episodes failed"),
+        ({"mean": share(3.7)}, "is 92% of the largest"),
+        ({"dead": 9}, "9 of 10 groups are dead"),
+        ({"dead": 5}, "instead of 5"),
+        ({"tasks": ("0",), "dead": 0}, "of 1 task the intervals"),
+        ({"best": Best(samples=4, combinations=None, reward=share(0), solved=share(0))},
+         "by the best of 4 samples"),
+    ],
+)  # fmt: skip
+def test_each_sentence_has_its_threshold(changed: dict[str, Any], told: str) -> None:
+    assert told in "\n".join(advice_on(healthy(**changed)))
+
+
+def test_who_decides_is_told_once() -> None:
+    crossed = healthy().crossed
+    assert crossed
+    rides = crossed.model_copy(
+        update={"own": {"a": 0.95, "b": 0.02}, "influence": {"a": 0.98, "b": 0.05}}
+    )
+    [text] = advice_on(healthy(crossed=rides))
+    assert text.startswith("`a` decides 95% of the reward by itself")
+    none = rides.model_copy(update={"influence": {"a": 1.0, "b": 0.0}})
+    [text] = advice_on(healthy(crossed=none))
+    assert text.startswith("`b` has no influence")
