@@ -12,6 +12,7 @@ from collab.recipe.feedback import FeedbackSpec
 
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
+TurnStructure = Literal["chains", "tree", "greedy"]
 Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
 Policies = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard"]
@@ -64,7 +65,8 @@ class TrainerSpec(Spec):
     algorithm: Named = Component(use="magrpo")
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
     (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
-    `maac`, critics; `rae`, a moving average; `shaped`, another rule with process rewards; or one's
+    `maac`, critics; `rae`, a moving average; `at-grpo`, for
+    `greedy` trees; `shaped`, another rule with process rewards; or one's
     own, a function or a class: `file.py:NAME`, or a registered name. Options are given as
     `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
@@ -91,9 +93,10 @@ class TrainerSpec(Spec):
     """`aligned` joins the g-th responses of all agents; `cross` scores all G^n combinations, and
     a response's reward is the mean over those that it is in: for one parallel turn, or trees. The
     algorithm `cross` does it with less noise, and wherever it is right."""
-    turn_structure: Literal["chains", "tree"] = "chains"
+    turn_structure: TurnStructure = "chains"
     """`chains` plays G episodes; `tree` goes on from every joint action G times: G^turns leaves,
-    R_t = r_t + gamma x mean of the children's R."""
+    R_t = r_t + gamma x mean of the children's R; `greedy` goes on G times from the best of each
+    turn's joint actions alone, which are compared by their own rewards: R_t = r_t."""
     local_parts: dict[str, tuple[str, ...]] = {}
     """By agent: parts of the reward that are its own. r_i = team_weight x r + their points."""
     team_weight: float = Field(default=1.0, ge=0.0)

@@ -1,7 +1,8 @@
 """A group of episodes as credit sees it: its rewards, its returns, and what is compared with what.
 
 Episodes of one task form a tree of joint actions. In `chains` each of the G episodes is a branch
-of its own; in `tree` every joint action has G children, and an episode is a path to a leaf.
+of its own; in `tree` every joint action has G children, and an episode is a path to a leaf; in
+`greedy` only the best of G siblings has children, and the episodes of the others end with them.
 
 A solved task is an absorbing state, unless the team's `when_solved` says otherwise: the episode
 stays in it until the horizon, and earns the last reward again at every turn.
@@ -12,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Literal
 
 from collab.errors import TrainingError
+from collab.recipe.trainer import TurnStructure
 from collab.records import Episode
 from collab.stats import mean
 
@@ -55,18 +56,20 @@ class Group:
     """r_t; the same for every agent unless it has local parts or joint actions are crossed."""
     returns: Rewards
     """R_t = r_t + gamma x mean of R_t+1 over the joint actions that follow; where the episode
-    stays in its solved state for n more turns, r_t + (gamma + .. + gamma^n) x r_t."""
+    stays in its solved state for n more turns, r_t + (gamma + .. + gamma^n) x r_t. In `greedy` r_t:
+    what would have followed is known of one sibling only."""
     baselines_over: tuple[tuple[Node, ...], ...]
     """Sets of joint actions, the returns of each of which make the baseline: in `chains` the joint
-    actions of one turn, in `tree` the children of one joint action."""
+    actions of one turn, in `tree` and `greedy` the children of one joint action."""
     visit_share: Mapping[Node, float]
-    """The share of the group's play that went through a joint action: 1/G at the first turn."""
+    """The share of the group's play that went through a joint action: 1/G at the first turn; in
+    `greedy` at every turn."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: what the episodes that were solved before it earn from it on."""
     ask: Ask | None = None
     """Scores further joint actions of the group; see `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
-    """Of every joint action, those that follow it."""
+    """Of every joint action, those that follow it and make its return: in `greedy` none."""
     discount: float = 1.0
     """gamma."""
 
@@ -104,23 +107,50 @@ class Group:
 
 @dataclass(frozen=True)
 class Shape:
-    """How the episodes of a group follow from each other: G chains, or one tree."""
+    """How the episodes of a group follow from each other: G chains, one tree, or its best path."""
 
-    structure: Literal["chains", "tree"]
+    structure: TurnStructure
     group_size: int
     n_turns: int
 
+    @property
+    def siblings_share_state(self) -> bool:
+        """Whether joint actions that are compared have the same history."""
+        return self.structure != "chains"
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes a group has, at most."""
+        if self.structure == "greedy":
+            return self.n_turns * (self.group_size - 1) + 1
+        return self.group_size * self.leaves(0)
+
+    def first(self, sibling: int) -> int:
+        """The sample that begins with the sibling of that number in the first turn."""
+        return sibling * self.leaves(0)
+
+    def child(self, sample: int, turn: int, sibling: int) -> int:
+        """The sample that goes on from `sample` with that sibling in `turn`."""
+        if self.structure == "greedy":
+            return turn * self.group_size + sibling
+        return sample + sibling * self.leaves(turn)
+
     def key(self, sample: int, turn: int) -> tuple[int, int]:
         """A key that is equal for the episodes that share the joint action at `turn`."""
-        if self.structure == "chains":
-            return turn, sample
-        return turn, sample // self.leaves(turn)
+        if self.structure == "tree":
+            return turn, sample // self.leaves(turn)
+        shared = self.structure == "greedy" and turn < sample // self.group_size
+        return turn, BEST if shared else sample
 
     def leaves(self, turn: int) -> int:
-        """The number of episodes that may go through one joint action at `turn`."""
-        if self.structure == "chains":
+        """The number of episodes of a tree that may go through one joint action at `turn`."""
+        if self.structure != "tree":
             return 1
         return int(self.group_size ** (self.n_turns - 1 - turn))
+
+
+BEST = -1
+"""In `greedy`, in place of a sample: the sibling that the turns after it go on from."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +164,8 @@ class Tree:
     solved: Mapping[int, tuple[Node, ...]] = field(default_factory=dict)
     """In `chains`, by turn: the last joint actions of the episodes that were solved before it and
     stay in their solved state."""
+    one_turn: bool = False
+    """Whether a joint action's return is its own reward, as in `greedy`."""
 
 
 def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
@@ -152,8 +184,11 @@ def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
     nodes = tuple(node_of.values())
     followers = {node: tuple(children[node]) for node in nodes}
     visit_share = _visit_share(children[None], followers)
-    if shape.structure == "tree":
+    if shape.siblings_share_state:
         baselines_over = tuple(tuple(siblings) for siblings in children.values() if siblings)
+        if shape.structure == "greedy":
+            share = {node: 1 / len(nodes) for nodes in baselines_over for node in nodes}
+            return Tree(nodes, dict.fromkeys(nodes, ()), baselines_over, share, one_turn=True)
         return Tree(nodes, followers, baselines_over, visit_share)
     turns = sorted({turn for _, turn in nodes})
     baselines_over = tuple(tuple(p for p in nodes if p[1] == turn) for turn in turns)
@@ -203,7 +238,8 @@ def make_group(
     returns: dict[Node, dict[str, float]] = {}
     for node in sorted(tree.nodes, key=lambda node: -node[1]):
         following = [returns[child] for child in tree.children[node]]
-        again = 0.0 if following else _geometric(discount, episodes[node[0]].absorbed)
+        lasts = not (following or tree.one_turn)
+        again = _geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
         returns[node] = {
             agent: rewards[node][agent]
             + discount * (mean([r[agent] for r in following]) + again * lasting[node][agent])

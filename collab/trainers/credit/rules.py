@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.counterfactual.coma import Coma
 from collab.trainers.credit.counterfactual.cross import Cross
 from collab.trainers.credit.counterfactual.removal import Removal
@@ -32,4 +33,5 @@ RULES: dict[str, Any] = {
     "madpo": MADPO,
     "marlhf": MARLHF,
     "rae": Rae,
+    "at-grpo": at_grpo,
 }

@@ -53,12 +53,13 @@ class StepData:
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     """The metrics of one step; what a step cannot tell is left out.
 
-    Means are over whole episodes, spreads are population standard deviations, returns are
-    undiscounted joint returns, log-probabilities and entropies are in nats a token. The reward of
-    a turn that was not played is the last one, where a solved task is an absorbing state.
+    Means are over whole episodes that were played to their end, spreads are population standard
+    deviations, returns are undiscounted joint returns, log-probabilities and entropies are in nats
+    a token. The reward of a turn that was not played is the last one, where a solved task is an
+    absorbing state.
     """
     episodes = [episode for played in data.played for episode in played.episodes]
-    whole = [episode for played in data.played for episode in played.whole]
+    whole = [episode for played in data.played for episode in played.ended]
     metrics: dict[str, float] = {}
     metrics.update(_returns(data.played, whole))
     metrics.update(_parts(whole))
@@ -87,7 +88,7 @@ def _returns(played: Sequence[Played], whole: Sequence[Episode]) -> Iterator[tup
     yield names.RETURN, mean(returns)
     yield names.RETURN_MAXIMUM, max(e.largest_return or 0.0 for e in whole)
     yield names.RETURN_STD, deviation(returns)
-    within = [[e.joint_return or 0.0 for e in group.whole] for group in played if group.whole]
+    within = [[e.joint_return or 0.0 for e in group.ended] for group in played if group.ended]
     yield names.RETURN_SPREAD, mean([deviation(group) for group in within])
     for turn in range(max(len(e.rewards) for e in whole)):
         rewards = [e.rewards[turn] for e in whole if len(e.rewards) > turn]

@@ -1,4 +1,4 @@
-"""Playing the groups of a step: chains of turns, or trees of joint actions."""
+"""Playing the groups of a step: chains of turns, trees of joint actions, or their best paths."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ class Played:
         return [e for e in self.episodes if e.failure is None and e.joint_return is not None]
 
     @property
+    def ended(self) -> list[Episode]:
+        """The whole ones that were played to their end: those whose return is that of a team.
+
+        In a `greedy` tree the others were left for a better one.
+        """
+        return [e for e in self.whole if len(e.turns) == e.horizon or _is_solved(e)]
+
+    @property
     def to_credit(self) -> tuple[Problem, list[Episode]]:
         """The task, and those of its episodes that get credit."""
         return self.problem, self.whole
@@ -53,30 +61,32 @@ async def play_groups(
     `whole` is told of each group when its last episode has ended, others may still be played then.
     """
     groups = [Played(problem) for problem in problems]
+    until = 1 if shape.siblings_share_state else None
     starts = [
-        Start(
-            problem,
-            group=number,
-            sample=sample * shape.leaves(0),
-            until=1 if shape.structure == "tree" else None,
-        )
+        Start(problem, group=number, sample=shape.first(sibling), until=until)
         for number, problem in enumerate(problems)
-        for sample in range(shape.group_size)
+        for sibling in range(shape.group_size)
     ]
     left = Counter(start.group for start in starts)
+    ended: dict[int, list[Episode]] = {number: [] for number in range(len(groups))}
     following: list[Start] = []
 
     def see(event: Event) -> None:
         watch(event)
         if not isinstance(event, EpisodeFinished):
             return
-        group = groups[event.episode.group]
-        children = _children(event.episode, group.problem, shape)
-        following.extend(children)
-        if not children:
-            group.episodes.append(event.episode)
-        left[event.episode.group] += len(children) - 1
-        if not left[event.episode.group]:
+        number = event.episode.group
+        ended[number].append(event.episode)
+        left[number] -= 1
+        if left[number]:
+            return
+        group, parents = groups[number], _go_on(ended[number], shape)
+        following.extend(s for parent in parents for s in _children(parent, group.problem, shape))
+        gone_on = {parent.sample for parent in parents}
+        group.episodes.extend(e for e in ended[number] if e.sample not in gone_on)
+        left[number] = len(parents) * shape.group_size
+        ended[number] = []
+        if not parents:
             group.episodes.sort(key=lambda episode: episode.sample)
             if whole is not None:
                 whole(group)
@@ -108,19 +118,34 @@ async def _play(
     return sorted(episodes, key=lambda episode: (episode.group, episode.sample))
 
 
+def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
+    """Those of some episodes, of one turn, that a tree goes on from."""
+    if shape.structure == "greedy":
+        scored = [e for e in episodes if e.failure is None and e.reward is not None]
+        episodes = sorted(scored, key=lambda e: (-(e.reward or 0.0), e.sample))[:1]
+    return [episode for episode in episodes if _may_go_on(episode, shape)]
+
+
+def _may_go_on(episode: Episode, shape: Shape) -> bool:
+    left = len(episode.turns) < shape.n_turns
+    return shape.siblings_share_state and left and not (episode.failure or _is_solved(episode))
+
+
+def _is_solved(episode: Episode) -> bool:
+    """Whether the episode ended as its task was solved."""
+    return episode.solved and episode.when_solved != "continue"
+
+
 def _children(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
-    """How a tree goes on from an episode; nothing where it has ended."""
+    """How a tree goes on from an episode."""
     turn = len(episode.turns)
-    ended = episode.solved and episode.when_solved != "continue"
-    if shape.structure == "chains" or episode.failure or ended or turn == shape.n_turns:
-        return []
     return [
         Start(
             problem,
             group=episode.group,
-            sample=episode.sample + child * shape.leaves(turn),
+            sample=shape.child(episode.sample, turn, sibling),
             turns=episode.turns,
             until=turn + 1,
         )
-        for child in range(shape.group_size)
+        for sibling in range(shape.group_size)
     ]

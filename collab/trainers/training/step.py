@@ -78,7 +78,7 @@ class Stepper:
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
-        total = len(problems) * shape.group_size * shape.leaves(0)
+        total = len(problems) * shape.episodes
         timer, done = StepTimer(), 0
 
         def watch(event: Event) -> None:

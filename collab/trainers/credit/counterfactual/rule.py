@@ -100,7 +100,7 @@ class Counterfactual:
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
         """Which form each agent's credit takes, and how much is judged for it."""
         first = planned_forms(recipe, shared=True)
-        later = planned_forms(recipe, shared=spec.turn_structure == "tree")
+        later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []
         for agent, form in first.items():
             line = f"credit of {agent}: {form}, {FORMS[form]}"

@@ -109,9 +109,12 @@ class Branch:
 
 
 def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
+    if shape.structure == "greedy":
+        yield from _best_path(game, shape, draw, records)
+        return
     drawn: dict[tuple[int, int], Joint] = {}
     ended: set[tuple[int, int]] = set()
-    for sample in range(shape.group_size * shape.leaves(0)):
+    for sample in range(shape.episodes):
         state, turns = 0, []
         for turn in range(game.turns):
             key = shape.key(sample, turn)
@@ -128,6 +131,23 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
             state = game.state_after(joint)
         else:
             yield records.episode(sample, turns)
+
+
+def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
+    """At each turn the siblings; all but the best one end there."""
+    state, before = 0, list[Turn]()
+    for turn in range(game.turns):
+        joint = [records.act(turn, state, draw) for _ in range(shape.group_size)]
+        best = max(range(len(joint)), key=lambda n: float(game.rewards[turn][joint[n]]))
+        over = turn == game.turns - 1 or game.solves(joint[best])
+        for number, drawn in enumerate(joint):
+            if over or number != best:
+                sample = shape.child(0, turn, number)
+                yield records.episode(sample, [*before, records.turn(turn, state, drawn)])
+        if over:
+            return
+        before.append(records.turn(turn, state, joint[best]))
+        state = game.state_after(joint[best])
 
 
 def actions_of(turn: Turn) -> Joint:

@@ -9,6 +9,7 @@ from math import ceil
 from collab.models import Request
 from collab.recipe import TrainerSpec
 from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
+from collab.trainers.credit.group import Shape
 
 MESSAGE_TOKENS = 16
 """What a chat template puts around a message."""
@@ -31,7 +32,9 @@ def lengths_of(
     requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
 ) -> dict[str, list[Lengths]]:
     """By agent: the places at which it acts. `requests` are those of whole episodes."""
-    episodes = episodes_a_step(requests, spec)
+    responses = spec.tasks_per_step * spec.group_size
+    if spec.turn_structure == "tree":
+        responses = episodes_a_step(requests, spec)
     found: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
     for request in requests:
         call = request.call
@@ -44,8 +47,8 @@ def lengths_of(
         places[place] = Lengths(
             prompt=max(tokens, before),
             new=request.sampling.max_new_tokens,
-            responses=episodes,
-            alike=call.round == 0 and (call.turn == 0 or spec.turn_structure == "tree"),
+            responses=responses,
+            alike=call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains"),
         )
     return {agent: list(places.values()) for agent, places in found.items()}
 
@@ -53,8 +56,8 @@ def lengths_of(
 def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
     """Episodes of a step; of a tree its leaves."""
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
-    leaves: int = spec.group_size ** (n_turns if spec.turn_structure == "tree" else 1)
-    return spec.tasks_per_step * leaves
+    shape = Shape(spec.turn_structure, spec.group_size, n_turns)
+    return spec.tasks_per_step * shape.episodes
 
 
 def longest(lengths: Sequence[Lengths]) -> int:

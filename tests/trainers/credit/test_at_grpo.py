@@ -1,0 +1,154 @@
+"""AT-GRPO, and the tree that it is for: siblings of one state, of which the best goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.episodes import make_episode, make_score
+from support.trainer_recipes import make_game
+
+from collab.recipe import Recipe
+from collab.recipe.component import Component
+from collab.records import Episode, read_episodes
+from collab.trainers import TrainingRun
+from collab.trainers.credit import Algorithm, Group, algorithm_for
+from collab.trainers.credit.at_grpo import at_grpo
+from collab.trainers.credit.games import (
+    Game,
+    expectation,
+    gradient,
+    one_turn,
+    paper_game,
+    sample,
+    two_turns,
+)
+from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.magrpo import magrpo
+from collab.trainers.credit.normalise import normalise
+from collab.trainers.training.plan.plan import make_plan
+
+
+def rule(name: str) -> Algorithm:
+    return algorithm_for(Component(use=name))
+
+
+def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
+    """Two siblings a turn; rows are samples with their rewards."""
+    made = [make_episode("t/1", n, *map(make_score, r), horizon=horizon) for n, r in rows]
+    tree = tree_of(made, Shape("greedy", 2, horizon))
+    rewards = {(e, t): {"main": float(made[e].rewards[t])} for e, t in tree.nodes}
+    return make_group(made, ["main"], rewards, tree, 1.0)
+
+
+def test_one_turn_of_one_agent_is_grpo() -> None:
+    game = one_turn([3.0, 1.0, -2.0], [0.2, 0.3, 0.5])
+    group = sample(game, 8, np.random.default_rng(0))
+    [expected] = normalise([group], [magrpo(group)], "group")
+    assert at_grpo(group) == pytest.approx(dict(expected))
+
+
+def test_agents_of_larger_rewards_have_no_larger_weights() -> None:
+    game = paper_game(0.4, 0.4)
+    game = replace(game, rewards=(np.zeros((2, 2)),), own={"a": game.rewards[0]})
+    game = replace(game, own={**game.own, "b": 100 * game.own["a"] - 7})
+    weights = at_grpo(sample(game, 6, np.random.default_rng(3)))
+    found = {agent: [weights[n, 0, agent] for n in range(6)] for agent in "ab"}
+    assert found["a"] == pytest.approx(found["b"])
+    assert np.std(found["a"]) == pytest.approx(1)
+
+
+def test_a_turn_is_compared_with_its_siblings_by_its_own_rewards() -> None:
+    group = greedy((0, [1.0]), (2, [3.0, 0.5]), (3, [3.0, 2.5]))
+    assert group.baselines_over == (((0, 0), (1, 0)), ((1, 1), (2, 1)))
+    assert set(group.visit_share.values()) == {0.5}
+    assert group.returns == group.rewards
+    assert at_grpo(group) == {
+        (0, 0, "main"): -1.0,
+        (1, 0, "main"): 1.0,
+        (1, 1, "main"): -1.0,
+        (2, 1, "main"): 1.0,
+    }
+
+
+def test_equal_rewards_teach_nothing() -> None:
+    assert set(at_grpo(greedy((0, [3.0]), (2, [3.0, 2.0]), (3, [3.0, 2.0]))).values()) == {0.0}
+
+
+def test_turns_that_lead_nowhere_are_learned_without_bias() -> None:
+    """Where a turn does not change the next one, a turn's own reward is all that it is worth."""
+    rng = np.random.default_rng(4)
+    logits = {(agent, turn, 0): rng.normal(size=2) for agent in "ab" for turn in range(2)}
+    game = Game(("a", "b"), tuple(rng.normal(size=(2, 2)) for _ in range(2)), logits)
+    found = asyncio.run(expectation(game, rule("marloo"), 2, shape=Shape("greedy", 2, 2)))
+    for agent, true in gradient(game).items():
+        assert found[agent] == pytest.approx(true, abs=1e-12)
+
+
+def test_a_game_goes_on_from_its_best_turn() -> None:
+    game = two_turns()
+    group = sample(game, 4, np.random.default_rng(0), shape=Shape("greedy", 4, 2))
+    assert len(group.episodes) == 7
+    assert sorted(len(e.turns) for e in group.episodes) == [1] * 3 + [2] * 4
+    going, *others = sorted(group.episodes, key=lambda e: -len(e.turns))
+    assert all(e.rewards[0] <= going.rewards[0] for e in others)
+
+
+def settings() -> dict[str, Any]:
+    """Those of `trainers/at-grpo.yaml`."""
+    import yaml
+
+    text = (Path(__file__).parents[3] / "trainers" / "at-grpo.yaml").read_text()
+    found = yaml.safe_load(text)
+    return {key: value for key, value in found.items() if key != "description"}
+
+
+def of_turns(recipe: Recipe, turns: int) -> Recipe:
+    return recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": turns})})
+
+
+def train(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
+    asyncio.run(TrainingRun(recipe, out).run())
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["type"] == "step.finished"]
+
+
+def test_the_best_of_each_turn_is_gone_on_with(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, **{**settings(), "group_size": 3, "steps": 3})
+    recipe = of_turns(recipe, 3)
+    rows = train(recipe, tmp_path / "run")
+    assert len(rows) == 3
+    assert any(row["groups/dead"] < 1 for row in rows)
+    for number in range(6):
+        group = [e for e in read_episodes(tmp_path / "run") if e.group == number]
+        assert len(group) == rows[0]["episodes"] / 2 == 7
+        check_group(group)
+    first = [e for e in read_episodes(tmp_path / "run") if e.group < 2 and len(e.turns) == 3]
+    assert rows[0]["return/mean"] == pytest.approx(np.mean([e.joint_return or 0 for e in first]))
+    assert make_plan(recipe).episodes_per_step == 14
+
+
+def check_group(group: list[Episode]) -> None:
+    """Siblings have the same record of what was before them, and nobody was better."""
+    for turn in (1, 2):
+        siblings = [e for e in group if len(e.turns) >= turn + 1]
+        histories = {e.model_dump_json(include={"turns": set(range(turn))}) for e in siblings}
+        assert len(histories) == 1
+        left = [e for e in group if len(e.turns) == turn]
+        assert all(e.rewards[turn - 1] <= siblings[0].rewards[turn - 1] for e in left)
+        said = {tuple(d.action.token_ids for d in e.turns[turn].decisions) for e in siblings}
+        assert len(said) > 1
+
+
+def test_of_one_turn_it_is_chains(tiny_words: Path, tmp_path: Path) -> None:
+    for structure in ("greedy", "chains"):
+        recipe = make_game(tiny_words, tmp_path, turn_structure=structure, steps=2)
+        train(recipe, tmp_path / structure)
+    files = [tmp_path / s / "adapters/a/adapter_model.safetensors" for s in ("greedy", "chains")]
+    assert files[0].read_bytes() == files[1].read_bytes()
