@@ -101,15 +101,14 @@ class Connection:
                         ready.set_result(None)
                         await self._over.wait()
                         self._client = None
-            except Exception as error:
+            except Exception as raised:
                 self._client = None
                 if not ready.done():
+                    error = _first(raised)
                     own = isinstance(error, CollabError)
                     ready.set_exception(error if own else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
         reason = told(error)
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
@@ -136,6 +135,13 @@ class Connection:
         return text[:MOST]
 
 
+def _first(error: BaseException) -> BaseException:
+    """What was raised first, out of the groups that the SDK's tasks wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 @asynccontextmanager
 async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
     try:
@@ -146,12 +152,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
         raise ToolUnavailable(f"{spec} needs the MCP SDK: {install('mcp')}") from None
     async with AsyncExitStack() as stack:
         if isinstance(spec.mcp, str):
-            headers = {"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {}
-            import httpx2
-
-            http = await stack.enter_async_context(
-                httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(spec.seconds, read=None))
-            )
+            http = await stack.enter_async_context(_http(spec, log))
             transport = streamable_http_client(spec.mcp, http_client=http)
         else:
             command, *args = spec.mcp
@@ -160,6 +161,22 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
         yield await stack.enter_async_context(Client(transport, cache=None))
+
+
+def _http(spec: MCPServer, log: Any) -> Any:
+    """What asks a server at an address; a refusal is noted, since the SDK tells no status."""
+    import httpx2
+
+    async def note(answer: httpx2.Response) -> None:
+        if answer.is_error:
+            remedy = ": is the option `key` right?" if answer.status_code in (401, 403) else ""
+            log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")
+
+    return httpx2.AsyncClient(
+        headers={"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {},
+        timeout=httpx2.Timeout(spec.seconds, read=None),
+        event_hooks={"response": [note]},
+    )
 
 
 async def _listed(client: Any) -> list[Any]:

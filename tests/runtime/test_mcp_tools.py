@@ -123,6 +123,14 @@ def test_a_tool_that_the_server_lacks_is_refused(folder: Path) -> None:
         play(folder, [], only=["dubble"])
 
 
+def test_a_tool_of_a_name_that_models_cannot_be_told_is_refused(folder: Path) -> None:
+    with pytest.raises(
+        RecipeError,
+        match=r"^mcp python server.py misnamed has a tool called 'twice a number'.*letters, digits",
+    ):
+        play(folder, [], mcp=["python", "server.py", "misnamed"])
+
+
 def test_without_the_extra_the_remedy_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,4 +54,6 @@ if __name__ == "__main__":
         starts.write(f"{os.getpid()}\n")
     if "broken" in sys.argv:
         sys.exit("no such database")
+    if "misnamed" in sys.argv:
+        server.add_tool(double, name="twice a number")
     server.run("stdio")

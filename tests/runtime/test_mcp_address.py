@@ -1,0 +1,60 @@
+"""Agents that call the tools of an MCP server at an address, which asks for a key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tools.mcp_http import KEY, serving
+
+import collab
+from collab.errors import RecipeError, ToolUnavailable
+from collab.runtime.team import Rollout
+
+CALL = f"```tool\n{json.dumps({'name': 'double', 'arguments': {'n': 4}})}\n```"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+def play(project: Path, url: str, **server: Any) -> Rollout:
+    """The agent `a` calls the tool `double` of the server and then answers."""
+    (project / "script.yaml").write_text(json.dumps({"a": [CALL, "Say w3."], "b": ["Say w3."]}))
+    named = f"agents.a.tools={json.dumps([{'mcp': url, **server}])}"
+    return collab.load("pair", model="scripted:script.yaml", settings=[named]).run("words/3")
+
+
+def test_a_server_at_an_address_is_sent_its_key(
+    project: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBERS_API_KEY", KEY)
+    [episode] = play(project, address, key="NUMBERS_API_KEY").episodes
+    assert episode.failure is None
+    assert [m.content for m in episode.decisions("a")[1].observation] == ["8"]
+    assert KEY not in episode.model_dump_json()
+
+
+def test_without_the_right_key_the_run_does_not_begin(
+    project: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NUMBERS_API_KEY", raising=False)
+    with pytest.raises(RecipeError, match="NUMBERS_API_KEY is not set"):
+        play(project, address, key="NUMBERS_API_KEY")
+    monkeypatch.setenv("NUMBERS_API_KEY", "wrong")
+    refused = rf"(?s)mcp {address} does not start: .*401 Unauthorized: is the option `key` right"
+    with pytest.raises(ToolUnavailable, match=refused) as raised:
+        play(project, address, key="NUMBERS_API_KEY")
+    assert "wrong" not in str(raised.value)
+    with pytest.raises(ToolUnavailable, match=refused):
+        play(project, address)
+
+
+def test_an_address_at_which_nobody_listens(project: Path) -> None:
+    with pytest.raises(ToolUnavailable, match=r"mcp http://127\.0\.0\.1:9/mcp "):
+        play(project, "http://127.0.0.1:9/mcp")
