@@ -36,6 +36,7 @@ class _About(TypedDict, total=False):
     versions: dict[str, str]
     command: list[str]
     summary: dict[str, Any]
+    changes: list[dict[str, Any]]
 
 
 _ABOUT = TypeAdapter(_About)

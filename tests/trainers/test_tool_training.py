@@ -12,6 +12,7 @@ from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
 from collab.records import read_episodes
+from collab.runs.about import read_about
 from collab.trainers import TrainingRun
 
 CALL = '<tool_call>{"name":"say"}</tool_call>'
@@ -30,6 +31,8 @@ def test_a_tool_round_is_one_more_decision(
     data = game.model_dump(mode="python", exclude_none=True)
     data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
     asyncio.run(TrainingRun(Recipe.model_validate(data), Path("run")).run())
+    told = "template" if chat == TOOL_CHAT else "text"
+    assert read_about(Path("run"))["tools"] == {"a": told}
     episodes = [e for file in Path("run").rglob("episodes.jsonl") for e in read_episodes(file)]
     turns = [turn for episode in episodes for turn in episode.turns]
     rounds = [d for turn in turns for d in turn.decisions if d.step]

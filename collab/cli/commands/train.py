@@ -96,7 +96,7 @@ def command(
         seed=seed,
     )
     if dry_run:
-        _show_plan(loaded, json=json)
+        _show_plan(loaded, out, resume, json=json)
     else:
         raise typer.Exit(_train(loaded, out, resume, json=json))
 
@@ -113,14 +113,19 @@ def _training_recipe(run: Path) -> Path:
     return path
 
 
-def _show_plan(recipe: Recipe, *, json: bool) -> None:
+def _show_plan(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
     from collab.recipe.dump import dump_recipe
+    from collab.trainers.training.folder import TrainingFolder
     from collab.trainers.training.plan.plan import make_plan
 
     plan = make_plan(recipe)
+    if resume is not None:
+        TrainingFolder.check(resume, recipe)
+    elif out is not None:
+        TrainingFolder.check_is_free(out)
     if json:
         print(dumps({**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,23 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
         for key in dict.fromkeys((*was, *is_now))
         if was.get(key) != is_now.get(key)
     ]
+
+
+def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) -> list[Change]:
+    """Those of the `listed` changes that came to be, where `now` is the run's recipe at `step`.
+
+    A change is listed in `run.json` before `training.yaml` has it, and a run may be killed between
+    the two: the recipe then still has what was before.
+    """
+    value, found = _flat(packing.pack(now)), []
+    for change in reversed(listed):
+        key, before, after = (change.get(name) for name in ("key", "before", "after"))
+        is_now = value.get(str(key))
+        if change.get("step") == step and is_now == before != after:
+            continue
+        found.append(change)
+        value[str(key)] = before
+    return found[::-1]
 
 
 def _fixed(recipe: Recipe) -> dict[str, Any]:

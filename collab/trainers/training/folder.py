@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from collab.recipe.dump import write_recipe
 from collab.recipe.model import TransformersModel
 from collab.recipe.packing import Packing
 from collab.records import Episode
-from collab.runs.about import write_about
+from collab.runs.about import read_about, write_about
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
 from collab.runs.log import Log
 from collab.runs.reading import read_lines
 from collab.trainers.learner.policy import Policies, Policy
-from collab.trainers.training.changes import changes
+from collab.trainers.training.changes import applied, changes, check_same_run
 from collab.trainers.training.events import HeldOut
 
 _LOGS = (EPISODES, METRICS, EVALUATION)
@@ -61,29 +62,40 @@ class TrainingFolder:
         """Open a run that goes on at `step`, and write what is known of it now.
 
         Where `recipe` is not what it was `before`, the folder says so: `training.yaml` is the new
-        one, and `changes` in `run.json` has what it replaces. They are added to `about`.
+        one, and `changes` in `run.json` has what it replaces. They are added to `about`, less those
+        that a run killed right here has listed and not applied.
 
         Raises:
             RecordError: the folder is no training run's, or cannot be written.
         """
         cls.check_holds_run(path)
         try:
-            folder = cls(path)
-            new = changes(before, recipe, folder.packing, step)
-            if new:
-                about["changes"] = [*about.get("changes", []), *new]
-            folder.about(about)
-            if new:
-                write_recipe(path / TRAINING, recipe, folder.packing)
+            with ExitStack() as opened:
+                folder = opened.enter_context(closing(cls(path)))
+                listed = applied(about.pop("changes", []), before, folder.packing, step)
+                new = changes(before, recipe, folder.packing, step)
+                if listed or new:
+                    about["changes"] = [*listed, *new]
+                folder.about(about)
+                if new:
+                    write_recipe(path / TRAINING, recipe, folder.packing)
+                opened.pop_all()
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         return folder
 
     @classmethod
-    def recipe_of(cls, path: Path) -> Recipe:
-        """The recipe that a run was trained by so far; raises RecordError where there is none."""
+    def check(cls, path: Path, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
+        """What a run that goes on by `recipe` had: its recipe, and what its `run.json` says.
+
+        Raises:
+            RecordError: the folder is no training run's, or cannot be read.
+            RecipeError: `recipe` would make it another run.
+        """
         cls.check_holds_run(path)
-        return read_recipe(str(path / TRAINING), is_run=True)[0]
+        before = read_recipe(str(path / TRAINING), is_run=True)[0]
+        check_same_run(before, recipe, path)
+        return before, read_about(path)
 
     @staticmethod
     def check_is_free(path: Path) -> None:

