@@ -11,6 +11,7 @@ from collab.trainers.credit.counterfactual.removal import Removal
 from collab.trainers.credit.counterfactual.shapley import Shapley
 from collab.trainers.credit.critics.iac import IAC
 from collab.trainers.credit.critics.maac import MAAC
+from collab.trainers.credit.factored.vdn import VDN
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
 from collab.trainers.credit.maremax import maremax
@@ -32,6 +33,7 @@ RULES: dict[str, Any] = {
     "maac": MAAC,
     "madpo": MADPO,
     "marlhf": MARLHF,
+    "vdn": VDN,
     "rae": Rae,
     "at-grpo": at_grpo,
 }

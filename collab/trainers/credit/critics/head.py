@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim import Optimizer
 
 INITIAL_STD = 0.02
 """Standard deviation of the initial weights; biases begin at 0."""
@@ -31,7 +32,7 @@ class Head:
             if isinstance(layer, nn.Linear):
                 nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
                 nn.init.zeros_(layer.bias)
-        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=rate)
+        self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
         """The prediction for each row of [n, hidden]: [n]. Rows are brought to one scale first."""
@@ -50,24 +51,31 @@ class Head:
         wanted = torch.tensor(targets, dtype=torch.float32)
         return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
 
-    def descend(self, loss: Any, steps: int = 1) -> float:
-        """Take steps down `loss`, which gives a scalar tensor; returns its first value."""
-        first = 0.0
-        for step in range(steps):
-            self._optimiser.zero_grad()
-            found = loss()
-            found.backward()
-            self._optimiser.step()
-            if step == 0:
-                first = float(found.detach())
-        return first
+    def descend(self, loss: Callable[[], Tensor], steps: int = 1) -> float:
+        """Take steps down `loss`, a scalar; returns its first value."""
+        return descend([self.optimiser], loss, steps)
 
     def state(self) -> dict[str, Any]:
         """Parameters and the optimiser's moments."""
-        parts = {"network": self.network.state_dict(), "optimiser": self._optimiser.state_dict()}
+        parts = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave; raises RuntimeError where the shapes are others."""
         self.network.load_state_dict(state["network"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:
+    """Take steps down `loss`, a scalar, with several optimisers; returns its first value."""
+    first = 0.0
+    for step in range(steps):
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        found = loss()
+        torch.autograd.backward(found)
+        for optimiser in optimisers:
+            optimiser.step()
+        if step == 0:
+            first = float(found.detach())
+    return first

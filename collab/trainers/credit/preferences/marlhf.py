@@ -42,7 +42,7 @@ class MARLHF:
         *,
         cross: bool = False,
         pairs: int = 16,
-        warmup: int = 8,
+        warmup: int = 4,
         rate: float = 1e-3,
         width: int = 0,
         steps: int = 4,

@@ -1,0 +1,68 @@
+"""VDN: the return is taken apart into a sum of what each agent's own response is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from collab.trainers.credit.counterfactual.table import leave_one_out
+from collab.trainers.credit.critics.values import Place
+from collab.trainers.credit.factored.reading import read
+from collab.trainers.credit.factored.rule import Factored
+from collab.trainers.credit.group import Group, Key, Node, Weights
+
+
+class VDN(Factored):
+    """A_i = leave-one-out of c q_i(h_i, y_i) + (1 - c) R; sum of q_i fitted to R, squared error.
+
+    Sunehag et al., arXiv 1706.05296, as credit: of independent agents the best sum has q_i = the
+    worth of the agent's own response, plus a constant, even where R is no sum, so the gradient has
+    no bias but that of the fit. `cross` has this worth from the judge; take VDN where a reward
+    cannot be had again, as of a game or a person. c is R^2 on responses that the heads had not
+    learned from, up to the step before; where it is not above 0, this is MARLOO. Each q_i is a head
+    on the agent's base model, adapters off, at the last token of its response. Right for turns in
+    which no trained agent sees another. It costs a forward pass over the responses.
+
+    Options: `rate`, `width` and `steps` as those of `iac`; `model` is read instead of the bases.
+    """
+
+    name = "vdn"
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        from collab.trainers.credit.factored.parts import fit_sum, parts
+
+        if not groups:
+            return []
+        batch, trust = await read(groups, self._heads), self._fit.share
+        heads = self._heads_of(batch)
+        worth = {a: batch.by_place(a, h.predict(batch.features[a])) for a, h in heads.items()}
+        self._judge(groups, batch, parts(heads, batch).sum(1).tolist())
+        loss = fit_sum(heads, batch, self._steps)
+        self._told = {"parts/loss": loss, "parts/trust": trust}
+        return [_weights(number, group, worth, trust) for number, group in enumerate(groups)]
+
+
+def _weights(
+    number: int, group: Group, worth: Mapping[str, Mapping[Place, float]], trust: float
+) -> Weights:
+    weights: dict[Key, float] = {}
+    for nodes in group.baselines_over:
+        for agent in group.agents:
+            own = {node: q for node in nodes if (q := worth[agent].get((number, node))) is not None}
+            found = _mixed(group, nodes, agent, own, trust)
+            weights |= {(*node, agent): weight for node, weight in found.items()}
+    return weights
+
+
+def _mixed(
+    group: Group, nodes: Sequence[Node], agent: str, own: Mapping[Node, float], trust: float
+) -> dict[Node, float]:
+    """Of one set; a response that is alone in it is compared by its return only."""
+    returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
+    found = dict(zip(nodes, returns, strict=True))
+    if len(own) < 2:
+        return found
+    parts = zip(own, leave_one_out(np.array(list(own.values()))).tolist(), strict=True)
+    return found | {node: trust * part + (1 - trust) * found[node] for node, part in parts}
