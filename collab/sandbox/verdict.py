@@ -47,7 +47,7 @@ class Treatment(Record):
 
 
 class Trial(Record):
-    """A candidate program and the trusted test that it is to pass."""
+    """An untrusted program and the trusted test that it is to pass."""
 
     program: Source
     """Untrusted, and complete: the prompt's imports and helpers stand in it."""
