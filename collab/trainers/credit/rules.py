@@ -11,6 +11,7 @@ from collab.trainers.credit.counterfactual.removal import Removal
 from collab.trainers.credit.counterfactual.shapley import Shapley
 from collab.trainers.credit.critics.iac import IAC
 from collab.trainers.credit.critics.maac import MAAC
+from collab.trainers.credit.factored.qmix import QMIX
 from collab.trainers.credit.factored.vdn import VDN
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
@@ -34,6 +35,7 @@ RULES: dict[str, Any] = {
     "madpo": MADPO,
     "marlhf": MARLHF,
     "vdn": VDN,
+    "qmix": QMIX,
     "rae": Rae,
     "at-grpo": at_grpo,
 }

@@ -1,0 +1,78 @@
+"""A mixer: from the agents' parts to the return, by weights that the joint history decides."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from collab.trainers.credit.critics.head import INITIAL_STD, Head, descend
+from collab.trainers.credit.factored.parts import parts
+from collab.trainers.credit.factored.reading import Batch
+
+WIDTH = 8
+"""Of the mixer's hidden layer."""
+
+
+class Mixer:
+    """Q_tot = |w2| elu(|W1| q + b1) + b2, monotone in every q_i; QMIX, arXiv 1803.11485.
+
+    W1, b1, w2 and b2 are linear in a hidden state of the joint history, b2 with one hidden layer:
+    they are the hypernetwork. In float32, as `Head` is.
+    """
+
+    def __init__(self, hidden_size: int, n_agents: int, *, rate: float) -> None:
+        self._size, self._n_agents = hidden_size, n_agents
+        self._w1, self._b1 = nn.Linear(hidden_size, n_agents * WIDTH), nn.Linear(hidden_size, WIDTH)
+        self._w2 = nn.Linear(hidden_size, WIDTH)
+        self._b2 = nn.Sequential(nn.Linear(hidden_size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+        self.network = nn.ModuleList([self._w1, self._b1, self._w2, self._b2])
+        generator = torch.Generator().manual_seed(1)
+        for part in self.network.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.normal_(part.weight, std=INITIAL_STD, generator=generator)
+                nn.init.zeros_(part.bias)
+        for layer in (self._w1, self._w2):  # as the sum at first, about
+            nn.init.ones_(layer.bias)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=rate)
+
+    def __call__(self, values: Tensor, states: Tensor) -> Tensor:
+        """Q_tot of each row: of parts [n, agents] and hidden states [n, hidden], to [n]."""
+        read = functional.layer_norm(states.float().cpu(), (self._size,))
+        w1 = self._w1(read).abs().view(-1, self._n_agents, WIDTH)
+        hidden = functional.elu((values[:, :, None] * w1).sum(1) + self._b1(read))
+        mixed: Tensor = (hidden * self._w2(read).abs()).sum(1) / WIDTH + self._b2(read)[:, 0]
+        return mixed
+
+    def slopes(self, values: Tensor, states: Tensor) -> Tensor:
+        """dQ_tot/dq_i, none below 0: [n, agents]."""
+        given = values.detach().requires_grad_()
+        [found] = torch.autograd.grad(self(given, states).sum(), given)
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and the optimiser's moments."""
+        kept = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
+        return copy.deepcopy(kept)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave; raises RuntimeError where the shapes are others."""
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def fit_mixed(
+    heads: Mapping[str, Head], mixer: Mixer, batch: Batch, states: Tensor, steps: int
+) -> float:
+    """Move what is mixed of the parts towards the returns; returns the squared error before."""
+    targets = torch.tensor(batch.targets)
+    optimisers = [mixer.optimiser, *(head.optimiser for head in heads.values())]
+    return descend(
+        optimisers,
+        lambda: functional.mse_loss(mixer(parts(heads, batch), states), targets),
+        steps,
+    )
