@@ -10,7 +10,6 @@ import asyncio
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any
 
 from collab.errors import SandboxError, SandboxUnavailable
@@ -74,12 +73,7 @@ class Sandbox:
     async def __aenter__(self) -> Sandbox:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     def _pool(self) -> ThreadPoolExecutor:

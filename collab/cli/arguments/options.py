@@ -20,6 +20,25 @@ Settings = Annotated[
         help="Change one key of the recipe, e.g. team.turns=2. Repeatable.",
     ),
 ]
+Problems = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        "-t",
+        metavar="ADDRESS",
+        help="Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipe's.",
+    ),
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="For agents without a model of their own: alias, hub name, folder, or"
+        " ENGINE:NAME (see: collab models).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, all else on stderr.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the record.")]
 Isolation = Annotated[

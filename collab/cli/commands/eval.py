@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
+from collab.cli.arguments.options import (
+    Isolation,
+    Json,
+    ModelName,
+    Problems,
+    Settings,
+    Trust,
+    consent,
+    with_isolation,
+)
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -24,15 +33,7 @@ def command(
         ),
     ],
     *,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--task",
-            "-t",
-            metavar="ADDRESS",
-            help="Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipes'.",
-        ),
-    ] = None,
+    task: Problems = None,
     split: Annotated[
         str | None,
         typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. train."),
@@ -51,16 +52,7 @@ def command(
     greedy: Annotated[
         bool, typer.Option("--greedy", help="Every agent at temperature 0, one sample.")
     ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="For agents without a model of their own: alias, hub name, folder, or"
-            " ENGINE:NAME (see: collab models).",
-        ),
-    ] = None,
+    model: ModelName = None,
     settings: Settings = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")

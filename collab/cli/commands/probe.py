@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
+from collab.cli.arguments.options import (
+    Isolation,
+    Json,
+    ModelName,
+    Settings,
+    Trust,
+    consent,
+    with_isolation,
+)
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -34,12 +42,7 @@ def command(
             help="A suite, of which its training tasks are drawn, or problems. Repeatable.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="NAME", help="For agents without a model of their own."
-        ),
-    ] = None,
+    model: ModelName = None,
     settings: Settings = None,
     samples: Annotated[
         int | None,

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
+from collab.cli.arguments.options import (
+    Isolation,
+    Json,
+    ModelName,
+    Problems,
+    Settings,
+    Trust,
+    consent,
+    with_isolation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,25 +36,8 @@ def command(
         ),
     ],
     *,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--task",
-            "-t",
-            metavar="ADDRESS",
-            help="Problems: SUITE/ID, SUITE/0-19, FILE.jsonl/3. Repeatable.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="For agents without a model of their own: alias, hub name, folder, or"
-            " ENGINE:NAME (see: collab models).",
-        ),
-    ] = None,
+    task: Problems = None,
+    model: ModelName = None,
     settings: Settings = None,
     samples: Annotated[
         int | None,

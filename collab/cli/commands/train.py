@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import Isolation, Json, Settings, Trust, consent, with_isolation
+from collab.cli.arguments.options import (
+    Isolation,
+    Json,
+    ModelName,
+    Settings,
+    Trust,
+    consent,
+    with_isolation,
+)
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -35,15 +43,7 @@ def command(
             help="In place of the recipe's own; magrpo where it names none.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="For agents without a model of their own: alias, hub name or folder.",
-        ),
-    ] = None,
+    model: ModelName = None,
     settings: Settings = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same training.")
