@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.scoring import joined_score
+from support.writing import problem_for, shipped_reward
 
 from collab.recipe import RewardSpec
 from collab.recipe.roles import Roles
@@ -16,6 +17,7 @@ from collab.rewards import Scorer
 from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]
+Values = Callable[..., dict[str, float]]
 
 PROBLEM = Problem(
     address="demo/0",
@@ -62,3 +64,19 @@ def score(sandbox: Sandbox) -> Score_:
         return asyncio.run(joined_score(scorer, problem, artefacts, agents, join))
 
     return score
+
+
+@pytest.fixture
+def values(score: Score_) -> Values:
+    """The value of every part of a shipped reward, and the total as `reward`."""
+
+    def values(name: str, first: str, second: str) -> dict[str, float]:
+        result = score(
+            shipped_reward(name), {"a": first, "b": second}, problem=problem_for(name), join="text"
+        )
+        assert result.maximum == pytest.approx(3.0)
+        assert result.solved is None
+        assert all(part.reason for part in result.parts)
+        return {**{part.name: part.value for part in result.parts}, "reward": result.reward}
+
+    return values

@@ -1,71 +1,18 @@
-"""The writing rewards, by hand at every knee of every ramp, and by property."""
+"""The parts of the writing rewards, by hand at every knee of every ramp."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from support.writing import ONE_OF_EACH, padded, text
 
-from collab.errors import RewardError
-from collab.recipe import RewardSpec
-from collab.recipe.documents import read_mapping
-from collab.recipe.library import shipped
-from collab.recipe.roles import Roles
-from collab.records import Problem, Score
+from collab.records import Score
 from collab.rewards.writing.transitions import TRANSITIONS, categories
-from collab.rewards.writing.words import clipped_precision, content_words, jaccard
+from collab.rewards.writing.words import jaccard
 
 Score_ = Callable[..., Score]
-
-FIELDS = {"tldr": "prompt", "arxiv": "abstract_text"}
-SOURCE = "The old bridge keeper painted his bridge and moved the lamps."
-
-
-@lru_cache
-def shipped_reward(name: str) -> RewardSpec:
-    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / f"{name}.yaml"))
-
-
-def problem_for(name: str) -> Problem:
-    return Problem(address=f"{name}/0", public={FIELDS[name]: SOURCE})
-
-
 Values = Callable[..., dict[str, float]]
-
-
-@pytest.fixture
-def values(score: Score_) -> Values:
-    """The value of every part of a shipped reward, and the total as `reward`."""
-
-    def values(name: str, first: str, second: str) -> dict[str, float]:
-        result = score(
-            shipped_reward(name), {"a": first, "b": second}, problem=problem_for(name), join="text"
-        )
-        assert result.maximum == pytest.approx(3.0)
-        assert result.solved is None
-        assert all(part.reason for part in result.parts)
-        return {**{part.name: part.value for part in result.parts}, "reward": result.reward}
-
-    return values
-
-
-def text(n_words: int, n_characters: int, n_unique: int | None = None, stem: str = "w") -> str:
-    """`n_words` words in exactly `n_characters`, of them `n_unique` different."""
-    n_unique = n_words if n_unique is None else n_unique
-    chosen = [f"{stem}{i}" for i in range(n_unique)]
-    chosen += [chosen[0]] * (n_words - n_unique)
-    missing = n_characters - len(" ".join(chosen))
-    assert missing == 0 or missing >= 2, "no room for the filling"
-    return " ".join(chosen) + (" " + "." * (missing - 1) if missing else "")
-
-
-def padded(n_words: int, n_characters: int, n_unique: int | None = None, stem: str = "w") -> str:
-    """As `text`, where the filling of dots is one of the words."""
-    return text(n_words - 1, n_characters, n_unique, stem)
 
 
 # Length: both texts within the bounds, both bounds included.
@@ -234,10 +181,6 @@ def test_stopwords_are_not_shared_words() -> None:
 
 # Transitions: k of twelve categories.
 
-ONE_OF_EACH = (
-    "moreover", "for instance", "in other words", "therefore", "whereas", "next", "certainly",
-    "overall", "likewise", "despite", "unless", "during",
-)  # fmt: skip
 
 COHERENCE = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
@@ -286,200 +229,3 @@ def test_the_published_form_is_an_option(score: Score_, matching: str, expected:
     part = {"use": "transitions", "options": {"matching": matching}}
     result = score({"parts": {"t": part}}, {"a": "x", "b": "some"}, join="text")
     assert result.reward == pytest.approx(expected)
-
-
-# Totals and reports.
-
-
-def test_the_largest_total(values: Values) -> None:
-    """Twelve categories give 0.95 of coherence: by its formula the maximum is never reached."""
-    second = "The bridge keeper painted lamps: " + ", ".join(ONE_OF_EACH)
-    found = values("tldr", "The bridge keeper painted " + "lamps " * 9, second)
-    assert found["reward"] == pytest.approx(0.5 + 1.0 + 0.5 + 0.6 + 0.4 * 0.95)
-
-
-@pytest.mark.parametrize("name", ["tldr", "arxiv"])
-def test_levels_are_the_reported_groups(score: Score_, name: str) -> None:
-    result = score(shipped_reward(name), {"a": "", "b": ""}, problem=problem_for(name), join="text")
-    weights: dict[str, float] = {}
-    for part in result.parts:
-        weights[part.level] = weights.get(part.level, 0.0) + part.weight
-    assert weights == pytest.approx(
-        {"faithfulness": 0.0, "structure": 2.0, "consistency": 0.6, "coherence": 0.4}
-    )
-
-
-def test_reasons_carry_the_numbers(score: Score_) -> None:
-    first, second = padded(10, 100), padded(22, 135, stem="v")
-    artefacts = {"concise": first, "detailed": second}
-    result = score(shipped_reward("tldr"), artefacts, problem=problem_for("tldr"), join="text")
-    reasons = {part.name: part.reason for part in result.parts}
-    assert reasons["length"] == "words: concise 10, detailed 22; wanted 8-256 each"
-    assert reasons["ratio"] == (
-        "characters: concise 100, detailed 135, ratio 1.35; wanted 1.6-3.2, within 1.1-5"
-    )
-    assert reasons["vocabulary"] == (
-        "different words: concise 9, detailed 21, ratio 2.33; wanted 2 or more, at least 1.3"
-    )
-    assert reasons["shared_words"] == "0.000 of the content words are in both; wanted 0.03"
-    assert reasons["transitions"] == "0 of 12 kinds of transition: none"
-    assert reasons["faithfulness"] == "content words from 'prompt': concise 0%, detailed 0%"
-
-
-# Teams.
-
-
-def test_a_single_agent_separates_its_texts_by_a_blank_line(score: Score_, values: Values) -> None:
-    first, second = padded(10, 100), padded(22, 200, stem="v")
-    two = values("tldr", first, second)
-    one = score(
-        shipped_reward("tldr"),
-        {"writer": f"{first}\n \n{second}"},
-        problem=problem_for("tldr"),
-        join="text",
-    )
-    assert one.maximum == pytest.approx(3.0)
-    assert one.reward == pytest.approx(two["reward"]) == pytest.approx(2.0)
-
-
-def test_a_single_agent_without_a_blank_line_has_no_second_text(score: Score_) -> None:
-    result = score(
-        shipped_reward("tldr"), {"writer": "word " * 20}, problem=problem_for("tldr"), join="text"
-    )
-    assert result.reward == 0.0
-    assert "the rest 0" in result.parts[1].reason
-
-
-def test_an_agent_that_does_not_write_is_passed_over(score: Score_) -> None:
-    texts = {"planner": "Make it short.", "a": "One text here.", "b": "Another text, longer."}
-    two = {name: texts[name] for name in ("a", "b")}
-    roles = Roles(("a", "b"), "b", ("a",))
-    kinds = {"problem": problem_for("tldr"), "join": "text"}
-    found = score(shipped_reward("tldr"), texts, roles=roles, **kinds)
-    assert found.parts == score(shipped_reward("tldr"), two, **kinds).parts
-
-
-def test_three_agents_are_an_error(score: Score_) -> None:
-    with pytest.raises(RewardError, match=r"the team has 3 agents \(a, b, c\)"):
-        score(
-            shipped_reward("tldr"),
-            {"a": "", "b": "", "c": ""},
-            problem=problem_for("tldr"),
-            join="text",
-        )
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"least": 2.0, "best_from": 1.0},
-        {"least": 1.0, "best_from": 2.0, "best_to": 3.0},
-        {"least": 1.0, "best_from": 2.0, "most": 3.0},
-        {"least": 1.0, "best_from": 2.0, "best_to": 4.0, "most": 3.0},
-    ],
-)
-def test_a_ramp_in_another_order_is_an_error(score: Score_, options: dict[str, Any]) -> None:
-    part = {"use": "length_ratio", "options": options}
-    with pytest.raises(RewardError, match="in this order; got"):
-        score({"parts": {"r": part}}, {"a": "one", "b": "other"}, join="text")
-
-
-# Faithfulness.
-
-
-def test_faithfulness_is_the_share_of_content_words_from_the_source() -> None:
-    assert clipped_precision("The keeper paints bridges", SOURCE) == 1.0
-    assert clipped_precision("A keeper sells trains", SOURCE) == pytest.approx(1 / 3)
-    assert clipped_precision("quantum unicorns", SOURCE) == 0.0
-    assert clipped_precision("the of and", SOURCE) == 0.0
-    assert clipped_precision("", SOURCE) == clipped_precision("word", "") == 0.0
-
-
-def test_repetition_is_clipped_to_the_source() -> None:
-    assert clipped_precision("bridge bridge", SOURCE) == 1.0
-    assert clipped_precision("bridge " * 8, SOURCE) == 0.25
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("study", "studies"), ("studied", "studying"), ("move", "moving"), ("run", "running"),
-        ("class", "classes"), ("quick", "quickly"), ("stop", "stopped"), ("city", "cities"),
-    ],
-)  # fmt: skip
-def test_endings_do_not_matter(one: str, other: str) -> None:
-    assert clipped_precision(one, other) == clipped_precision(other, one) == 1.0
-
-
-def test_different_words_stay_different() -> None:
-    assert clipped_precision("contract", "contrast") == 0.0
-    assert clipped_precision("summer", "summary") == 0.0
-
-
-def test_faithfulness_is_reported_whatever_the_gates_say(values: Values) -> None:
-    found = values("tldr", "keeper bridge", "")
-    assert found["reward"] == 0.0
-    assert found["faithfulness"] == pytest.approx(0.5)
-
-
-def test_faithfulness_needs_its_source(score: Score_) -> None:
-    bare = Problem(address="x/0", public={"text": "?"})
-    with pytest.raises(RewardError, match="no field 'prompt'"):
-        score(shipped_reward("tldr"), {"a": "", "b": ""}, problem=bare, join="text")
-
-
-# Anything that a model may write.
-
-
-@pytest.mark.parametrize("name", ["tldr", "arxiv"])
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("", ""),
-        ("", "word " * 200),
-        ("word " * 200, ""),
-        ("." * 2000, "! " * 200),
-        ("犬が吠える。" * 40, "Ünïcödé ß " * 90),
-        ("\u0000 " * 130, "\u202e\u200b " * 130),
-        ("a " * 200_000, "b " * 300_000),
-        ("x" * 1_000_000, "y" * 1_000_000),
-    ],
-)
-def test_odd_texts_are_scored(values: Values, name: str, first: str, second: str) -> None:
-    found = values(name, first, second)
-    assert 0.0 <= found["reward"] <= 3.0
-
-
-TEXTS = st.one_of(
-    st.text(max_size=400),
-    st.lists(st.sampled_from([*ONE_OF_EACH, "so", "bridge", "é", "\n\n", "…"]), max_size=80).map(
-        " ".join
-    ),
-)
-
-
-@given(first=TEXTS, second=TEXTS, name=st.sampled_from(["tldr", "arxiv"]))
-@settings(max_examples=150, deadline=None)
-def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -> None:
-    import asyncio
-
-    from support.scoring import joined_score
-
-    from collab.rewards import Scorer
-
-    scorer = Scorer(shipped_reward(name), None)
-    for artefacts in ({"a": first, "b": second}, {"a": f"{first}\n\n{second}"}):
-        result = asyncio.run(
-            joined_score(scorer, problem_for(name), artefacts, list(artefacts), "text")
-        )
-        assert all(0.0 <= part.value <= 1.0 for part in result.parts)
-        assert 0.0 <= result.reward <= 3.0
-
-
-@given(one=st.text(max_size=200), other=st.text(max_size=200))
-@settings(deadline=None)
-def test_measures_of_words_are_bounded_and_true_to_themselves(one: str, other: str) -> None:
-    assert 0.0 <= jaccard(one, other) == jaccard(other, one) <= 1.0
-    assert 0.0 <= clipped_precision(one, other) <= 1.0
-    assert clipped_precision(one, one) == jaccard(one, one) == float(bool(content_words(one)))
-    assert categories(one) <= categories(one, "substrings")

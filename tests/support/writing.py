@@ -1,0 +1,43 @@
+"""Texts of given sizes, and the shipped rewards of writing that they are scored by."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from collab.recipe import RewardSpec
+from collab.recipe.documents import read_mapping
+from collab.recipe.library import shipped
+from collab.records import Problem
+
+FIELDS = {"tldr": "prompt", "arxiv": "abstract_text"}
+SOURCE = "The old bridge keeper painted his bridge and moved the lamps."
+
+
+@lru_cache
+def shipped_reward(name: str) -> RewardSpec:
+    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / f"{name}.yaml"))
+
+
+def problem_for(name: str) -> Problem:
+    return Problem(address=f"{name}/0", public={FIELDS[name]: SOURCE})
+
+
+def text(n_words: int, n_characters: int, n_unique: int | None = None, stem: str = "w") -> str:
+    """`n_words` words in exactly `n_characters`, of them `n_unique` different."""
+    n_unique = n_words if n_unique is None else n_unique
+    chosen = [f"{stem}{i}" for i in range(n_unique)]
+    chosen += [chosen[0]] * (n_words - n_unique)
+    missing = n_characters - len(" ".join(chosen))
+    assert missing == 0 or missing >= 2, "no room for the filling"
+    return " ".join(chosen) + (" " + "." * (missing - 1) if missing else "")
+
+
+def padded(n_words: int, n_characters: int, n_unique: int | None = None, stem: str = "w") -> str:
+    """As `text`, where the filling of dots is one of the words."""
+    return text(n_words - 1, n_characters, n_unique, stem)
+
+
+ONE_OF_EACH = (
+    "moreover", "for instance", "in other words", "therefore", "whereas", "next", "certainly",
+    "overall", "likewise", "despite", "unless", "during",
+)  # fmt: skip
