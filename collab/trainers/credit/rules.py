@@ -13,6 +13,7 @@ from collab.trainers.credit.critics.iac import IAC
 from collab.trainers.credit.critics.maac import MAAC
 from collab.trainers.credit.factored.qmix import QMIX
 from collab.trainers.credit.factored.vdn import VDN
+from collab.trainers.credit.information.pmic import PMIC
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.mareinforce import mareinforce
 from collab.trainers.credit.maremax import maremax
@@ -36,6 +37,7 @@ RULES: dict[str, Any] = {
     "marlhf": MARLHF,
     "vdn": VDN,
     "qmix": QMIX,
+    "pmic": PMIC,
     "rae": Rae,
     "at-grpo": at_grpo,
 }

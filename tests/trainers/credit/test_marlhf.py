@@ -124,6 +124,7 @@ def _negated(group: Group) -> dict[tuple[int, int], dict[str, float]]:
         ({"group_size": 1}, "set group_size to 2 or more"),
         ({"local_parts": {"a": ["a_left"]}}, "learns the joint reward"),
         ({"joint_mode": "cross"}, "or the option 'cross'"),
+        ({"turn_structure": "greedy"}, "set turn_structure to 'chains' or 'tree'"),
     ],
 )
 def test_where_there_is_no_reward_to_learn_it_is_refused(

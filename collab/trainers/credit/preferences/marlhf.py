@@ -106,6 +106,10 @@ class MARLHF:
             "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
             "local_parts": (spec.local_parts, "{}: the reward model learns the joint reward"),
             "joint_mode": (spec.joint_mode != "aligned", "'aligned', or the option 'cross'"),
+            "turn_structure": (
+                spec.turn_structure not in ("chains", "tree"),
+                "'chains' or 'tree': the others go by the reward itself",
+            ),
         }
         for name, (is_wrong, remedy) in wrong.items():
             if is_wrong:

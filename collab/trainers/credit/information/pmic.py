@@ -1,0 +1,166 @@
+"""PMIC: joint actions are paid for being like those of good episodes, and unlike those of bad."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.stats import deviation
+from collab.trainers.credit.critics.values import Place
+from collab.trainers.credit.group import Group, Weights, with_rewards
+from collab.trainers.credit.information.reading import LENGTH, read, whole_returns
+from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.models import TeamModels
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from collab.trainers.credit.information.bounds import Lower, Upper
+    from collab.trainers.credit.information.memory import Memory
+
+
+class PMIC:
+    """A_i = leave-one-out of returns of r + alpha I_lower(s; u) - beta I_upper(s; u).
+
+    Progressive mutual information collaboration (arXiv 2203.08553). s is the joint history before a
+    turn and u what the agents said in it, as vectors of frozen models. I_lower is a lower bound of
+    mutual information, fitted to the joint actions of the best episodes of the last steps; I_upper
+    an upper bound, fitted to those of the worst; a joint action earns its own term of each. A step
+    is paid before it is learned from, so the gradient is that of the reward with the bonus, which
+    is **not** that of the reward: alpha and beta are in its points. Take several tasks or turns:
+    with one history there is no mutual information, and the terms only tell how usual a joint
+    action is. Right for every protocol. It costs a forward pass over responses and histories.
+
+    Args:
+        alpha: of the lower bound. beta: of the upper bound.
+        share: of the joint actions that are kept, how many are the best, and how many the worst.
+        keep: joint actions that are kept. steps: how often the bounds learn from them in a step.
+        warmup: steps of learning before there is a bonus.
+        model: a local model that is read instead of the bases.
+    """
+
+    compares = True
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.1,
+        beta: float = 0.1,
+        share: float = 0.3,
+        keep: int = 256,
+        steps: int = 8,
+        warmup: int = 8,
+        model: str | None = None,
+    ) -> None:
+        if not 0 < share <= 0.5 or alpha < 0 or beta < 0:
+            raise RecipeError(
+                "algorithm 'pmic' needs a share above 0 and up to 0.5, and alpha and beta of at"
+                f" least 0; it got share {share:g}, alpha {alpha:g} and beta {beta:g}"
+            )
+        self._alpha, self._beta, self._share, self._keep = alpha, beta, share, keep
+        self._steps, self._warmup, self._model = steps, warmup, model
+        self._learned = 0
+        self._models: TeamModels | None = None
+        self._parts: tuple[Memory, Lower, Upper] | None = None
+        self._saved: list[Any] | None = None
+        self._told: dict[str, float] = {}
+
+    async def open(self, models: TeamModels) -> None:
+        """As `UsesModels.open`."""
+        self._models = models
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        if self._models is None:
+            raise TrainingError("pmic was asked for weights before it was opened")
+        if not groups:
+            return []
+        places = [(number, node) for number, group in enumerate(groups) for node in group.children]
+        histories, actions = await read(groups, places, self._models, self._model)
+        whole = [whole_returns(group, group.agents[0]) for group in groups]
+        returns = [whole[number][node] for number, node in places]
+        bonuses = self._bonuses(histories, actions)
+        self._told = {"pmic/steps": self._learned, "pmic/bonus_std": deviation(bonuses)}
+        self._learn(histories, actions, returns)
+        by_place = dict(zip(places, bonuses, strict=True))
+        return [marloo(_paid(number, group, by_place)) for number, group in enumerate(groups)]
+
+    def measures(self) -> dict[str, float]:
+        """`pmic/steps`, those learned from before; `/bonus_std`, the deviation of this step's
+        bonuses; `/lower` and `/upper`, the bounds of the best and the worst, the upper one in nats
+        for each number of a vector; `/best` and `/worst`, how many those are."""
+        return self._told
+
+    def state(self) -> Mapping[str, Any]:
+        """What is kept, and both networks."""
+        if self._parts is None:
+            return {"learned": self._learned, "parts": self._saved}
+        return {"learned": self._learned, "parts": [part.state() for part in self._parts]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._learned, self._saved, self._parts = state["learned"], state["parts"], None
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
+        """Raise RecipeError where rewards are not those of what was played."""
+        if spec.joint_mode != "aligned":
+            raise RecipeError(
+                "algorithm 'pmic' pays a bonus for what was played; set joint_mode to 'aligned'"
+            )
+        if spec.turn_structure not in ("chains", "tree"):
+            raise RecipeError(
+                f"turn_structure '{spec.turn_structure}' goes by the reward itself, and algorithm"
+                " 'pmic' adds to it; set turn_structure to 'chains' or 'tree'"
+            )
+
+    def _bonuses(self, histories: Tensor, actions: Tensor) -> list[float]:
+        import torch
+
+        memory, lower, upper = self._made(actions.shape[1])
+        _, others = memory.worst(self._share)
+        if self._learned < self._warmup:
+            return [0.0] * len(actions)
+        with torch.no_grad():
+            found = self._alpha * lower.each(histories, actions)
+            if len(others):
+                found -= self._beta * upper.each(histories, actions, others)
+        bonuses: list[float] = found.tolist()
+        return bonuses
+
+    def _learn(self, histories: Tensor, actions: Tensor, returns: Sequence[float]) -> None:
+        import torch
+
+        memory, lower, upper = self._made(actions.shape[1])
+        memory.add(histories, actions, returns)
+        best, worst = memory.best(self._share), memory.worst(self._share)
+        self._told |= {"pmic/best": len(best[0]), "pmic/worst": len(worst[0])}
+        with torch.no_grad():
+            if len(best[0]) > 1:
+                self._told["pmic/lower"] = -float(lower.loss(*best))
+            if len(worst[0]):
+                self._told["pmic/upper"] = float(upper.each(*worst, worst[1]).mean())
+        fitted = lower.fit(*best, self._steps), upper.fit(*worst, self._steps)
+        self._learned += all(fitted)
+
+    def _made(self, length: int) -> tuple[Memory, Lower, Upper]:
+        from collab.trainers.credit.information.bounds import Lower, Upper
+        from collab.trainers.credit.information.memory import Memory
+
+        if self._parts is None:
+            self._parts = Memory(self._keep), Lower(LENGTH, length), Upper(LENGTH, length)
+            memory, *bounds = self._parts
+            if self._saved is not None:
+                memory.restore(self._saved[0])
+                for bound, saved in zip(bounds, self._saved[1:], strict=True):
+                    bound.restore(saved)
+        return self._parts
+
+
+def _paid(number: int, group: Group, bonuses: Mapping[Place, float]) -> Group:
+    rewards = {
+        node: {agent: value + bonuses[number, node] for agent, value in earned.items()}
+        for node, earned in group.rewards.items()
+    }
+    return with_rewards(group, rewards)
