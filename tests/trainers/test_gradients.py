@@ -19,10 +19,10 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Problem, Sampling
 from collab.runtime import Session
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.assign import CreditedGroup
 from collab.trainers.credit.group import Shape, make_group, tree_of
 from collab.trainers.credit.joint_actions import reward_of
 from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample, make_samples
@@ -133,7 +133,7 @@ def samples_of(
     weights = normalise(
         [group], asyncio.run(algorithm_for(spec.algorithm).credit([group])), spec.normalise
     )
-    return make_samples([CreditedGroup(group, weights[0])], samplings, spec)
+    return make_samples(Credit([group], weights), samplings, spec)
 
 
 def gradients_of_ours(

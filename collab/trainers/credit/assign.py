@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import isfinite
 
@@ -17,14 +16,6 @@ from collab.trainers.credit.joint_actions import JointActions, reward_of
 
 MAX_COMBINATIONS = 4096
 """The most joint actions that `cross` may score at one turn of one group."""
-
-
-@dataclass(frozen=True)
-class CreditedGroup:
-    """A group and what its responses are multiplied by."""
-
-    group: Group
-    weights: Weights
 
 
 async def group_of(

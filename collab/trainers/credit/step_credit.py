@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
 from collab.runs import metric_names
-from collab.trainers.credit.assign import CreditedGroup, check_weights, group_of
+from collab.trainers.credit.assign import check_weights, group_of
 from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
 from collab.trainers.credit.group import Group, Shape, Weights
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
@@ -23,14 +23,18 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Credited:
-    """What a step's credit came to."""
+class Credit:
+    """The groups of a step, and what the log-probabilities of their responses are multiplied by."""
 
-    groups: list[CreditedGroup]
-    failures: list[Failure]
-    """Of joint actions that were scored beside the episodes."""
-    measures: dict[str, float]
-    """What the algorithm tells, and what scoring joint actions took."""
+    groups: Sequence[Group] = ()
+    weights: Sequence[Weights] = ()
+    """The weights of each group, in the order of `groups`."""
+    failures: Sequence[Failure] = ()
+    """Why joint actions beside those that were played could not be scored."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of the algorithm itself. And of joint actions beside those that were played:
+    `joint_actions/scored`, their number; `/seconds`, the wall time of scoring them; `/waited`, the
+    part of it that was not hidden behind sampling."""
 
 
 class StepCredit:
@@ -61,7 +65,7 @@ class StepCredit:
         if len(episodes) >= min(2, self._spec.group_size) and key not in self._groups:
             self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
 
-    async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credited:
+    async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credit:
         """The groups that can be compared, with their weights."""
         self._clock.sampled()
         for problem, episodes in played:
@@ -75,11 +79,8 @@ class StepCredit:
         measures = dict(self._clock.measures())
         if isinstance(self._algorithm, Measures):
             measures.update(self._algorithm.measures())
-        return Credited(
-            [CreditedGroup(g, w) for g, w in zip(groups, weights, strict=True)],
-            [failure for joint in self._joint for failure in joint.failures],
-            measures,
-        )
+        failures = [failure for joint in self._joint for failure in joint.failures]
+        return Credit(groups, weights, failures, measures)
 
     async def aclose(self) -> None:
         """Stop what is still being prepared."""

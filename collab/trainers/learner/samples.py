@@ -1,4 +1,4 @@
-"""From credited groups to the responses that a policy learns from."""
+"""From the credit of a step to the responses that a policy learns from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Action, Sampling
 from collab.stats import mean
-from collab.trainers.credit.assign import CreditedGroup
+from collab.trainers.credit.step_credit import Credit
 
 NEGLIGIBLE = 1e-9
 """Weights up to this are rounding: their responses are not computed."""
@@ -56,17 +56,17 @@ class Sample:
 
 
 def make_samples(
-    credited: Sequence[CreditedGroup], samplings: Mapping[str, Sampling], spec: TrainerSpec
+    credit: Credit, samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
     """The responses of a step, in order, with those that have no weight.
 
     A discussion's turn holds several responses of one agent; each gets the turn's weight.
     """
     samples = []
-    for item in credited:
-        for (episode, turn, agent), weight in item.weights.items():
-            share = item.group.visit_share[episode, turn] / len(credited)
-            decisions = item.group.episodes[episode].turns[turn].decisions
+    for group, weights in zip(credit.groups, credit.weights, strict=True):
+        for (episode, turn, agent), weight in weights.items():
+            share = group.visit_share[episode, turn] / len(credit.groups)
+            decisions = group.episodes[episode].turns[turn].decisions
             actions = [d.action for d in decisions if d.agent == agent and d.action.token_ids]
             sampling = samplings[agent]
             for action, own in zip(actions, _by_action(weight, actions, agent), strict=True):

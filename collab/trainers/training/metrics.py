@@ -11,15 +11,15 @@ from functools import partial
 from itertools import chain
 from math import fsum
 
-from collab.records import Action, Episode, Failure, Turn
+from collab.records import Action, Episode, Turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.stats import deviation, mean
-from collab.trainers.credit.assign import CreditedGroup
+from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.learner.update import TokenSums, Update
-from collab.trainers.training.rollouts import Played
+from collab.trainers.training.rollouts import played_out
 from collab.trainers.training.skipping import STEP, lost_groups
 
 
@@ -27,27 +27,22 @@ from collab.trainers.training.skipping import STEP, lost_groups
 class StepData:
     """All that a step did."""
 
-    played: Sequence[Played]
-    credited: Sequence[CreditedGroup]
-    failures: Sequence[Failure]
-    """Of joint actions that were scored beside the episodes."""
+    groups: Sequence[Sequence[Episode]]
+    """The episodes of each task, failed ones included."""
+    credit: Credit
     update: Update
     times: dict[str, float]
     """Seconds by kind of work, and of the whole `step`."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Why nothing was learned: by the whole `step`, or a policy's share of it."""
-    measures: Mapping[str, float] = field(default_factory=dict)
-    """What the algorithm of credit tells, and `joint_actions/scored`: those that were scored beside
-    the played ones; `/seconds`: the wall time of it; `/waited`: the part that was not hidden
-    behind sampling."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was skipped, in plain words."""
         if STEP in self.skipped:
             return (f"the step was skipped: {self.skipped[STEP]}",)
-        credited = [item.group.episodes[0].task for item in self.credited]
-        return (*lost_groups(self.played, credited), *self.skipped.values())
+        credited = [group.episodes[0].task for group in self.credit.groups]
+        return (*lost_groups(self.groups, credited), *self.skipped.values())
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
@@ -58,12 +53,12 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     a token. The reward of a turn that was not played is the last one, where a solved task is an
     absorbing state.
     """
-    episodes = [episode for played in data.played for episode in played.episodes]
-    whole = [episode for played in data.played for episode in played.ended]
+    episodes = [episode for group in data.groups for episode in group]
+    ended = played_out(episodes)
     metrics: dict[str, float] = {}
-    metrics.update(_returns(data.played, whole))
-    metrics.update(_parts(whole))
-    metrics.update(_schemes(whole))
+    metrics.update(_returns(data.groups, ended))
+    metrics.update(_parts(ended))
+    metrics.update(_schemes(ended))
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
@@ -77,30 +72,33 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_mismatch(data.update))
     metrics.update(_costs(data, episodes, policies))
     metrics[names.LEARNING_RATE] = data.update.rate
-    metrics.update(data.measures)
+    metrics.update(data.credit.measures)
     return metrics
 
 
-def _returns(played: Sequence[Played], whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    returns = [e.joint_return for e in whole if e.joint_return is not None]
+def _returns(
+    groups: Sequence[Sequence[Episode]], ended: Sequence[Episode]
+) -> Iterator[tuple[str, float]]:
+    returns = [e.joint_return for e in ended if e.joint_return is not None]
     if not returns:
         return
     yield names.RETURN, mean(returns)
-    yield names.RETURN_MAXIMUM, max(e.largest_return or 0.0 for e in whole)
+    yield names.RETURN_MAXIMUM, max(e.largest_return or 0.0 for e in ended)
     yield names.RETURN_STD, deviation(returns)
-    within = [[e.joint_return or 0.0 for e in group.ended] for group in played if group.ended]
+    played = filter(None, map(played_out, groups))
+    within = [[e.joint_return or 0.0 for e in group] for group in played]
     yield names.RETURN_SPREAD, mean([deviation(group) for group in within])
-    for turn in range(max(len(e.rewards) for e in whole)):
-        rewards = [e.rewards[turn] for e in whole if len(e.rewards) > turn]
+    for turn in range(max(len(e.rewards) for e in ended)):
+        rewards = [e.rewards[turn] for e in ended if len(e.rewards) > turn]
         yield names.reward_of_turn(turn + 1), mean(rewards)
-    known = [e.score.solved for e in whole if e.score and e.score.solved is not None]
+    known = [e.score.solved for e in ended if e.score and e.score.solved is not None]
     if known:
         yield names.SOLVED, mean(known)
 
 
-def _parts(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
+def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     """Of the last turn: points of every part, values of those without points, what is measured."""
-    scores = [e.score for e in whole if e.score]
+    scores = [e.score for e in ended if e.score]
     found: dict[str, list[float]] = {}
     for part in chain.from_iterable(score.parts for score in scores):
         if part.applies:
@@ -114,23 +112,23 @@ def _parts(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
         yield name, mean(values)
 
 
-def _schemes(whole: Sequence[Episode]) -> Iterator[tuple[str, float]]:
+def _schemes(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     """The share of each way of working together among the last turns that show one."""
-    shown = Counter(e.score.scheme for e in whole if e.score and e.score.scheme)
+    shown = Counter(e.score.scheme for e in ended if e.score and e.score.scheme)
     for name, count in sorted(shown.items()):
         yield names.named(names.SCHEME, name), count / shown.total()
 
 
 def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    dead = [not any(map(is_alive, c.weights.values())) for c in data.credited]
+    dead = [not any(map(is_alive, weights.values())) for weights in data.credit.weights]
     if dead:
         yield names.DEAD_GROUPS, mean(dead)
-    lost = len(data.played) - len(data.credited)
-    yield names.SKIPPED_GROUPS, lost / len(data.played) if data.played else 0.0
+    lost = len(data.groups) - len(data.credit.groups)
+    yield names.SKIPPED_GROUPS, lost / len(data.groups) if data.groups else 0.0
     for what in data.skipped:
         yield names.named(names.SKIPPED, what), 1
     failures = Counter(e.failure.type for e in episodes if e.failure)
-    failures.update(failure.type for failure in data.failures)
+    failures.update(failure.type for failure in data.credit.failures)
     yield names.EPISODES, len(episodes)
     yield names.DROPPED, mean([e.failure is not None for e in episodes])
     for name, count in failures.items():

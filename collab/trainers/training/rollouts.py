@@ -1,11 +1,10 @@
-"""Playing the groups of a step: chains of turns, trees of joint actions, or their best paths."""
+"""Playing the groups of a step: chains of turns, or trees of joint actions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
 from collab.records import Episode, Problem
 from collab.runtime import Event, Session
@@ -15,36 +14,21 @@ from collab.trainers.credit.group import Shape
 
 Watch = Callable[[Event], None]
 
-
-@dataclass
-class Played:
-    """The episodes of one task, as far as they came."""
-
-    problem: Problem
-    episodes: list[Episode] = field(default_factory=list)
-    """Ordered by sample, failed ones included."""
-
-    @property
-    def whole(self) -> list[Episode]:
-        """Those that can be learned from: without failure, every turn scored."""
-        return [e for e in self.episodes if e.failure is None and e.joint_return is not None]
-
-    @property
-    def ended(self) -> list[Episode]:
-        """The whole ones that were played to their end: those whose return is that of a team.
-
-        In a `greedy` tree the others were left for a better one.
-        """
-        return [e for e in self.whole if len(e.turns) == e.horizon or _is_solved(e)]
-
-    @property
-    def to_credit(self) -> tuple[Problem, list[Episode]]:
-        """The task, and those of its episodes that get credit."""
-        return self.problem, self.whole
+Ended = Callable[[Problem, Sequence[Episode]], None]
+"""Called with a task and its episodes that can be learned from."""
 
 
-Whole = Callable[[Played], None]
-"""Told of a group that was played to its end."""
+def whole(episodes: Sequence[Episode]) -> list[Episode]:
+    """The episodes that can be learned from: without failure, and with every turn scored."""
+    return [e for e in episodes if e.failure is None and e.joint_return is not None]
+
+
+def played_out(episodes: Sequence[Episode]) -> list[Episode]:
+    """The whole episodes that were played to their end: those whose return is that of a team.
+
+    In a `greedy` tree the others were left for a better one.
+    """
+    return [e for e in whole(episodes) if len(e.turns) == e.horizon or _is_solved(e)]
 
 
 async def play_groups(
@@ -54,13 +38,15 @@ async def play_groups(
     seed: int,
     watch: Watch,
     *,
-    whole: Whole | None = None,
-) -> list[Played]:
-    """One group for each problem; `watch` sees the runtime's events as they happen.
+    ended: Ended | None = None,
+) -> list[list[Episode]]:
+    """Play a group of episodes of each problem.
 
-    `whole` is told of each group when its last episode has ended, others may still be played then.
+    Returns the groups in the order of `problems`, each ordered by sample, with its failed episodes.
+    `watch` sees the runtime's events as they happen. `ended` is called for each group when its last
+    episode has ended, while others may still be played.
     """
-    groups = [Played(problem) for problem in problems]
+    groups: list[list[Episode]] = [[] for _ in problems]
     until = 1 if shape.siblings_share_state else None
     starts = [
         Start(problem, group=number, sample=shape.first(sibling), until=until)
@@ -68,7 +54,7 @@ async def play_groups(
         for sibling in range(shape.group_size)
     ]
     left = Counter(start.group for start in starts)
-    ended: dict[int, list[Episode]] = {number: [] for number in range(len(groups))}
+    siblings: dict[int, list[Episode]] = {number: [] for number in range(len(groups))}
     following: list[Start] = []
 
     def see(event: Event) -> None:
@@ -76,20 +62,20 @@ async def play_groups(
         if not isinstance(event, EpisodeFinished):
             return
         number = event.episode.group
-        ended[number].append(event.episode)
+        siblings[number].append(event.episode)
         left[number] -= 1
         if left[number]:
             return
-        group, parents = groups[number], _go_on(ended[number], shape)
-        following.extend(s for parent in parents for s in _children(parent, group.problem, shape))
+        group, problem, parents = groups[number], problems[number], _go_on(siblings[number], shape)
+        following.extend(s for parent in parents for s in _children(parent, problem, shape))
         gone_on = {parent.sample for parent in parents}
-        group.episodes.extend(e for e in ended[number] if e.sample not in gone_on)
+        group.extend(e for e in siblings[number] if e.sample not in gone_on)
         left[number] = len(parents) * shape.group_size
-        ended[number] = []
+        siblings[number] = []
         if not parents:
-            group.episodes.sort(key=lambda episode: episode.sample)
-            if whole is not None:
-                whole(group)
+            group.sort(key=lambda episode: episode.sample)
+            if ended is not None:
+                ended(problem, whole(group))
 
     while starts:
         await _play(session, starts, seed, see)

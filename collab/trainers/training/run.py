@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.records import failure_of
+from collab.records import Episode, failure_of
 from collab.runs import metric_names as names
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
@@ -36,7 +36,6 @@ from collab.trainers.training.events import (
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import run_started
-from collab.trainers.training.rollouts import Played
 from collab.trainers.training.skipping import Skipping
 from collab.trainers.training.step import Stepper
 from collab.trainers.training.trackers import Tracker, open_trackers
@@ -219,9 +218,9 @@ class TrainingRun:
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         began = time.perf_counter()
-        played, times = await stepper.play(self.step, self._report)
-        self._log_episodes(played)
-        data = await stepper.learn(self.step, played, times, self._report)
+        groups, times = await stepper.play(self.step, self._report)
+        self._log_episodes(groups)
+        data = await stepper.learn(self.step, groups, times, self._report)
         data.times["step"] = time.perf_counter() - began
         self.step += 1
         metrics = step_metrics(data, policies)
@@ -242,9 +241,9 @@ class TrainingRun:
         self._skipping.see(data.skipped)
         await self._evaluate_when_due(policies)
 
-    def _log_episodes(self, played: list[Played]) -> None:
-        for number, group in enumerate(played):
-            for episode in group.episodes:
+    def _log_episodes(self, groups: Sequence[Sequence[Episode]]) -> None:
+        for number, group in enumerate(groups):
+            for episode in group:
                 place = self.step * self.spec.tasks_per_step + number
                 self._folder.append_episode(episode.model_copy(update={"group": place}))
 

@@ -10,37 +10,37 @@ from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
-from collab.trainers.training.rollouts import Played
+from collab.trainers.training.rollouts import whole
 
 STEP = "step"
 """Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
 
 
-def too_many_failed(played: Sequence[Played], spec: TrainerSpec) -> str | None:
+def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> str | None:
     """Why a step cannot be learned from; None where it can.
 
     Too many of its episodes failed, by `spec.max_dropped`, or no group has enough left to compare.
     """
-    episodes = [episode for group in played for episode in group.episodes]
+    episodes = [episode for group in groups for episode in group]
     failed = [episode for episode in episodes if episode.failure]
     if len(failed) > spec.max_dropped * len(episodes):
         told = _failures(failed, len(episodes))
         return f"{told}; more than trainer.max_dropped {spec.max_dropped:g}"
-    if failed and all(len(group.whole) < min(2, spec.group_size) for group in played):
+    if failed and all(len(whole(group)) < min(2, spec.group_size) for group in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
 
 
-def lost_groups(played: Sequence[Played], credited: Sequence[str]) -> Iterator[str]:
-    """What to tell of groups with failures that are not among those that were given credit.
+def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) -> Iterator[str]:
+    """What to tell of groups with failures that got no credit.
 
     `credited` are the addresses of their tasks.
     """
-    for group in played:
-        failed = [episode for episode in group.episodes if episode.failure]
-        if failed and group.problem.address not in credited:
-            told = _failures(failed, len(group.episodes))
-            yield f"{group.problem.address} was not learned from: {told}"
+    for group in groups:
+        failed = [episode for episode in group if episode.failure]
+        if failed and group[0].task not in credited:
+            told = _failures(failed, len(group))
+            yield f"{group[0].task} was not learned from: {told}"
 
 
 def _failures(failed: Sequence[Episode], total: int) -> str:

@@ -10,13 +10,14 @@ from itertools import accumulate
 from threading import Event as Flag
 
 from collab.recipe import Recipe, TrainerSpec
+from collab.records import Episode
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.group import Shape
 from collab.trainers.credit.models import UsesModels
-from collab.trainers.credit.step_credit import StepCredit
+from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
@@ -26,7 +27,7 @@ from collab.trainers.learner.update import Update
 from collab.trainers.training.curriculum import phase_at
 from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.metrics import StepData
-from collab.trainers.training.rollouts import Played, play_groups
+from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import STEP, too_many_failed
 from collab.trainers.training.timing import StepTimer
 
@@ -73,8 +74,8 @@ class Stepper:
         for first in accumulate((phase.steps for phase in self._spec.curriculum), initial=0):
             await self._session_at(first)
 
-    async def play(self, step: int, report: Report) -> tuple[list[Played], dict[str, float]]:
-        """The groups of `step`, counted from 0, and the seconds by kind of work."""
+    async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
+        """The episodes of each task of `step`, counted from 0, and the seconds by kind of work."""
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
@@ -93,37 +94,39 @@ class Stepper:
         if await self._learner.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
-        self._credit = credit = self._begin_credit(session)
-        played = await play_groups(
-            session, problems, shape, seed, watch, whole=lambda group: credit.see(*group.to_credit)
-        )
-        return played, timer.seconds
+        self._credit = self._begin_credit(session)
+        ended = self._credit.see
+        groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
+        return groups, timer.seconds
 
     async def learn(
-        self, step: int, played: Sequence[Played], times: dict[str, float], report: Report
+        self,
+        step: int,
+        groups: Sequence[Sequence[Episode]],
+        times: dict[str, float],
+        report: Report,
     ) -> StepData:
-        """Give credit to played groups and learn from them, unless too many episodes failed."""
-        if reason := too_many_failed(played, self._spec):
+        """Give credit to the episodes and learn from them, unless too many of them failed."""
+        if reason := too_many_failed(groups, self._spec):
             await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
-            return StepData(played, [], [], update, times, skipped={STEP: reason})
+            return StepData(groups, Credit(), update, times, skipped={STEP: reason})
         session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
-        credit = self._credit or self._begin_credit(session)
-        credited = await credit.credit([item.to_credit for item in played])
+        giving = self._credit or self._begin_credit(session)
+        played = zip(self._tasks.batch(step), map(whole, groups), strict=True)
+        credit = await giving.credit(list(played))
         await self._end_credit()
         times["judging"] += time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
-        samples = make_samples(credited.groups, self._samplings, self._spec)
+        samples = make_samples(credit, self._samplings, self._spec)
         await self._learner.sleep()
         update = await self._update(samples, step)
         times["update"] = time.perf_counter() - began
         skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
-        return StepData(
-            played, credited.groups, credited.failures, update, times, skipped, credited.measures
-        )
+        return StepData(groups, credit, update, times, skipped)
 
     async def aclose(self) -> None:
         await self._end_credit()
