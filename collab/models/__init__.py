@@ -7,24 +7,24 @@ that an engine keeps to the interface. `local/` runs a model in this process, `v
 
 from collab.models.base import (
     Call,
-    Checks,
-    Declares,
+    Capabilities,
+    ChecksSettings,
+    ChecksUse,
+    HasCapabilities,
     Model,
     Progress,
-    Promises,
     Request,
-    Samples,
-    Verifies,
+    RolloutEngine,
 )
 
 __all__ = [
     "Call",
-    "Checks",
-    "Declares",
+    "Capabilities",
+    "ChecksSettings",
+    "ChecksUse",
+    "HasCapabilities",
     "Model",
     "Progress",
-    "Promises",
     "Request",
-    "Samples",
-    "Verifies",
+    "RolloutEngine",
 ]

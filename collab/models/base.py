@@ -77,7 +77,7 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Checks(Protocol):
+class ChecksSettings(Protocol):
     """A model that cannot follow every setting."""
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
@@ -85,7 +85,7 @@ class Checks(Protocol):
 
 
 @runtime_checkable
-class Verifies(Protocol):
+class ChecksUse(Protocol):
     """A model that knows how it was meant to be used."""
 
     def verify(self) -> None:
@@ -97,17 +97,17 @@ Write = Callable[[Path], None]
 
 
 @runtime_checkable
-class Samples(Protocol):
+class RolloutEngine(Protocol):
     """A model that samples for a trainer which holds weights of its own."""
 
     async def publish(self, adapters: Mapping[str, Write]) -> None:
         """Answer by these adapters, under their names, from the next request on."""
 
-    async def rest(self) -> None:
+    async def sleep(self) -> None:
         """Give memory back until the next request, where that is possible."""
 
 
-class Promises(Record):
+class Capabilities(Record):
     """What an engine offers beyond answers. `collab models --check` holds it to each."""
 
     tokens: bool = False
@@ -125,8 +125,8 @@ class Promises(Record):
 
 
 @runtime_checkable
-class Declares(Protocol):
+class HasCapabilities(Protocol):
     """A model that says what it offers; others promise answers only."""
 
     @property
-    def promises(self) -> Promises: ...
+    def capabilities(self) -> Capabilities: ...

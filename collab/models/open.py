@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, told
-from collab.models.base import Batching, Model, Verifies
+from collab.models.base import Batching, ChecksUse, Model
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
@@ -120,7 +120,7 @@ class ModelPool:
     def verify(self) -> None:
         """Raise ModelError for a model that was not used as it was meant to be."""
         for model in self._models.values():
-            if isinstance(model, Verifies):
+            if isinstance(model, ChecksUse):
                 model.verify()
 
     async def aclose(self) -> None:

@@ -25,21 +25,21 @@ _ONE_AT_A_TIME = RLock()
 
 
 @dataclass
-class Weights:
-    """A model in memory."""
+class LoadedModel:
+    """A causal language model in memory, with its tokenizer."""
 
     module: Any
     """The causal language model; a PeftModel around it once there is an adapter."""
     tokenizer: Any
     device: torch.device
     context: int
-    """Positions of prompt and response together."""
+    """The most tokens that a prompt and its response may have together."""
     stop_ids: frozenset[int]
-    """Tokens that end a response."""
+    """The tokens that end a response."""
     pad_id: int
 
 
-def load_weights(folder: Path, name: str, dtype: str, device: str) -> Weights:
+def load_model(folder: Path, name: str, dtype: str, device: str) -> LoadedModel:
     """Load the model in `folder`; `name` is what messages call it.
 
     Raises ModelUnavailable for a device that is not there or a folder that holds no whole model,
@@ -59,7 +59,7 @@ def load_weights(folder: Path, name: str, dtype: str, device: str) -> Weights:
         raise ModelError(f"model {name!r} does not fit into the memory of {target}") from error
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise ModelUnavailable(f"model {name!r} cannot be loaded from {folder}: {error}") from error
-    return Weights(
+    return LoadedModel(
         module=module,
         tokenizer=tokenizer,
         device=target,

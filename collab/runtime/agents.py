@@ -9,7 +9,7 @@ from typing import Any
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
 from collab.errors import RecipeError
-from collab.models import Call, Checks, Declares, Model, Promises, Request
+from collab.models import Call, Capabilities, ChecksSettings, HasCapabilities, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.records import Message, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
@@ -83,7 +83,7 @@ def _make_agent(
     def template(field: str) -> Template:
         return Template(getattr(spec, field), f"team.agents.{name}.{field}")
 
-    if isinstance(model, Checks):
+    if isinstance(model, ChecksSettings):
         model.check(sampling, spec.adapter)
     if spec.prefix or spec.style == "completion":
         _check_continues(name, model)
@@ -110,8 +110,8 @@ def _make_agent(
 
 def _check_continues(agent: str, model: Model) -> None:
     """Raise RecipeError for a model that cannot be given the beginning of its answer."""
-    promises = model.promises if isinstance(model, Declares) else Promises()
-    if not (promises.continues or not promises.generates):
+    offered = model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
+    if not (offered.continues or not offered.generates):
         raise RecipeError(
             f"agent '{agent}' has a prefix or style 'completion', which the model {model.name!r}"
             f" cannot follow: it takes the messages of a chat only; leave out team.agents.{agent}"

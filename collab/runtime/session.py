@@ -11,7 +11,7 @@ from types import TracebackType
 from collab.agents import join_for, make_joint
 from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
-from collab.models import Declares, Model, Progress, Request
+from collab.models import HasCapabilities, Model, Progress, Request
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
@@ -193,7 +193,7 @@ class Session:
 
     def _model_name(self, agent: str, model: Model) -> str:
         adapter = self.recipe.team.agents[agent].adapter
-        if not (adapter and isinstance(model, Declares) and model.promises.adapters):
+        if not (adapter and isinstance(model, HasCapabilities) and model.capabilities.adapters):
             return model.name
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
 

@@ -22,13 +22,13 @@ from collab.trainers.training.run import TrainingRun
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of models whose weights are loaded."""
     names: list[str] = []
-    load = weights.load_weights
+    load = weights.load_model
 
     def counted(folder: Path, name: str, *rest: Any) -> Any:
         names.append(name)
         return load(folder, name, *rest)
 
-    monkeypatch.setattr(weights, "load_weights", counted)
+    monkeypatch.setattr(weights, "load_model", counted)
     return names
 
 

@@ -13,7 +13,7 @@ from support import claude_server, openai_server
 from support.claude_server import ClaudeServer
 from support.openai_server import OpenAIServer
 
-from collab.models import Model, Progress, Promises, Request
+from collab.models import Capabilities, Model, Progress, Request
 from collab.models.conformance import Verdict, conform
 from collab.models.conformance.suite import CHECKS
 from collab.models.fakes.echo import EchoModel
@@ -112,7 +112,7 @@ class Broken:
 
     name = "broken"
     batching = "continuous"
-    promises = Promises(tokens=True, seeds=True, adapters=True)
+    capabilities = Capabilities(tokens=True, seeds=True, adapters=True)
 
     def __init__(self) -> None:
         self.answered = 0

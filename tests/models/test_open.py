@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
-from collab.models import Call, Checks, Model, Request, Verifies
+from collab.models import Call, ChecksSettings, ChecksUse, Model, Request
 from collab.models.fakes.echo import EchoModel
 from collab.models.fakes.scripted import ScriptedModel
 from collab.models.local.engine import TransformersEngine
@@ -53,9 +53,9 @@ def test_engines_are_models() -> None:
 
 def test_optional_faces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    assert isinstance(open_model(spec_of("anthropic")), Checks)
-    assert isinstance(ScriptedModel([]), Verifies)
-    assert not isinstance(EchoModel(), Verifies)
+    assert isinstance(open_model(spec_of("anthropic")), ChecksSettings)
+    assert isinstance(ScriptedModel([]), ChecksUse)
+    assert not isinstance(EchoModel(), ChecksUse)
 
 
 @pytest.mark.parametrize(

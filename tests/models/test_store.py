@@ -21,7 +21,7 @@ from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
 from collab.models import store
 from collab.models.store import wheels
 from collab.models.store.subprocesses import run_watched
-from collab.models.weights import load_weights
+from collab.models.weights import load_model
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_a_killed_conversion_leaves_nothing_and_two_processes_share_one(
 
 
 def _check_tiny_model(folder: Path) -> None:
-    weights = load_weights(folder, "tiny", "auto", "cpu")
+    weights = load_model(folder, "tiny", "auto", "cpu")
     assert weights.context == 96
     assert weights.stop_ids == {2}
     assert weights.tokenizer.chat_template

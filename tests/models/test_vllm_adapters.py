@@ -15,7 +15,7 @@ from support.vllm_servers.server import save_adapter, save_header
 from collab.errors import ModelError, RecipeError
 from collab.models.vllm.adapter_files import check_servable, served_rank
 from collab.models.vllm.adapter_store import PREFIX, AdapterStore
-from collab.models.vllm.adapters import Held, ServedAdapters
+from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 
 
 def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_requests_at_the_same_time_share_one_copy(tmp_path: Path) -> None:
         save_adapter(folder, folder.name)
     served = ServedAdapters(str(tmp_path / "kept"))
 
-    async def ask() -> list[Held]:
+    async def ask() -> list[VersionInUse]:
         return await asyncio.gather(*(served.find(str(folder)) for folder in folders * 8))
 
     held = asyncio.run(ask())

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from collab.errors import ModelUnavailable
 from collab.models.open import open_model
 from collab.models.vllm import process
-from collab.models.vllm.backend import Room
+from collab.models.vllm.backend import Capacity
 from collab.models.vllm.cache_size import BLOCK, ROWS, cache_bytes
 from collab.models.vllm.calls import engine_options
 from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel, local_weights
@@ -84,7 +84,7 @@ def test_the_cache_takes_what_the_model_needs_whatever_the_machine_has(
     assert cache_bytes(asked, tiny, 4) == ROWS * (128 + BLOCK) * token
     absolute = asked.model_copy(update={"kv_cache_gb": 0.5})
     assert cache_bytes(absolute, tiny, 4) == 500_000_000
-    options = engine_options(absolute, tiny, Room(), sleep=False)
+    options = engine_options(absolute, tiny, Capacity(), sleep=False)
     assert options["kv_cache_memory_bytes"] == 500_000_000
 
 

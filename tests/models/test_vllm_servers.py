@@ -27,7 +27,7 @@ from support.vllm_servers.server import (
 )
 
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
-from collab.models import Call, Request, Samples
+from collab.models import Call, Request, RolloutEngine
 from collab.models.open import open_model
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import VLLMModel
@@ -39,7 +39,7 @@ async def engine_at(tiny: Path, *servers: VLLMServer, **options: Any) -> AsyncIt
     urls = tuple(server.url for server in servers)
     engine = open_model(VLLMModel(name=str(tiny), servers=urls, **options))
     assert isinstance(engine, VLLMEngine)
-    assert isinstance(engine, Samples)
+    assert isinstance(engine, RolloutEngine)
     try:
         yield engine
     finally:

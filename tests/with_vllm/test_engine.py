@@ -170,8 +170,8 @@ def test_sleep_is_refused_without_a_gpu(engine: VLLMEngine) -> None:
         pytest.skip("there is a GPU, which can sleep")
     with pytest.raises(ModelUnavailable, match="CUDA devices only"):
         asyncio.run(start())
-    asyncio.run(engine.rest())
-    assert ask(engine, [request("Hello")]), "left to itself, rest has nothing to do"
+    asyncio.run(engine.sleep())
+    assert ask(engine, [request("Hello")]), "left to itself, sleep has nothing to do"
 
 
 def test_an_engine_that_was_killed_is_started_anew(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collab.errors import CollabError
-from collab.models.base import Checks
+from collab.models.base import ChecksSettings
 from collab.models.conformance.bench import Bench, Broken, NotApplicable, demand, request_of
 from collab.records import Action
 
@@ -14,7 +14,7 @@ NOISE = 1e-2
 
 async def mixed(bench: Bench) -> str:
     """Two adapters and the base answer in one batch, each by itself."""
-    if not bench.promises.adapters:
+    if not bench.capabilities.adapters:
         raise NotApplicable("it does not serve adapters")
     if len(bench.adapters) < 2:
         raise NotApplicable("two adapters that fit the model are needed")
@@ -46,7 +46,7 @@ async def missing(bench: Bench) -> str:
     bench.needs_generation()
     request = request_of(adapter=MISSING)
     try:
-        if isinstance(bench.model, Checks):
+        if isinstance(bench.model, ChecksSettings):
             bench.model.check(request.sampling, request.adapter)
         _, action = await bench.try_to_ask([request_of(), request])
     except CollabError as error:

@@ -30,7 +30,7 @@ async def batching(bench: Bench) -> str:
         for n in range(WIDTH)
     ]
     actions = await bench.ask(*requests)
-    if bench.promises.generates:
+    if bench.capabilities.generates:
         for request, action in zip(requests, actions, strict=True):
             most = request.sampling.max_new_tokens
             counted = action.usage.new_tokens
@@ -73,7 +73,7 @@ async def stop(bench: Bench) -> str:
     [whole] = await bench.ask(request_of(max_new_tokens=32))
     text = whole.text.strip()
     demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too little to stop in")
-    if bench.promises.seeds:
+    if bench.capabilities.seeds:
         middle = whole.text.index(text) + len(text) // 2
         string = whole.text[middle : middle + 3]
     else:
@@ -81,7 +81,7 @@ async def stop(bench: Bench) -> str:
     [cut] = await bench.ask(request_of(max_new_tokens=32, stop=("\x00never", string)))
     demand(string not in cut.text, f"the answer goes on past the stop string {string!r}")
     demand(cut.finish_reason == "stop", f"finish_reason is {cut.finish_reason!r}, not stop")
-    if bench.promises.seeds:
+    if bench.capabilities.seeds:
         before = whole.text.partition(string)[0]
         demand(cut.text == before, f"with stop {string!r}: {cut.text!r} instead of {before!r}")
     return f"ended before {string!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from collab.models.base import Call, Declares, Model, Progress, Promises, Request
+from collab.models.base import Call, Capabilities, HasCapabilities, Model, Progress, Request
 from collab.records import Action, Message, Sampling
 
 LONG_ANSWER = "Count from 1 to 100, separated by commas. Write nothing else."
@@ -27,12 +27,14 @@ class Bench:
         self.adapters = adapters
 
     @property
-    def promises(self) -> Promises:
-        return self.model.promises if isinstance(self.model, Declares) else Promises()
+    def capabilities(self) -> Capabilities:
+        return (
+            self.model.capabilities if isinstance(self.model, HasCapabilities) else Capabilities()
+        )
 
     def needs_generation(self) -> None:
         """Raises NotApplicable for an engine whose answers nothing can change."""
-        if not self.promises.generates:
+        if not self.capabilities.generates:
             raise NotApplicable("its answers are prepared beforehand")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:

@@ -16,7 +16,7 @@ PATIENCE = 2.0
 async def context(bench: Bench) -> str:
     """A prompt beyond the context is a failure of its own; the others are answered."""
     bench.needs_generation()
-    words = bench.promises.context or ENDLESS
+    words = bench.capabilities.context or ENDLESS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
     if bad.failure is None:
         raise Broken(

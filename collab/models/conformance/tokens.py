@@ -13,10 +13,10 @@ async def record(bench: Bench) -> str:
     greedy = request_of(max_new_tokens=12)
     drawn = request_of(number=1, seed=1, temperature=1.0, max_new_tokens=12)
     actions = await bench.ask(greedy, drawn)
-    if not bench.promises.tokens and not any(action.token_ids for action in actions):
+    if not bench.capabilities.tokens and not any(action.token_ids for action in actions):
         raise NotApplicable("it gives no tokens, so its agents cannot be trained")
     for action in actions:
-        if bench.promises.tokens:
+        if bench.capabilities.tokens:
             demand(bool(action.token_ids), "token_ids are promised and missing")
             demand(bool(action.logprobs), "logprobs are promised and missing")
             demand(bool(action.prompt_ids), "prompt_ids are promised and missing")
@@ -47,7 +47,7 @@ def _read_back(bench: Bench, actions: list[Action]) -> str:
 
 async def seeds(bench: Bench) -> str:
     """The same batch gives the same tokens, and other seeds give others."""
-    if not bench.promises.seeds:
+    if not bench.capabilities.seeds:
         raise NotApplicable("it does not promise to repeat itself")
     batch = [request_of(number=n, seed=n, temperature=1.0) for n in range(4)]
     first, again = [_said(await bench.ask(*batch)) for _ in range(2)]

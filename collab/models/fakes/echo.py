@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from collab.models.base import Batching, Progress, Promises, Request
+from collab.models.base import Batching, Capabilities, Progress, Request
 from collab.records import Action, FinishReason, Usage
 
 
@@ -16,7 +16,7 @@ class EchoModel:
     """
 
     batching: Batching = "static"
-    promises = Promises(generates=False)
+    capabilities = Capabilities(generates=False)
 
     def __init__(self, name: str = "echo") -> None:
         self.name = name

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from collab.errors import ModelError
-from collab.models.base import Batching, Progress, Promises, Request
+from collab.models.base import Batching, Capabilities, Progress, Request
 from collab.records import Action, Episode, failure_of, read_episodes
 
 Key = tuple[str, int, int, int, str, int]
@@ -22,7 +22,7 @@ class ReplayModel:
     """
 
     batching: Batching = "static"
-    promises = Promises(generates=False)
+    capabilities = Capabilities(generates=False)
 
     def __init__(self, source: str | Path) -> None:
         """Raises RecordError when `source`, a run folder or its episodes, cannot be read."""

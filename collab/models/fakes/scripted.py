@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
-from collab.models.base import Batching, Progress, Promises, Request
+from collab.models.base import Batching, Capabilities, Progress, Request
 from collab.models.fakes.echo import count_bytes
 from collab.recipe.documents import parse_yaml
 from collab.records import Action, Failure, FinishReason, Record, Usage, failure_of
@@ -58,7 +58,7 @@ class ScriptedModel:
     """
 
     batching: Batching = "static"
-    promises = Promises(generates=False)
+    capabilities = Capabilities(generates=False)
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         """Raises RecipeError for a script of another shape."""

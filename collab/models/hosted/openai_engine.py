@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from collab.errors import ModelError, ModelUnavailable
-from collab.models.base import Progress, Promises, Request
+from collab.models.base import Capabilities, Progress, Request
 from collab.models.hosted.engine import HostedEngine, Reply, usual_url
 from collab.models.hosted.errors import error_of
 from collab.models.hosted.openai_body import Dialect
@@ -42,7 +42,7 @@ class OpenAIEngine(HostedEngine):
         spending = Spending(spec.input_price, spec.output_price, spec.cost_limit)
         super().__init__("openai", spec, self._url, spending, key)
         self.spec = spec
-        self.promises = Promises(tokens=spec.tokens)
+        self.capabilities = Capabilities(tokens=spec.tokens)
         self._dialect = Dialect(spec)
 
     def _connect(self) -> Any:

@@ -11,7 +11,7 @@ from collab.errors import ModelError
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 if TYPE_CHECKING:
-    from collab.models.weights import Weights
+    from collab.models.weights import LoadedModel
 
 
 def check_harmless(folder: Path) -> None:
@@ -34,15 +34,15 @@ class Adapters:
     path again would leave it open which version answered.
     """
 
-    def __init__(self, weights: Weights, model: str) -> None:
-        self._weights = weights
+    def __init__(self, loaded: LoadedModel, model: str) -> None:
+        self._loaded = loaded
         self._model = model
         self._by_folder: dict[Path, str] = {}
 
     @property
     def names(self) -> set[str]:
         """The adapters that the model holds."""
-        return set(getattr(self._weights.module, "peft_config", {}))
+        return set(getattr(self._loaded.module, "peft_config", {}))
 
     def name_of(self, adapter: str) -> str:
         """The name of an adapter that is held, or of a folder, which is loaded at first sight.
@@ -94,12 +94,12 @@ class Adapters:
             if config.peft_type != "LORA":
                 raise ValueError(f"its type is {config.peft_type}, and LORA is served")
             config.inference_mode = True
-            module: Any = self._weights.module
+            module: Any = self._loaded.module
             if hasattr(module, "peft_config"):
                 module.add_adapter(name, config)
             else:
-                module = self._weights.module = get_peft_model(module, config, adapter_name=name)
-            result = module.load_adapter(str(folder), name, torch_device=str(self._weights.device))
+                module = self._loaded.module = get_peft_model(module, config, adapter_name=name)
+            result = module.load_adapter(str(folder), name, torch_device=str(self._loaded.device))
         astray = [*result.unexpected_keys, *(k for k in result.missing_keys if f".{name}." in k)]
         if astray:
             raise ValueError(f"{len(astray)} tensors have no counterpart, e.g. {astray[0]}")
@@ -107,10 +107,10 @@ class Adapters:
 
     def _discard(self, name: str) -> None:
         """Take out what a failed load has left."""
-        module = self._weights.module
+        module = self._loaded.module
         if name not in self.names:
             return
         if len(self.names) == 1:
-            self._weights.module = module.unload()
+            self._loaded.module = module.unload()
         else:
             module.delete_adapter(name)

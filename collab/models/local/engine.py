@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError
 from collab.models import store
-from collab.models.base import Batching, Progress, Promises, Request
+from collab.models.base import Batching, Capabilities, Progress, Request
 from collab.recipe.model import TransformersModel
 from collab.records import Action
 
 if TYPE_CHECKING:
     from collab.models.local.adapters import Adapters
     from collab.models.local.decoding import Report
-    from collab.models.weights import Weights
+    from collab.models.weights import LoadedModel
 
 
 class TransformersEngine:
@@ -50,15 +50,17 @@ class TransformersEngine:
         self.name = spec.name
         self._progress = progress
         self._lock = Lock()
-        self._weights: Weights | None = None
+        self._loaded: LoadedModel | None = None
         self._adapters: Adapters | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
 
     @property
-    def promises(self) -> Promises:
-        """What it offers; its context is known once it is loaded."""
-        context = self._weights.context if self._weights else None
-        return Promises(tokens=True, seeds=True, adapters=True, continues=True, context=context)
+    def capabilities(self) -> Capabilities:
+        """What the engine offers; its context is known once the model is loaded."""
+        context = self._loaded.context if self._loaded else None
+        return Capabilities(
+            tokens=True, seeds=True, adapters=True, continues=True, context=context
+        )
 
     @property
     def module(self) -> Any:
@@ -74,33 +76,33 @@ class TransformersEngine:
         """The model's tokenizer; loads the model when it must."""
         return self.load().tokenizer
 
-    def load(self) -> Weights:
+    def load(self) -> LoadedModel:
         """Fetch and load the model, once; blocks meanwhile.
 
         Raises ModelUnavailable for a model that cannot be fetched or loaded, ModelTimeout for a
         download that stands still, ModelError for one that does not fit into memory.
         """
-        return self._loaded(self._progress)[0]
+        return self._load(self._progress)[0]
 
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter's folder, once, and return its name in `module`.
 
         Raises ModelError for a folder that is none, or does not fit the model.
         """
-        return self._loaded(self._progress)[1].name_of(adapter)
+        return self._load(self._progress)[1].name_of(adapter)
 
-    def _loaded(self, progress: store.StoreProgress) -> tuple[Weights, Adapters]:
+    def _load(self, progress: store.StoreProgress) -> tuple[LoadedModel, Adapters]:
         from collab.models.local.adapters import Adapters
-        from collab.models.weights import load_weights
+        from collab.models.weights import load_model
 
         spec = self.spec
         with self._lock:
-            if self._weights is None or self._adapters is None:
+            if self._loaded is None or self._adapters is None:
                 folder = store.resolve(spec.name, spec.revision, progress)
                 progress("load", 0, 0)
-                self._weights = load_weights(folder, spec.name, spec.dtype, spec.device)
-                self._adapters = Adapters(self._weights, spec.name)
-            return self._weights, self._adapters
+                self._loaded = load_model(folder, spec.name, spec.dtype, spec.device)
+                self._adapters = Adapters(self._loaded, spec.name)
+            return self._loaded, self._adapters
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
@@ -129,11 +131,11 @@ class TransformersEngine:
                 raise ModelError(f"model {self.name!r} was not loaded: the request was cancelled")
             self._progress(stage, done, total)
 
-        weights, adapters = self._loaded(progress)
+        loaded, adapters = self._load(progress)
         from collab.models.local.generation import Generation
 
         generation = Generation(
-            weights,
+            loaded,
             adapters,
             model=self.name,
             batch_tokens=self.spec.batch_tokens,
@@ -146,7 +148,7 @@ class TransformersEngine:
     async def aclose(self) -> None:
         """Give the memory back."""
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
-        self._weights = self._adapters = None
+        self._loaded = self._adapters = None
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:

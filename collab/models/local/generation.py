@@ -22,7 +22,7 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped
 from collab.models.local.out_of_memory import is_out_of_memory
 from collab.models.local.sampling import settings_of
-from collab.models.weights import Weights
+from collab.models.weights import LoadedModel
 from collab.records import Action, Usage, failure_of
 
 WAIT_SECONDS = 0.1
@@ -42,7 +42,7 @@ class Generation:
 
     def __init__(
         self,
-        weights: Weights,
+        loaded: LoadedModel,
         adapters: Adapters,
         *,
         model: str,
@@ -51,7 +51,7 @@ class Generation:
         cancelled: Event,
         report: Report | None,
     ) -> None:
-        self._weights = weights
+        self._loaded = loaded
         self._adapters = adapters
         self._model = model
         self._batch_tokens = batch_tokens
@@ -80,43 +80,43 @@ class Generation:
     def _row(self, request: Request) -> Row:
         """Tokenise; raises ModelError for a request that cannot be answered."""
         adapter = self._adapters.name_of(request.adapter) if request.adapter else BASE
-        prompt = prompt_ids(request, self._weights.tokenizer, self._model)
+        prompt = prompt_ids(request, self._loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens
-        check_context(len(prompt), new, self._weights.context, self._model)
+        check_context(len(prompt), new, self._loaded.context, self._model)
         return Row(request=request, prompt=prompt, adapter=adapter)
 
     def _run(self, rows: list[Row]) -> None:
         """Generate until every one of `rows` has ended."""
         rows = sorted(rows, key=_prompt_of)  # side by side, those of a prompt attend fastest
-        weights = self._weights
+        loaded = self._loaded
         settings = settings_of(
             [row.request.sampling for row in rows],
             [row.request.seed for row in rows],
-            weights.module.config.get_text_config().vocab_size,
-            weights.device,
+            loaded.module.config.get_text_config().vocab_size,
+            loaded.device,
         )
         decoder = Decoder(
             rows,
             settings,
-            stop_ids=weights.stop_ids,
-            tokenizer=weights.tokenizer,
+            stop_ids=loaded.stop_ids,
+            tokenizer=loaded.tokenizer,
             cancelled=self._cancelled,
             report=self._report,
         )
         try:
-            with _turn(weights.device, decoder), _inference(weights.module, decoder):
+            with _turn(loaded.device, decoder), _inference(loaded.module, decoder):
                 self._decode(decoder)
         except FloatingPointError as error:
-            dtype = str(weights.module.dtype).removeprefix("torch.")
+            dtype = str(loaded.module.dtype).removeprefix("torch.")
             raise ModelError(
-                f"model {self._model!r} gives logits that are no numbers, in {dtype}; set its dtype"
-                " to float32, or look for weights that are no numbers"
+                f"model {self._model!r} produced NaN or infinite logits in {dtype}; set its"
+                " dtype to float32, or check its weights for NaN"
             ) from error
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             raise ModelError(
-                f"model {self._model!r} ran out of memory on {weights.device} in a batch of "
+                f"model {self._model!r} ran out of memory on {loaded.device} in a batch of "
                 f"{len(rows)} rows of up to {max(len(r.prompt) + len(r.tokens) for r in rows)} "
                 f"tokens; lower batch_tokens, now {self._batch_tokens}"
             ) from error
@@ -124,7 +124,7 @@ class Generation:
 
     def _decode(self, decoder: Decoder) -> None:
         """Draw a token of every row at a time, until all have ended."""
-        module, rows = self._weights.module, decoder.rows
+        module, rows = self._loaded.module, decoder.rows
         first, places = _distinct(rows)
         adapters = [rows[index].adapter for index in first]
         with self._ready(module, adapters) as cache, torch.inference_mode():
@@ -146,14 +146,14 @@ class Generation:
     def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
         """Left-padded prompts and their attention mask, both [rows, time]."""
         width = max(len(row.prompt) for row in rows)
-        pad, device = self._weights.pad_id, self._weights.device
+        pad, device = self._loaded.pad_id, self._loaded.device
         padding = [width - len(row.prompt) for row in rows]
         ids = [[pad] * n + row.prompt for n, row in zip(padding, rows, strict=True)]
         mask = [[0] * n + [1] * (width - n) for n in padding]
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
     def _action(self, row: Row, started: float) -> Action:
-        text, calls = row.answer(self._weights.tokenizer)
+        text, calls = row.answer(self._loaded.tokenizer)
         return Action(
             text=text,
             token_ids=tuple(row.tokens),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from collab.models.local.multi_lora import Mixture, can_mix, unwrapped
+from collab.models.local.multi_lora import RowAdapters, can_mix, unwrapped
 
 
 class KVCache:
@@ -21,9 +21,9 @@ class KVCache:
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
         """`adapters` are those of the rows, by name."""
         base = unwrapped(module)
-        self.mixture = Mixture(adapters) if can_mix(module) else None
+        self.row_adapters = RowAdapters(adapters) if can_mix(module) else None
         self._adapters = list(adapters)
-        self._module = base if self.mixture else module
+        self._module = base if self.row_adapters else module
         self._config = base.config.get_text_config()
         # Rows that have ended go on beside others, past the positions that a model may have.
         self._last = (getattr(self._config, "max_position_embeddings", None) or sys.maxsize) - 1
@@ -57,8 +57,8 @@ class KVCache:
         self._adapters = [self._adapters[row] for row in rows]
         if self._mask is not None:
             self._mask = self._mask[keep]
-        if self.mixture:
-            self.mixture.select(rows)
+        if self.row_adapters:
+            self.row_adapters.select(rows)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:  # noqa: ARG002
         """Go on with the keys and values of some rows; `keep` is `rows` as a tensor."""
@@ -67,7 +67,7 @@ class KVCache:
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         options: dict[str, Any] = {"position_ids": positions, "logits_to_keep": 1}
         options = {name: value for name, value in options.items() if name in self._taken}
-        if not self.mixture:
+        if not self.row_adapters:
             options["adapter_names"] = self._adapters
         output = self._module(
             input_ids=ids,
@@ -85,5 +85,5 @@ class KVCache:
 def plain(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     """The rows of one batch, each to be read under its adapter."""
     cache = KVCache(module, adapters)
-    with cache.mixture.applied(module) if cache.mixture else nullcontext():
+    with cache.row_adapters.applied(module) if cache.row_adapters else nullcontext():
         yield cache

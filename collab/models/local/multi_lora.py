@@ -1,8 +1,8 @@
 """LoRA in a forward pass: rows of one batch under different adapters, or one with gradients.
 
-In a mixture the adapters of a layer are laid side by side: A is [ranks, in], B is [out, ranks],
-and a mask [rows, 1, ranks] takes from each row what is not its own. So a layer costs two more
-products whatever the number of adapters, where PEFT's own mixed batches loop over them.
+For rows under different adapters, a layer's adapters are laid side by side: A is [ranks, in], B is
+[out, ranks], and a mask [rows, 1, ranks] takes from each row what is not its own. So a layer costs
+two more products whatever the number of adapters, where PEFT's own mixed batches loop over them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class SideBySide(NamedTuple):
     up: Tensor  # B with its scaling, [ranks, out]: of the layers, one after the other
 
 
-class Mixture:
-    """The adapter of each row of a batch; `select` goes on with some of the rows."""
+class RowAdapters:
+    """The adapter of each row of a batch."""
 
     def __init__(self, rows: Sequence[str]) -> None:
         self.rows = list(rows)
@@ -41,11 +41,12 @@ class Mixture:
         self._masks: dict[tuple[Ranks, torch.dtype], Tensor | None] = {}
 
     def select(self, keep: Sequence[int]) -> None:
+        """Go on with some of the rows."""
         self.rows = [self.rows[row] for row in keep]
         self._masks.clear()
 
     def mask(self, ranks: Ranks, like: Tensor) -> Tensor | None:
-        """[rows, 1, ranks]; None where every row takes the whole."""
+        """Which ranks each row takes part in, [rows, 1, ranks]; None where every row takes all."""
         key = ranks, like.dtype
         if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
@@ -56,12 +57,12 @@ class Mixture:
         return self._masks[key]
 
     def masked(self, inner: Tensor, ranks: Ranks) -> Tensor:
-        """Of what A makes of each row, [rows, time, ranks], that which is the row's own."""
+        """What A gives for each row, [rows, time, ranks]; 0 where an adapter is another row's."""
         mask = self.mask(ranks, inner)
         return inner if mask is None else inner * mask
 
     def side_by_side(self, layers: Sequence[Any], dtype: torch.dtype) -> SideBySide | None:
-        """What the adapters of the rows are in `layers`; None where they leave these alone."""
+        """The rows' adapters of `layers`; None where they do not change these layers."""
         ranks: list[tuple[str, int]] = []
         downs, ups = [], []
         for layer in layers:
@@ -80,30 +81,30 @@ class Mixture:
     @contextmanager
     def applied(self, module: nn.Module) -> Iterator[None]:
         """While entered, `module` answers each row under its adapter. For inference only."""
-        with replaced(adapted_layers(module), lambda layer: _Mixed(layer, self)):
+        with replaced(adapted_layers(module), lambda layer: _OfRows(layer, self)):
             yield
 
 
-class _Mixed:
+class _OfRows:
     """The forward pass of one layer."""
 
-    def __init__(self, layer: Any, mixture: Mixture) -> None:
-        self._layer, self._base, self._mixture = layer, layer.base_layer, mixture
+    def __init__(self, layer: Any, row_adapters: RowAdapters) -> None:
+        self._layer, self._base, self._row_adapters = layer, layer.base_layer, row_adapters
         self._adapters: dict[torch.dtype, SideBySide | None] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = self._base(x)  # [rows, time, out]
         if x.dtype not in self._adapters:
-            self._adapters[x.dtype] = self._mixture.side_by_side([self._layer], x.dtype)
+            self._adapters[x.dtype] = self._row_adapters.side_by_side([self._layer], x.dtype)
         adapters = self._adapters[x.dtype]
         if adapters is not None:
-            inner = self._mixture.masked(functional.linear(x, adapters.down), adapters.ranks)
+            inner = self._row_adapters.masked(functional.linear(x, adapters.down), adapters.ranks)
             y.view(-1, y.shape[-1]).addmm_(inner.view(-1, inner.shape[-1]), adapters.up)
         return y
 
 
 @contextmanager
-def single(module: nn.Module, name: str) -> Iterator[None]:
+def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
     """While entered, `module` answers under one adapter, in the base's dtype and with gradients.
 
     PEFT computes an adapter in the adapter's own dtype; in the base's it is as the sampler does
@@ -113,18 +114,18 @@ def single(module: nn.Module, name: str) -> Iterator[None]:
     for layer in layers:
         for part in (layer.lora_A[name], layer.lora_B[name]):
             part.weight.requires_grad_(True)
-    with replaced(layers, lambda layer: _Single(layer, name)):
+    with replaced(layers, lambda layer: _OfOne(layer, name)):
         yield
 
 
 @contextmanager
-def bare(module: nn.Module) -> Iterator[None]:
+def without_adapters(module: nn.Module) -> Iterator[None]:
     """While entered, `module` answers without adapters."""
     with replaced(adapted_layers(module), lambda layer: layer.base_layer):
         yield
 
 
-class _Single:
+class _OfOne:
     """The forward pass of one layer under one adapter."""
 
     def __init__(self, layer: Any, name: str) -> None:

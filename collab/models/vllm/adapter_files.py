@@ -95,7 +95,7 @@ def _tensor_names(path: Path) -> list[str]:
         return list(file.keys())
 
 
-def write_blank(source: Path, target: Path) -> None:
+def write_zero_adapter(source: Path, target: Path) -> None:
     """An adapter of the shape of `source` that changes nothing."""
     import torch
     from safetensors.torch import load_file, save_file

@@ -9,22 +9,24 @@ from functools import partial
 from pathlib import Path
 
 from collab.models.base import Write
-from collab.models.vllm.adapter_files import check_servable, is_adapter, write_blank
+from collab.models.vllm.adapter_files import check_servable, is_adapter, write_zero_adapter
 from collab.models.vllm.adapter_store import AdapterStore, Version
-from collab.models.vllm.backend import Room
+from collab.models.vllm.backend import Capacity
 
 
-class Held:
-    """A version of an adapter, and the requests that use it."""
+class VersionInUse:
+    """A version of an adapter, and whether requests still use it."""
 
     def __init__(self, version: Version) -> None:
         self.version = version
         self.idle = asyncio.Event()
+        """Set while no request uses the version."""
         self.idle.set()
         self._users = 0
 
     @contextmanager
     def used(self) -> Iterator[Version]:
+        """While entered, one more request uses the version."""
         self._users += 1
         self.idle.clear()
         try:
@@ -43,10 +45,10 @@ class ServedAdapters:
 
     def __init__(self, parent: str | None) -> None:
         self._store = AdapterStore(Path(parent).expanduser() if parent else None)
-        self._published: dict[str, Held] = {}
-        self._adopted: dict[Path, Held] = {}
+        self._published: dict[str, VersionInUse] = {}
+        self._adopted: dict[Path, VersionInUse] = {}
         self._expected: dict[Path, int] = {}
-        self._blank: Held | None = None
+        self._zero_adapter: VersionInUse | None = None
         self._writing = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
@@ -55,52 +57,57 @@ class ServedAdapters:
         if adapter not in self._published and is_adapter(folder):
             self._expected[folder] = check_servable(folder)
 
-    def room(self) -> Room:
-        """What an engine needs to serve all that is held and expected."""
-        held = [*self._published.values(), *self._adopted.values()]
+    def capacity(self) -> Capacity:
+        """The capacity to serve all adapters that are in use or expected."""
+        in_use = [*self._published.values(), *self._adopted.values()]
         expected = list(self._expected.items())
         awaited = [rank for folder, rank in expected if folder not in self._adopted]
-        return Room(
-            adapters=len(held) + len(awaited),
-            rank=max([*(h.version.rank for h in held), *awaited], default=0),
+        return Capacity(
+            adapters=len(in_use) + len(awaited),
+            rank=max([*(each.version.rank for each in in_use), *awaited], default=0),
             training=bool(self._published),
         )
 
-    async def find(self, adapter: str) -> Held:
-        """Raises ModelError for a name that was not published and is no adapter's folder."""
+    async def find(self, adapter: str) -> VersionInUse:
+        """The version that answers for a name or a folder.
+
+        Raises ModelError for a name that was not published and is no adapter's folder.
+        """
         if adapter in self._published:
             return self._published[adapter]
         folder = _folder(adapter)
         async with self._writing:  # the requests of one batch come at the same time
             if folder not in self._adopted:
                 version = await asyncio.to_thread(self._store.adopt, folder)
-                self._adopted[folder] = Held(version)
+                self._adopted[folder] = VersionInUse(version)
         return self._adopted[folder]
 
-    async def blank(self) -> Held | None:
-        """An adapter that changes nothing; None where no adapter is held or expected."""
+    async def zero_adapter(self) -> VersionInUse | None:
+        """An adapter that changes nothing; None where no adapter is in use or expected."""
         async with self._writing:
             folders = [
-                *(held.version.folder for held in self._published.values()),
-                *(held.version.folder for held in self._adopted.values()),
+                *(each.version.folder for each in self._published.values()),
+                *(each.version.folder for each in self._adopted.values()),
                 *self._expected,
             ]
-            if self._blank is None and folders:
-                work = asyncio.to_thread(self._store.add, "none", partial(write_blank, folders[0]))
-                self._blank = Held(await work)
-            return self._blank
+            if self._zero_adapter is None and folders:
+                work = asyncio.to_thread(
+                    self._store.add, "none", partial(write_zero_adapter, folders[0])
+                )
+                self._zero_adapter = VersionInUse(await work)
+            return self._zero_adapter
 
-    async def publish(self, name: str, write: Write) -> tuple[Held, Held | None]:
-        """A new version of `name`, and the one before."""
+    async def publish(self, name: str, write: Write) -> tuple[VersionInUse, VersionInUse | None]:
+        """Write a new version of `name`; returns it and the one before."""
         before = self._published.get(name)
         async with self._writing:
             version = await asyncio.to_thread(self._store.add, name, write)
-        held = self._published[name] = Held(version)
-        return held, before
+        published = self._published[name] = VersionInUse(version)
+        return published, before
 
-    def forget(self, held: Held) -> None:
+    def forget(self, unused: VersionInUse) -> None:
         """Delete a version that no engine holds any more."""
-        self._store.remove(held.version)
+        self._store.remove(unused.version)
 
     def close(self) -> None:
         self._store.close()

@@ -13,21 +13,22 @@ from collab.records import FinishReason, Sampling
 FINISHED: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 """vLLM's reasons for a whole response."""
 
-Tell = Callable[[int, str], None]
-"""Told of the new tokens so far, and the text that they add."""
+Report = Callable[[int, str], None]
+"""Called with the number of new tokens so far, and the text that was added."""
 
 
 @dataclass(frozen=True)
-class Prompt:
+class GenerationRequest:
     """One response to be generated."""
 
     token_ids: list[int]
+    """The prompt."""
     sampling: Sampling
     seed: int
     stop_ids: list[int]
     """Tokens that end the response."""
     adapter: Version | None
-    tell: Tell | None
+    report: Report | None
 
 
 @dataclass
@@ -41,41 +42,44 @@ class Completion:
 
 
 @dataclass(frozen=True)
-class Room:
-    """What an engine is to hold beside the model."""
+class Capacity:
+    """What an engine must be able to hold beside the model."""
 
     adapters: int = 0
-    """Within one batch."""
+    """The most adapters within one batch."""
     rank: int = 0
-    """The largest of an adapter."""
+    """The largest rank of an adapter."""
     training: bool = False
     """Whether a trainer works on this machine while the engine has nothing to do."""
 
 
 class Backend(Protocol):
-    """Its methods are called in one event loop; what goes wrong is a ModelError."""
+    """What generates for the vLLM engine.
+
+    Its methods are called in one event loop, and raise ModelError for what goes wrong.
+    """
 
     context: int
-    """Most tokens of prompt and response; known once it is open."""
+    """The most tokens of a prompt and its response; known once it is open."""
 
     @property
-    def wants_blank(self) -> bool:
+    def wants_zero_adapter(self) -> bool:
         """Whether requests without an adapter need one of zeros, where there are adapters.
 
-        For such a request vLLM's kernels on a CPU take the adapter in the last place.
+        On a CPU, vLLM's kernels take the last adapter for such a request.
         """
 
-    async def open(self, folder: Path, room: Room) -> None:
-        """Be ready for the model in `folder`: started or found, awake, with `room`."""
+    async def open(self, folder: Path, capacity: Capacity) -> None:
+        """Be ready for the model in `folder`: started or found, awake, with `capacity`."""
 
-    async def complete(self, prompt: Prompt) -> Completion:
-        """The response to `prompt`; its adapter is loaded where it is missing."""
+    async def complete(self, request: GenerationRequest) -> Completion:
+        """The response to `request`; its adapter is loaded where it is missing."""
 
     async def load(self, version: Version) -> None:
         """Hold an adapter, on every replica."""
 
     async def unload(self, version: Version) -> None:
-        """Forget an adapter that nobody uses."""
+        """Forget an adapter that no request uses any more."""
 
     async def sleep(self) -> None:
         """Give memory back until `open`, where that is possible."""

@@ -1,4 +1,4 @@
-"""What vLLM's engine is told, and what it says, in terms of ours."""
+"""Between collab's terms and those of vLLM's engine: its options, sampling settings and outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.models.vllm.adapter_files import served_rank
-from collab.models.vllm.backend import FINISHED, Completion, Prompt, Room
+from collab.models.vllm.backend import FINISHED, Capacity, Completion, GenerationRequest
 from collab.models.vllm.cache_size import GB, cache_bytes
 from collab.recipe.model import VLLMModel
 
@@ -18,7 +18,9 @@ SPARE = 2
 """Adapters beyond the team's: a new version before the old one goes, and one of zeros."""
 
 
-def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) -> dict[str, Any]:
+def engine_options(
+    spec: VLLMModel, folder: Path, capacity: Capacity, *, sleep: bool
+) -> dict[str, Any]:
     """The arguments of vLLM's engine with the model in `folder`."""
     import torch
 
@@ -45,35 +47,35 @@ def engine_options(spec: VLLMModel, folder: Path, room: Room, *, sleep: bool) ->
         # Of a seeded request whose prompt is read in parts vLLM turns the random generator back,
         # which a CPU's cannot: the engine would die.
         options["enable_chunked_prefill"] = False
-    if room.rank:
+    if capacity.rank:
         options |= {
             "enable_lora": True,
-            "max_loras": room.adapters + SPARE,
-            "max_lora_rank": served_rank(room.rank),
+            "max_loras": capacity.adapters + SPARE,
+            "max_lora_rank": served_rank(capacity.rank),
         }
     return options
 
 
-def sampling_params(prompt: Prompt) -> Any:
+def sampling_params(request: GenerationRequest) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    sampling = prompt.sampling
+    sampling = request.sampling
     return SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k or -1,
         max_tokens=sampling.max_new_tokens,
-        seed=prompt.seed,
+        seed=request.seed,
         stop=list(sampling.stop),
-        stop_token_ids=prompt.stop_ids,
+        stop_token_ids=request.stop_ids,
         logprobs=0,
-        detokenize=bool(sampling.stop or prompt.tell),
-        output_kind=RequestOutputKind.DELTA if prompt.tell else RequestOutputKind.FINAL_ONLY,
+        detokenize=bool(sampling.stop or request.report),
+        output_kind=RequestOutputKind.DELTA if request.report else RequestOutputKind.FINAL_ONLY,
     )
 
 
-def take(completion: Completion, output: Any, prompt: Prompt) -> None:
+def take(completion: Completion, output: Any, request: GenerationRequest) -> None:
     """Add what has come since the last output."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
@@ -82,13 +84,13 @@ def take(completion: Completion, output: Any, prompt: Prompt) -> None:
     completion.cached_tokens = max(completion.cached_tokens, output.num_cached_tokens or 0)
     if output.finished:
         completion.finish_reason = FINISHED.get(part.finish_reason, "failed")
-    if prompt.tell:
-        prompt.tell(len(completion.token_ids), part.text)
+    if request.report:
+        request.report(len(completion.token_ids), part.text)
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Neither of vLLM's dependencies, nor of Python's book-keeper of vLLM's shared memory."""
+    """While entered, hide the warnings of vLLM's dependencies and of Python's resource tracker."""
     variable = "PYTHONWARNINGS"
     kept = os.environ.get(variable)
     os.environ[variable] = "ignore::UserWarning:multiprocessing.resource_tracker"

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import CollabError, RecipeError
 from collab.models import store
-from collab.models.base import Batching, Progress, Promises, Request, Write
-from collab.models.vllm.adapters import Held, ServedAdapters
-from collab.models.vllm.backend import Backend, Completion, Prompt, Tell
+from collab.models.base import Batching, Capabilities, Progress, Request, Write
+from collab.models.vllm.adapters import ServedAdapters, VersionInUse
+from collab.models.vllm.backend import Backend, Completion, GenerationRequest, Report
 from collab.models.vllm.loop_thread import LoopThread
 from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling, Usage, failure_of
@@ -37,7 +37,7 @@ class VLLMEngine:
     """
 
     batching: Batching = "continuous"
-    promises = Promises(tokens=True, seeds=True, adapters=True, continues=True)
+    capabilities = Capabilities(tokens=True, seeds=True, adapters=True, continues=True)
 
     def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
         """Raises UnknownName or ModelUnavailable for what cannot work; starts nothing yet."""
@@ -80,7 +80,7 @@ class VLLMEngine:
         """
         await self._thread.run(self._publish(adapters))
 
-    async def rest(self) -> None:
+    async def sleep(self) -> None:
         """Give the GPU's memory back until the next request, where the engine can sleep."""
         await self._thread.run(self._backend.sleep())
 
@@ -111,18 +111,18 @@ class VLLMEngine:
             self.check(request.sampling, None)
             prompt_ids = language.prompt_ids(request, self.name)
             language.check_context(prompt_ids, request, self._backend.context, self.name)
-            held = await self._held(request.adapter)
-            with held.used() if held else nullcontext() as version:
-                await self._open()  # the adapter may want more room
-                prompt = Prompt(
+            in_use = await self._version_for(request.adapter)
+            with in_use.used() if in_use else nullcontext() as version:
+                await self._open()  # the adapter may want more capacity
+                asked = GenerationRequest(
                     prompt_ids,
                     request.sampling,
                     request.seed,
                     language.stop_ids,
                     version,
-                    _tell(request, report),
+                    _report_of(request, report),
                 )
-                completion = await self._backend.complete(prompt)
+                completion = await self._backend.complete(asked)
         except CollabError as error:
             return Action(
                 text="",
@@ -132,28 +132,28 @@ class VLLMEngine:
                 seconds=time.monotonic() - started,
                 failure=failure_of(error),
             )
-        return self._action(request, prompt, completion, language, time.monotonic() - started)
+        return self._action(request, asked, completion, language, time.monotonic() - started)
 
     def _action(
         self,
         request: Request,
-        prompt: Prompt,
+        asked: GenerationRequest,
         completion: Completion,
         language: Language,
         seconds: float,
     ) -> Action:
-        text, calls = language.answer(request, prompt.token_ids, completion.token_ids)
+        text, calls = language.answer(request, asked.token_ids, completion.token_ids)
         return Action(
             text=text,
             token_ids=tuple(completion.token_ids),
             logprobs=tuple(completion.logprobs),
-            prompt_ids=tuple(prompt.token_ids),
+            prompt_ids=tuple(asked.token_ids),
             finish_reason=completion.finish_reason,
             tool_calls=calls,
             model=self.name,
             adapter=request.adapter,
             usage=Usage(
-                prompt_tokens=len(prompt.token_ids),
+                prompt_tokens=len(asked.token_ids),
                 new_tokens=len(completion.token_ids),
                 cached_tokens=completion.cached_tokens,
             ),
@@ -164,7 +164,7 @@ class VLLMEngine:
         async with self._opening:
             if self._language is None:
                 self._language = await asyncio.to_thread(self._load_language)
-            await self._backend.open(self._language.folder, self._adapters.room())
+            await self._backend.open(self._language.folder, self._adapters.capacity())
             return self._language
 
     def _load_language(self) -> Language:
@@ -174,16 +174,16 @@ class VLLMEngine:
         self._progress("load", 0, 0)
         return load_language(folder, self.spec.name)
 
-    async def _held(self, adapter: str | None) -> Held | None:
+    async def _version_for(self, adapter: str | None) -> VersionInUse | None:
         if adapter is not None:
             return await self._adapters.find(adapter)
-        return await self._adapters.blank() if self._backend.wants_blank else None
+        return await self._adapters.zero_adapter() if self._backend.wants_zero_adapter else None
 
     async def _publish(self, adapters: Mapping[str, Write]) -> None:
         changes = [await self._adapters.publish(name, write) for name, write in adapters.items()]
         await self._open()
-        for held, before in changes:
-            await self._backend.load(held.version)
+        for published, before in changes:
+            await self._backend.load(published.version)
             if before is not None:
                 await before.idle.wait()
                 await self._backend.unload(before.version)
@@ -201,7 +201,7 @@ def _backend_of(spec: VLLMModel) -> Backend:
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
-    """Carries news from the engine's loop to the caller's."""
+    """Report from the engine's event loop to the caller's."""
 
     def report(request: Request, n_tokens: int, text: str) -> None:
         loop.call_soon_threadsafe(progress, request, n_tokens, text)
@@ -209,11 +209,11 @@ def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
     return report
 
 
-def _tell(request: Request, report: Progress | None) -> Tell | None:
-    if report is None:
+def _report_of(request: Request, progress: Progress | None) -> Report | None:
+    if progress is None:
         return None
 
-    def tell(n_tokens: int, text: str) -> None:
-        report(request, n_tokens, text)
+    def report(n_tokens: int, text: str) -> None:
+        progress(request, n_tokens, text)
 
-    return tell
+    return report

@@ -21,15 +21,15 @@ START = (
 )
 
 
-class Gone(Exception):
-    """The server is not there, or was started anew without what it is asked for."""
+class ServerLost(Exception):
+    """The server does not answer, or was started anew and has forgotten what it is asked for."""
 
 
 class Connection:
-    """Asks a server, and raises what its answer means where it is none.
+    """Sends requests to one server, and raises an error for an answer that is not a result.
 
-    Gone is for what may work once the server is back, ModelUnavailable for a server that cannot
-    be used as it was started, ModelRefused for a request that it does not take.
+    Raises ServerLost where the request may work once the server is back, ModelUnavailable for a
+    server that cannot be used as it was started, ModelRefused for a request that it does not take.
     """
 
     def __init__(self, url: str, client: AsyncClient, key: str) -> None:
@@ -86,7 +86,7 @@ class Connection:
         if status == 404:
             raise ModelUnavailable(f"{self.url} has no {response.url.path}: {said}; {START}")
         if status > 500 or (status == 500 and "lora" not in response.url.path):
-            raise Gone(f"status {status}: {said}")
+            raise ServerLost(f"status {status}: {said}")
         raise ModelRefused(f"{self.url} refused, status {status}: {said}")
 
     @asynccontextmanager
@@ -108,7 +108,7 @@ class Connection:
             yield
         except RequestError as error:
             told = f"{type(error).__name__}: {error}".rstrip(": ")
-            raise Gone(without_key(told, self._key)) from None
+            raise ServerLost(without_key(told, self._key)) from None
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
@@ -119,7 +119,7 @@ class Connection:
                 f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}{why}"
             ) from None
         if not isinstance(answer, dict) or "error" in answer:
-            raise Gone(f"it failed: {self._reason(text)}")
+            raise ServerLost(f"it failed: {self._reason(text)}")
         return answer
 
     def _reason(self, said: str) -> str:

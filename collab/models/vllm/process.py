@@ -15,7 +15,7 @@ from typing import Any
 from collab.distribution import install
 from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import Completion, Prompt, Room
+from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.calls import engine_options, sampling_params, take, without_warnings
 from collab.recipe.model import VLLMModel
 
@@ -37,7 +37,7 @@ class Died(ModelError):
 
 
 class Process:
-    """One engine. It is started anew when it has died, or when an adapter needs more room."""
+    """One engine; started anew when it has died, or when an adapter needs more capacity."""
 
     context: int
 
@@ -51,7 +51,7 @@ class Process:
         self._spec = spec
         self._llm: Any = None
         self._folder = Path()
-        self._room = Room()
+        self._capacity = Capacity()
         self._loaded: dict[int, Any] = {}
         self._asleep = False
         self._changing = asyncio.Lock()
@@ -61,45 +61,45 @@ class Process:
         self._numbers = count()
 
     @property
-    def wants_blank(self) -> bool:
+    def wants_zero_adapter(self) -> bool:
         import torch
 
         return not torch.cuda.is_available()
 
-    async def open(self, folder: Path, room: Room) -> None:
+    async def open(self, folder: Path, capacity: Capacity) -> None:
         async with self._changing:
-            if self._llm is not None and (self._llm.errored or not self._fits(room)):
+            if self._llm is not None and (self._llm.errored or not self._fits(capacity)):
                 await self._idle.wait()
                 self._stop()
             if self._llm is None:
-                await self._start(folder, room)
+                await self._start(folder, capacity)
             if self._asleep:
                 async with self._bounded(self._spec.ready_seconds):
                     await self._llm.wake_up()
                 self._asleep = False
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, request: GenerationRequest) -> Completion:
         try:
-            return await self._complete(prompt)
+            return await self._complete(request)
         except Died:
-            await self.open(self._folder, self._room)
-            return await self._complete(prompt)
+            await self.open(self._folder, self._capacity)
+            return await self._complete(request)
 
-    async def _complete(self, prompt: Prompt) -> Completion:
+    async def _complete(self, request: GenerationRequest) -> Completion:
         from vllm import TokensPrompt
 
         completion = Completion()
-        params = sampling_params(prompt)
+        params = sampling_params(request)
         async with self._using() as llm, self._bounded(self._spec.seconds):
-            adapter = await self._adapter(prompt.adapter)
+            adapter = await self._adapter(request.adapter)
             outputs = llm.generate(
-                TokensPrompt(prompt_token_ids=prompt.token_ids),
+                TokensPrompt(prompt_token_ids=request.token_ids),
                 params,
                 str(next(self._numbers)),
                 lora_request=adapter,
             )
             async for output in outputs:
-                take(completion, output, prompt)
+                take(completion, output, request)
         if completion.finish_reason == "failed":
             raise ModelError(f"{self._peer} gave a response up")
         return completion
@@ -115,7 +115,7 @@ class Process:
 
     async def sleep(self) -> None:
         async with self._changing:
-            if self._llm is not None and not self._asleep and self._sleeps(self._room):
+            if self._llm is not None and not self._asleep and self._sleeps(self._capacity):
                 await self._idle.wait()
                 async with self._bounded(self._spec.ready_seconds):
                     await self._llm.sleep(level=1)
@@ -128,12 +128,12 @@ class Process:
     def _peer(self) -> str:
         return f"vLLM's engine with {self._spec.name!r}"
 
-    def _fits(self, room: Room) -> bool:
+    def _fits(self, capacity: Capacity) -> bool:
         """More adapters than planned for only take turns; a larger rank needs another engine."""
-        ready = room.rank <= self._room.rank
-        return ready and self._sleeps(room) == self._sleeps(self._room)
+        ready = capacity.rank <= self._capacity.rank
+        return ready and self._sleeps(capacity) == self._sleeps(self._capacity)
 
-    def _sleeps(self, room: Room) -> bool:
+    def _sleeps(self, capacity: Capacity) -> bool:
         """Raises ModelUnavailable where it is wanted and cannot be."""
         import torch
 
@@ -145,14 +145,14 @@ class Process:
             )
         here = self._spec.trainer_device in ("auto", "cuda", "cuda:0")
         wanted = here if self._spec.sleep is None else self._spec.sleep
-        return cuda and wanted and room.training
+        return cuda and wanted and capacity.training
 
-    async def _start(self, folder: Path, room: Room) -> None:
+    async def _start(self, folder: Path, capacity: Capacity) -> None:
         """Start the engine; blocks until it is ready, as nothing can be asked before."""
         os.environ["VLLM_ENGINE_READY_TIMEOUT_S"] = str(max(int(self._spec.ready_seconds), 1))
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        options = engine_options(self._spec, folder, room, sleep=self._sleeps(room))
+        options = engine_options(self._spec, folder, capacity, sleep=self._sleeps(capacity))
         try:
             with without_warnings():
                 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -171,7 +171,7 @@ class Process:
                 f" {error} Where memory is short, set the model's kv_cache_gb or its context, or"
                 f" change its memory_share, now {self._spec.memory_share:g}"
             ) from error
-        self._llm, self._folder, self._room = llm, folder, room
+        self._llm, self._folder, self._capacity = llm, folder, capacity
         self.context = int(llm.model_config.max_model_len)
 
     def _stop(self) -> None:

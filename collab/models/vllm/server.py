@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import FINISHED, Completion, Prompt
-from collab.models.vllm.http import START, Connection, Gone
+from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest
+from collab.models.vllm.http import START, Connection, ServerLost
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -39,7 +39,7 @@ class Server:
     async def meet(self) -> None:
         """Learn what it serves, and see that it can be used.
 
-        Raises Gone while it is not there, ModelUnavailable for one that cannot be used.
+        Raises ServerLost while it is not there, ModelUnavailable for one that cannot be used.
         """
         self._loaded.clear()
         async with self._http.bounded(PROBE_SECONDS):
@@ -51,14 +51,14 @@ class Server:
                 raise ModelUnavailable(f"{self.url} is no vLLM server: {error!r}") from error
             await self._check_logprobs()
 
-    async def complete(self, prompt: Prompt) -> Completion:
-        """Raises Gone when the server has to be met again before this can be tried again."""
+    async def complete(self, request: GenerationRequest) -> Completion:
+        """Raises ServerLost when the server has to be met again before this can be tried again."""
         self.in_flight += 1
         try:
             async with self._http.bounded(self._seconds):
-                if prompt.adapter is not None:
-                    await self._load(prompt.adapter)
-                return await self._complete(prompt)
+                if request.adapter is not None:
+                    await self._load(request.adapter)
+                return await self._complete(request)
         finally:
             self.in_flight -= 1
 
@@ -86,25 +86,25 @@ class Server:
                     raise ModelUnavailable(f"{error}; {START}, R at least {version.rank}") from None
             self._loaded.add(version.name)
 
-    async def _complete(self, prompt: Prompt) -> Completion:
-        body = self._body(prompt)
+    async def _complete(self, request: GenerationRequest) -> Completion:
+        body = self._body(request)
         completion = Completion()
         async with self._http.stream("/v1/completions", body) as response:
             if response.status_code == 404:
-                raise Gone(f"it does not serve {body['model']}")
+                raise ServerLost(f"it does not serve {body['model']}")
             await self._http.check(response)
             async for answer in self._http.answers(response):
-                self._take(completion, answer, prompt)
+                self._take(completion, answer, request)
         if completion.finish_reason == "failed":
-            raise Gone("it broke an answer off")
+            raise ServerLost("it broke an answer off")
         return completion
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _body(self, request: GenerationRequest) -> dict[str, Any]:
         """Every setting is said, since a server takes others from the model's own files."""
-        sampling = prompt.sampling
+        sampling = request.sampling
         return {
-            "model": prompt.adapter.name if prompt.adapter else self._model,
-            "prompt": prompt.token_ids,
+            "model": request.adapter.name if request.adapter else self._model,
+            "prompt": request.token_ids,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k or -1,
@@ -113,22 +113,24 @@ class Server:
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "max_tokens": sampling.max_new_tokens,
-            "seed": prompt.seed,
+            "seed": request.seed,
             "stop": list(sampling.stop),
-            "stop_token_ids": prompt.stop_ids,
+            "stop_token_ids": request.stop_ids,
             "logprobs": 0,
             "return_token_ids": True,
-            "stream": prompt.tell is not None,
+            "stream": request.report is not None,
         }
 
-    def _take(self, completion: Completion, answer: Mapping[str, Any], prompt: Prompt) -> None:
+    def _take(
+        self, completion: Completion, answer: Mapping[str, Any], request: GenerationRequest
+    ) -> None:
         """Add one answer, or one event of it."""
         try:
             text = _added(completion, answer)
         except ODD_SHAPE as error:
             raise ModelError(f"{self.url} sent an answer of another shape: {error!r}") from error
-        if prompt.tell:
-            prompt.tell(len(completion.token_ids), text)
+        if request.report:
+            request.report(len(completion.token_ids), text)
 
     async def _check_logprobs(self) -> None:
         """Raise ModelUnavailable unless log-probabilities feel the temperature.

@@ -10,8 +10,8 @@ from typing import Any
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
 from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import Completion, Prompt, Room
-from collab.models.vllm.http import Gone
+from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
+from collab.models.vllm.http import ServerLost
 from collab.models.vllm.server import Server
 from collab.recipe.model import VLLMModel
 
@@ -26,7 +26,7 @@ class Servers:
     """All that a recipe names. Each request goes to the one with the fewest under way."""
 
     context: int
-    wants_blank = True
+    wants_zero_adapter = True
     """Servers do not say what they run on."""
 
     def __init__(self, spec: VLLMModel) -> None:
@@ -40,7 +40,7 @@ class Servers:
         self._back = asyncio.Event()
         self._watchers: set[asyncio.Task[None]] = set()
 
-    async def open(self, folder: Path, room: Room) -> None:  # noqa: ARG002
+    async def open(self, folder: Path, capacity: Capacity) -> None:  # noqa: ARG002
         if self._servers:
             return
         if self._client is None:
@@ -51,14 +51,14 @@ class Servers:
         self._servers = servers
         self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, request: GenerationRequest) -> Completion:
         for _ in range(ATTEMPTS):
             server = await self._pick()
             try:
-                return await server.complete(prompt)
-            except Gone as gone:
-                self._lose(server, gone)
-                last = f"{server.url}: {gone}"
+                return await server.complete(request)
+            except ServerLost as lost:
+                self._lose(server, lost)
+                last = f"{server.url}: {lost}"
         raise _exhausted("one response", last)
 
     async def load(self, version: Version) -> None:
@@ -70,7 +70,7 @@ class Servers:
                 *(server.load(version) for server in live), return_exceptions=True
             )
             for server, outcome in zip(live, outcomes, strict=True):
-                if isinstance(outcome, Gone):
+                if isinstance(outcome, ServerLost):
                     self._lose(server, outcome)
                     last = f"{server.url}: {outcome}"
                 elif isinstance(outcome, BaseException):
@@ -83,7 +83,7 @@ class Servers:
         for server in self._servers:
             try:
                 await server.unload(version)
-            except (Gone, CollabError):
+            except (ServerLost, CollabError):
                 continue  # it has forgotten all of them, or keeps one too many
 
     async def sleep(self) -> None:
@@ -120,7 +120,7 @@ class Servers:
     async def _meet(self, server: Server) -> bool:
         try:
             await server.meet()
-        except (Gone, ModelTimeout) as error:
+        except (ServerLost, ModelTimeout) as error:
             self._trouble[server] = str(error)
             return False
         self._trouble.pop(server, None)
@@ -137,9 +137,9 @@ class Servers:
         live = [server for server in self._servers if server not in self._trouble]
         return min(live, key=lambda server: server.in_flight)
 
-    def _lose(self, server: Server, gone: Gone) -> None:
+    def _lose(self, server: Server, lost: ServerLost) -> None:
         if server not in self._trouble:
-            self._trouble[server] = str(gone)
+            self._trouble[server] = str(lost)
             watcher = asyncio.create_task(self._watch(server))
             self._watchers.add(watcher)
             watcher.add_done_callback(self._watchers.discard)

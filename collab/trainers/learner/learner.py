@@ -87,7 +87,7 @@ class TorchLearner:
 
     async def sleep(self) -> None:
         """As `Learner.sleep`."""
-        await self.policies.rest()
+        await self.policies.sleep()
 
     def state(self) -> dict[str, Any]:
         """As `Learner.state`: the optimisers' moments, by policy."""

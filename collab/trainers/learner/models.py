@@ -14,7 +14,7 @@ from torch import Tensor
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import bare, can_mix, unwrapped
+from collab.models.local.multi_lora import without_adapters, can_mix, unwrapped
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
 from collab.trainers.learner.logprobs import response_logprobs
@@ -128,7 +128,7 @@ def _without_adapters(module: Any) -> Iterator[Any]:
     base = unwrapped(module)
     away: AbstractContextManager[Any]
     if can_mix(base):
-        away = bare(base)
+        away = without_adapters(base)
     elif base is not module:
         away = module.disable_adapter()
     else:

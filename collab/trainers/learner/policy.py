@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from collab.errors import RecipeError
-from collab.models import Model, Samples
+from collab.models import Model, RolloutEngine
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import bare, can_mix, single, unwrapped
+from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
@@ -72,7 +72,7 @@ class Policy:
         if self.checkpointing:  # transformers does it in training mode only
             base.train()
         try:
-            with single(base, self.name) if plain else nullcontext():
+            with one_adapter(base, self.name) if plain else nullcontext():
                 yield base
         finally:
             if self.checkpointing:
@@ -92,9 +92,9 @@ class Policy:
             base = unwrapped(module)
             plain = can_mix(base)
             if self.start is None:
-                away = bare(base) if plain else module.disable_adapter()
+                away = without_adapters(base) if plain else module.disable_adapter()
             else:
-                away = single(base, self.start) if plain else nullcontext()
+                away = one_adapter(base, self.start) if plain else nullcontext()
                 if not plain:
                     module.set_adapter(self.start)
             with away:
@@ -158,9 +158,9 @@ class Policies:
         )
 
     @property
-    def samplers(self) -> dict[Samples, tuple[Policy, ...]]:
+    def samplers(self) -> dict[RolloutEngine, tuple[Policy, ...]]:
         """Engines beside the trainer, and the policies that they sample from."""
-        engines = {model for a in self.agents if isinstance(model := self.models[a], Samples)}
+        engines = {model for a in self.agents if isinstance(model := self.models[a], RolloutEngine)}
         return {
             engine: tuple(p for p in self if any(self.models[a] is engine for a in p.agents))
             for engine in engines
@@ -176,10 +176,10 @@ class Policies:
         self.moved = False
         return bool(samplers)
 
-    async def rest(self) -> None:
+    async def sleep(self) -> None:
         """Let samplers beside the trainer give memory back until `publish`."""
         for sampler in self.samplers:
-            await sampler.rest()
+            await sampler.sleep()
 
     async def aclose(self) -> None:
         await self._pool.aclose()
@@ -217,7 +217,7 @@ def open_policies(
 
 def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
     """The model of a trained agent itself, or its weights beside the engine that samples."""
-    if isinstance(model, Samples) and (weights := local_weights(recipe.model_of(name))):
+    if isinstance(model, RolloutEngine) and (weights := local_weights(recipe.model_of(name))):
         model = pool.open(weights)
     if not isinstance(model, TransformersEngine):
         raise RecipeError(

@@ -1,4 +1,4 @@
-"""A mixture of adapters is, row by row, what PEFT makes of each adapter alone."""
+"""A row_adapters of adapters is, row by row, what PEFT makes of each adapter alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import BASE, Mixture, adapted_layers, bare, can_mix, single
+from collab.models.local.multi_lora import (
+    BASE,
+    RowAdapters,
+    adapted_layers,
+    can_mix,
+    one_adapter,
+    without_adapters,
+)
 from collab.models.weights import quiet_transformers
 
 ROWS = ["adapter0", BASE, "adapter1", "adapter0"]
@@ -36,7 +43,7 @@ def alone(engine: TransformersEngine, row: int) -> torch.Tensor:
 def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
     base = engine.module.get_base_model()
     expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
-    rows = Mixture(ROWS)
+    rows = RowAdapters(ROWS)
     with rows.applied(base):
         assert torch.allclose(base(IDS).logits, expected, atol=1e-5)
         rows.select([1, 2])
@@ -48,7 +55,7 @@ def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
 def test_adapters_of_a_narrow_base(engine: TransformersEngine) -> None:
     expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
     base = engine.module.get_base_model().to(torch.bfloat16)
-    with Mixture(ROWS).applied(base):
+    with RowAdapters(ROWS).applied(base):
         found = base(IDS).logits.float()
     assert (found - expected).norm() < 0.05 * expected.norm()
     apart = (expected[0] - expected[2]).norm()
@@ -60,7 +67,7 @@ def test_adapters_of_a_narrow_base(engine: TransformersEngine) -> None:
 def test_rows_that_are_all_alike(engine: TransformersEngine, names: list[str]) -> None:
     base = engine.module.get_base_model()
     expected = alone(engine, ROWS.index(names[0]))
-    with Mixture(names).applied(base):
+    with RowAdapters(names).applied(base):
         assert torch.allclose(base(IDS[:2]).logits[:1], expected, atol=1e-5)
 
 
@@ -69,7 +76,7 @@ def test_one_adapter_has_pefts_gradients(engine: TransformersEngine) -> None:
     module.set_adapter("adapter0")
     own = [p for name, p in module.named_parameters() if "adapter0" in name]
     expected = torch.autograd.grad(module(IDS).logits.square().sum(), own)
-    with single(base, "adapter0"):
+    with one_adapter(base, "adapter0"):
         found = torch.autograd.grad(base(IDS).logits.square().sum(), own)
     for ours, pefts in zip(found, expected, strict=True):
         assert torch.allclose(ours, pefts, rtol=1e-3, atol=1e-4 * float(pefts.abs().max()))
@@ -87,9 +94,9 @@ def test_other_kinds_of_adapter_are_left_to_peft(engine: TransformersEngine) -> 
 def test_what_is_replaced_within_is_put_back(engine: TransformersEngine) -> None:
     base = engine.module.get_base_model()
     layer = vars(adapted_layers(base)[0])
-    with single(base, "adapter0"):
+    with one_adapter(base, "adapter0"):
         outer = layer["forward"]
-        with bare(base):
+        with without_adapters(base):
             assert layer["forward"] is not outer
         assert layer["forward"] is outer
     assert "forward" not in layer

@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from collab.models.local.fast import prepacked_weights as subject
 from collab.models.local.fast.fused_projections import fused_projections
 from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, prepacked
-from collab.models.local.multi_lora import BASE, Mixture, bare
+from collab.models.local.multi_lora import BASE, RowAdapters, without_adapters
 from collab.models.weights import quiet_transformers
 from collab.trainers.learner.optimiser import Optimiser
 
@@ -190,17 +190,17 @@ def test_layers_of_a_group_may_read_something_else(in_place: bool) -> None:
 def test_adapters_are_multiplied_with_their_layers(dtype: torch.dtype, targets: Any) -> None:
     module = adapted(targets).to(dtype)
     ids = torch.tensor([[5, 6, 7, 8]] * 4)
-    mixture = Mixture(["one", BASE, "two", "one"])
-    with mixture.applied(module):
+    row_adapters = RowAdapters(["one", BASE, "two", "one"])
+    with row_adapters.applied(module):
         apart = module(ids).logits.float()
-        with prepacked(fused_projections(module), mixture):
+        with prepacked(fused_projections(module), row_adapters):
             together = module(ids).logits.float()
-            mixture.select([2, 1])
+            row_adapters.select([2, 1])
             fewer = module(ids[:2]).logits.float()
     error = 1e-5 if dtype == torch.float32 else 0.03
     assert (together - apart).norm() < error * apart.norm()
     assert (fewer - apart[[2, 1]]).norm() < error * apart.norm()
-    with bare(module):
+    with without_adapters(module):
         plain = module(ids).logits.float()
     assert (apart[0] - plain[0]).norm() > 0.1 * plain[0].norm()  # or adapters would not matter
 

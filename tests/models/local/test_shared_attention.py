@@ -31,7 +31,7 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
     mask[0, :4] = mask[2, :1] = 0
     prefixes = kind(module, [BASE] * PROMPTS)
     found = []
-    with prefixes.mixture.applied(module) if prefixes.mixture else nullcontext():
+    with prefixes.row_adapters.applied(module) if prefixes.row_adapters else nullcontext():
         found.append(prefixes.read(ids, mask))
         prefixes.select([2, 0, 1, 2, 1, 2])
         rows = 6

@@ -23,12 +23,12 @@ def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     """As `plain`: the rows of one batch, each to be read under its adapter."""
     kind = SharedPrefixCache if supports_shared_prefix(module) else RoomyCache
     cache = kind(module, adapters)
-    mixture = cache.mixture
+    row_adapters = cache.row_adapters
     head = unwrapped(module).get_output_embeddings().register_forward_pre_hook(_make_contiguous)
     try:
         with (
-            mixture.applied(module) if mixture else nullcontext(),
-            prepacked(fused_projections(module), mixture),
+            row_adapters.applied(module) if row_adapters else nullcontext(),
+            prepacked(fused_projections(module), row_adapters),
         ):
             yield cache
     finally:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from collab.models.local.multi_lora import adapted_layers, bare, can_mix, unwrapped
+from collab.models.local.multi_lora import adapted_layers, can_mix, unwrapped, without_adapters
 
 _FOUND: WeakKeyDictionary[nn.Module, list[list[nn.Linear]]] = WeakKeyDictionary()
 
@@ -53,6 +53,6 @@ def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
     with ExitStack() as stack:
         for layer in layers:
             stack.callback(layer.register_forward_pre_hook(note).remove)
-        stack.enter_context(bare(base))
+        stack.enter_context(without_adapters(base))
         base(input_ids=torch.zeros(1, 1, dtype=torch.long, device=base.device))
     return [*groups.values(), *([layer] for layer in layers if layer not in seen)]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from collab.models.local.layers import Forward, replaced
-from collab.models.local.multi_lora import Mixture, SideBySide, base_of
+from collab.models.local.multi_lora import RowAdapters, SideBySide, base_of
 
 MOST_ROWS = 128
 """Above it packing gains little, and oneDNN keeps a compiled product for every number of rows."""
@@ -32,14 +32,16 @@ SAMPLES = 64
 
 
 @contextmanager
-def prepacked(groups: Sequence[Sequence[Any]], mixture: Mixture | None = None) -> Iterator[None]:
+def prepacked(
+    groups: Sequence[Sequence[Any]], row_adapters: RowAdapters | None = None
+) -> Iterator[None]:
     """While entered, layers multiply few rows by packed weights, those of a group as one.
 
-    A group is of layers that read the same input. Each row is answered under its adapter in
-    `mixture`, which must be applied. For inference only. Where the processor has no such layout,
-    layers are left as they are.
+    The layers of a group read the same input. Each row is answered under its adapter in
+    `row_adapters`, which must be applied. For inference only. Where the processor has no such
+    layout, layers are left as they are.
     """
-    fusions = [_Fusion(layers, mixture) for layers in groups if _can_pack(layers)]
+    fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack(layers)]
     fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}
     with replaced(list(fusion_of), lambda layer: _Part(layer, fusion_of[layer])):
         yield
@@ -84,9 +86,9 @@ class _Part:
 class _Fusion:
     """The layers of a group as one: whichever is asked first has the product made for all."""
 
-    def __init__(self, layers: Sequence[Any], mixture: Mixture | None) -> None:
+    def __init__(self, layers: Sequence[Any], row_adapters: RowAdapters | None) -> None:
         bases = [base_of(layer) for layer in layers]
-        self.layers, self._mixture = layers, mixture
+        self.layers, self._row_adapters = layers, row_adapters
         self._weights, self._bias = _weights_of(bases), _bias_of(bases)
         self._widths = [len(base.weight) for base in bases]
         self._read: Tensor | None = None
@@ -110,22 +112,22 @@ class _Fusion:
 
     @cached_property
     def _adapters(self) -> _Adapters | None:
-        if self._mixture is None:
+        if self._row_adapters is None:
             return None
-        adapters = self._mixture.side_by_side(self.layers, self._weights.dtype)
-        return _Adapters(self._mixture, adapters) if adapters else None
+        adapters = self._row_adapters.side_by_side(self.layers, self._weights.dtype)
+        return _Adapters(self._row_adapters, adapters) if adapters else None
 
 
 class _Adapters:
     """LoRA on the layers of a group."""
 
-    def __init__(self, mixture: Mixture, adapters: SideBySide) -> None:
-        self._mixture, self._ranks = mixture, adapters.ranks
+    def __init__(self, row_adapters: RowAdapters, adapters: SideBySide) -> None:
+        self._row_adapters, self._ranks = row_adapters, adapters.ranks
         self._down, self._up = _pack(adapters.down), _pack(adapters.up.T)
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
         """`y`, what the layers make of `x` alone, and what each row's adapter adds."""
-        inner = self._mixture.masked(_times(x, self._down), self._ranks)
+        inner = self._row_adapters.masked(_times(x, self._down), self._ranks)
         added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, self._up, None, "add")
         return added
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
 from collab.models.local.fast.shared_prefix import SharedPrefixCache, attends_to_all
 from collab.models.local.kv_cache import KVCache
-from collab.models.local.multi_lora import BASE, bare, unwrapped
+from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
 
 _SUPPORTS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
@@ -51,7 +51,7 @@ def _probe(
     vocabulary = base.config.get_text_config().vocab_size
     ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary
     cache = kind(base, [BASE, BASE])
-    with bare(base):
+    with without_adapters(base):
         cache.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=base.device))
         cache.select([1, 0, 1])
         with watched(base, given) as passes:
