@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from collab.analysis.live import prune
+from collab.analysis.dead_code import prune
 from collab.analysis.scopes import Function, scopes_of
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from collab.analysis.dead_code import prune
 from collab.analysis.flow import Flow
-from collab.analysis.live import prune
 from collab.analysis.scopes import Function, Scope, scopes_of
 from collab.analysis.wrapper import only_forwards
 from collab.syntax import parse

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab import errors
 from collab.errors import CollabError, FeedbackError
-from collab.feedback.bare import bare
 from collab.feedback.outcome import Outcome
+from collab.feedback.strip_comments import strip_comments
 from collab.recipe.feedback import ExpertFeedback
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 
@@ -130,7 +130,9 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
     for agent, text in outcome.artefacts.items():
         beside = "" if agent in roles.contributors else ", beside the answer"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
-        told[f"Agent {agent} wrote{beside}:"] = (bare(text) if writes_code else text)[:MAX_ARTEFACT]
+        told[f"Agent {agent} wrote{beside}:"] = (strip_comments(text) if writes_code else text)[
+            :MAX_ARTEFACT
+        ]
     mark = _mark(told.values())
     blocks = [f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in told.items()]
     content = "\n\n".join([*blocks, "Your advice, as JSON:"])

@@ -30,8 +30,8 @@ from collab.errors import (
     ModelUnavailable,
 )
 from collab.feedback import Outcome, gather, open_sources
-from collab.feedback.bare import bare
 from collab.feedback.expert import Expert, expert_prompt, read_advice
+from collab.feedback.strip_comments import strip_comments
 from collab.models.fakes.scripted import ScriptedModel
 from collab.models.open import ModelPool
 from collab.recipe.feedback import ExpertFeedback
@@ -176,7 +176,7 @@ BARE = {
 
 @pytest.mark.parametrize(("source", "expected"), BARE.items())
 def test_code_is_stripped_of_words(source: str, expected: str) -> None:
-    assert bare(source) == expected
+    assert strip_comments(source) == expected
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from collab.agents.joins import Joint
 from collab.analysis import helper_use
 from collab.errors import CollabError
 from collab.feedback import Outcome
-from collab.feedback.bare import bare
 from collab.feedback.execution import Execution
 from collab.feedback.static import Static
+from collab.feedback.strip_comments import strip_comments
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.feedback import ExecutionFeedback, StaticFeedback
@@ -67,7 +67,7 @@ def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
     joint = join(artefacts, problem_of(row))
     helper_use(artefacts["main"], row["entry_point"], "aux")
     helper_use(response, row["entry_point"], "aux")
-    bare(response)
+    strip_comments(response)
     seconds = time.thread_time() - started
     assert seconds < MAX_SECONDS, f"{seconds:.1f} s for {response!r:.2000}"
     return artefacts, joint

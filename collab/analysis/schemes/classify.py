@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from collab.analysis.dead_code import prune
 from collab.analysis.flow import Flow
-from collab.analysis.live import prune
 from collab.analysis.schemes.coordination import coordinator
 from collab.analysis.schemes.fallback import fallback
 from collab.analysis.schemes.filtering import strategy_filter

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from collab.analysis.live import block_exits
+from collab.analysis.dead_code import block_exits
 from collab.analysis.schemes.match import Match, match
 from collab.analysis.schemes.program import Program
 from collab.analysis.schemes.statements import bound_in, gathered_in, given_back, is_own_work

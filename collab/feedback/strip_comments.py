@@ -15,7 +15,7 @@ _COMMENT_OR_STRING = re.compile(
 )
 
 
-def bare(source: str) -> str:
+def strip_comments(source: str) -> str:
     """`source` without comments, docstrings and other strings that are nobody's value.
 
     Code that does not parse loses its comments only.
