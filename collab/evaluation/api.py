@@ -8,9 +8,9 @@ from contextlib import aclosing
 from pathlib import Path
 
 from collab.errors import CollabError
-from collab.evaluation.entrants import choose_k, find_entrants
 from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.results import Results
+from collab.evaluation.teams import choose_k, find_teams
 from collab.runtime.problems import flat_addresses
 from collab.trust import Consent
 
@@ -49,7 +49,7 @@ def evaluate(
         pass
     else:
         raise CollabError("an event loop is running here; follow Evaluation(...).stream() in it")
-    entrants = find_entrants(
+    evaluated_teams = find_teams(
         teams,
         tasks=[] if task is None else flat_addresses([task]),
         split=split,
@@ -59,8 +59,8 @@ def evaluate(
         model=model,
         settings=settings,
     )
-    ks = choose_k(k, entrants[0].recipe.samples)
-    evaluation = Evaluation(entrants, ks, out=Path(out) if out else None, trust=trust)
+    ks = choose_k(k, evaluated_teams[0].recipe.samples)
+    evaluation = Evaluation(evaluated_teams, ks, out=Path(out) if out else None, trust=trust)
     asyncio.run(_follow(evaluation))
     return evaluation.results()
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from itertools import chain
 from math import fsum
 
-from collab.evaluation.entrants import Entrant
 from collab.evaluation.intervals import difference_interval, mean_interval
 from collab.evaluation.results import Difference, Estimate, Speed, TeamResult
+from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values, task_values
 from collab.records import Episode
 from collab.runs import metric_names as names
@@ -21,7 +21,7 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def team_result(
-    entrant: Entrant,
+    evaluated: EvaluatedTeam,
     groups: Groups,
     values: Values,
     *,
@@ -31,18 +31,18 @@ def team_result(
     """One team's column of the table."""
     episodes = list(chain.from_iterable(groups.values()))
     scores = [e.score for e in episodes if e.score and not e.failure]
-    team = entrant.recipe.team
+    team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
     most = (maximum or 0.0) * team.turns
     return TeamResult(
-        label=entrant.label,
+        label=evaluated.label,
         folder=folder,
         team=team.name,
         protocol=str(team.protocol),
         turns=team.turns,
         models=dict(models),
-        identity=entrant.identity,
-        planned=len(entrant.problems) * entrant.recipe.samples,
+        identity=evaluated.identity,
+        planned=len(evaluated.problems) * evaluated.recipe.samples,
         episodes=len(episodes),
         failed=sum(e.failure is not None for e in episodes),
         failures=dict(Counter(e.failure.type for e in episodes if e.failure)),
@@ -50,7 +50,7 @@ def team_result(
         maximum=maximum,
         metrics={name: estimate_of(name, [*v.values()], most) for name, v in values.items()},
         speed=speed_of(episodes),
-        concurrency=entrant.recipe.concurrency,
+        concurrency=evaluated.recipe.concurrency,
         agents=by_agent(episodes),
         schemes=_shares(score.scheme for score in scores if score.scheme),
     )
@@ -71,10 +71,10 @@ def difference(first: TeamResult, base: Values, other: TeamResult, values: Value
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
 
 
-def groups_values(entrant: Entrant, groups: Groups, ks: Sequence[int]) -> Values:
+def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
     """The metrics that say something about this team, by task."""
-    values = task_values(groups, ks, entrant.recipe.task.reward if entrant.recipe.task else None)
-    if entrant.recipe.team.turns == 1:
+    values = task_values(groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None)
+    if evaluated.recipe.team.turns == 1:
         values.pop(names.LAST_REWARD_SHARE, None)
     return values
 

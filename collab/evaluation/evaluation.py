@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 from collab.evaluation.compare import difference
-from collab.evaluation.entrants import Entrant
 from collab.evaluation.events import (
     EvaluationEvent,
     EvaluationFinished,
@@ -21,10 +20,11 @@ from collab.evaluation.events import (
     TeamFinished,
     TeamStarted,
 )
-from collab.evaluation.folder import Entry, EvaluationFolder
+from collab.evaluation.folder import EvaluationFolder, TeamFolder
 from collab.evaluation.intervals import CONFIDENCE
-from collab.evaluation.lane import Lane
 from collab.evaluation.results import Results, TeamResult
+from collab.evaluation.team_run import TeamRun
+from collab.evaluation.teams import EvaluatedTeam
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
@@ -45,18 +45,18 @@ class Evaluation:
 
     def __init__(
         self,
-        entrants: Sequence[Entrant],
+        teams: Sequence[EvaluatedTeam],
         ks: Sequence[int],
         *,
         out: Path | None = None,
         trust: Consent = False,
     ) -> None:
-        self.entrants, self.ks, self.out = tuple(entrants), tuple(ks), out
-        self.id = out.name if out else new_run_id(entrants[0].suite.name)
+        self.teams, self.ks, self.out = tuple(teams), tuple(ks), out
+        self.id = out.name if out else new_run_id(teams[0].suite.name)
         self.status: Literal["running", "done", "interrupted", "failed"] = "running"
         self.begun = False
         self._folder = EvaluationFolder(out) if out else None
-        self._lanes = [Lane(entrant, self._entry(entrant), trust) for entrant in entrants]
+        self._runs = [TeamRun(team, self._folder_of(team), trust) for team in teams]
 
     async def stream(
         self, *, progress: bool = False, loading: StoreProgress | None = None
@@ -72,13 +72,13 @@ class Evaluation:
         try:
             async with AsyncExitStack() as stack:
                 pool = await stack.enter_async_context(ModelPool(progress=loading))
-                for lane in self._lanes:
-                    await lane.prepare(pool, stack)
-                for lane in self._lanes:
-                    await lane.load()
+                for run in self._runs:
+                    await run.prepare(pool, stack)
+                for run in self._runs:
+                    await run.load()
                 yield self._begin()
-                for lane in self._lanes:
-                    async with aclosing(self._play(lane, progress)) as events:
+                for run in self._runs:
+                    async with aclosing(self._play(run, progress)) as events:
                         async for event in events:
                             yield event
             self.status = "done"
@@ -95,16 +95,16 @@ class Evaluation:
             self.status = "interrupted"
         folder, self._folder = self._folder, None
         if folder is not None:
-            for lane in self._lanes:
-                lane.close()
+            for run in self._runs:
+                run.close()
             if self.begun:
                 folder.save(self.results())
             folder.close()
 
     def results(self) -> Results:
         """The numbers of every team that was begun, by this call or an earlier one."""
-        first = self.entrants[0]
-        judged = [lane.result(self.ks) for lane in self._lanes if lane.begun]
+        first = self.teams[0]
+        judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
         return Results(
             evaluation=self.id,
@@ -129,29 +129,29 @@ class Evaluation:
             ),
         )
 
-    def _entry(self, entrant: Entrant) -> Entry | None:
+    def _folder_of(self, team: EvaluatedTeam) -> TeamFolder | None:
         if self._folder is None:
             return None
-        return Entry(self._folder.place_of(entrant.label, entrant.identity))
+        return TeamFolder(self._folder.place_of(team.label, team.identity))
 
-    async def _play(self, lane: Lane, progress: bool) -> AsyncGenerator[EvaluationEvent, None]:
-        planned = lane.recorded + len(lane.missing)
-        lane.begun = True
+    async def _play(self, run: TeamRun, progress: bool) -> AsyncGenerator[EvaluationEvent, None]:
+        planned = run.recorded + len(run.missing)
+        run.begun = True
         self._save()
-        yield TeamStarted(label=lane.entrant.label, planned=planned, recorded=lane.recorded)
-        async with aclosing(lane.play(progress=progress)) as events:
+        yield TeamStarted(label=run.team.label, planned=planned, recorded=run.recorded)
+        async with aclosing(run.play(progress=progress)) as events:
             async for event in events:
                 yield event
         self._save()
-        yield TeamFinished(result=lane.result(self.ks)[0])
+        yield TeamFinished(result=run.result(self.ks)[0])
 
     def _of_teams(self) -> Iterator[str]:
-        for entrant in self.entrants:
-            yield from (f"{entrant.label}: {note}" for note in entrant.notes)
+        for team in self.teams:
+            yield from (f"{team.label}: {note}" for note in team.notes)
 
     def _fewer_problems(self, teams: Sequence[TeamResult]) -> Iterator[str]:
         """Where fewer than k episodes of a problem finished."""
-        problems = len(self.entrants[0].problems)
+        problems = len(self.teams[0].problems)
         for team in teams:
             for k in self.ks if names.SOLVED in team.metrics else ():
                 found = team.metrics.get(names.named(names.PASS_AT, k))
@@ -169,14 +169,14 @@ class Evaluation:
     def _begin(self) -> EvaluationStarted:
         self.begun = True
         self._save()
-        for lane in self._lanes:
-            lane.begin()
-        first = self.entrants[0]
+        for run in self._runs:
+            run.begin()
+        first = self.teams[0]
         return EvaluationStarted(
             evaluation=self.id,
             folder=str(self.out) if self.out else None,
-            teams=tuple(entrant.label for entrant in self.entrants),
-            models=tuple(dict.fromkeys(m for lane in self._lanes for m in lane.models.values())),
+            teams=tuple(team.label for team in self.teams),
+            models=tuple(dict.fromkeys(m for run in self._runs for m in run.models.values())),
             suite=first.suite.name,
             tasks=tuple(problem.address for problem in first.problems),
             samples=first.recipe.samples,

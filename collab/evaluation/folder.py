@@ -35,8 +35,8 @@ Key = tuple[str, int]
 """An episode's task and sample."""
 
 
-class Entry:
-    """One team's folder: what an earlier call has left, and more to come."""
+class TeamFolder:
+    """One team's folder: it holds what earlier calls recorded, and takes what this one adds."""
 
     def __init__(self, path: Path) -> None:
         """Raises RecordError for a folder that cannot be read."""
@@ -58,7 +58,7 @@ class Entry:
 
     def append(self, episode: Episode) -> None:
         """Add a finished episode, whole or not at all; raises RecordError where it does not fit."""
-        assert self._log is not None, "the entry was begun"
+        assert self._log is not None, "the folder was begun"
         self._log.append(episode.model_dump_json())
         self.episodes[episode.task, episode.sample] = episode
 
@@ -146,4 +146,4 @@ def _other(path: Path, identity: str) -> bool:
 
 
 def _visible(path: Path) -> bool:
-    return any(not entry.name.startswith(".") for entry in path.iterdir())
+    return any(not item.name.startswith(".") for item in path.iterdir())

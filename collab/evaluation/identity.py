@@ -55,7 +55,7 @@ def _content(text: str) -> str:
         if path.is_file():
             return f"{digest_of(path) if function else _of_file(path)} {function}"
         if any((path / name).is_file() for name in _FOLDERS):
-            inside = sorted(entry for entry in path.iterdir() if entry.is_file())
+            inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
     except (OSError, ValueError):  # a text that can be no path
         return text

@@ -130,9 +130,8 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
     for agent, text in outcome.artefacts.items():
         beside = "" if agent in roles.contributors else ", beside the answer"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
-        told[f"Agent {agent} wrote{beside}:"] = (strip_comments(text) if writes_code else text)[
-            :MAX_ARTEFACT
-        ]
+        shown = strip_comments(text) if writes_code else text
+        told[f"Agent {agent} wrote{beside}:"] = shown[:MAX_ARTEFACT]
     mark = _mark(told.values())
     blocks = [f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in told.items()]
     content = "\n\n".join([*blocks, "Your advice, as JSON:"])

@@ -4,7 +4,7 @@ import pytest
 from support.episodes import make_episode, make_score
 
 from collab.evaluation.compare import difference, speed_of, team_result
-from collab.evaluation.entrants import Entrant
+from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import task_values
 from collab.recipe import Recipe
 from collab.records import Problem, Scheme, Score
@@ -12,7 +12,7 @@ from collab.records import Problem, Scheme, Score
 TASKS = [f"words/{n}" for n in range(6)]
 
 
-def make_entrant(label: str, samples: int = 2) -> Entrant:
+def make_team(label: str, samples: int = 2) -> EvaluatedTeam:
     agents = {name: {"prompt": "write"} for name in ("aux", "main")}
     task = {
         "kind": "text",
@@ -23,7 +23,7 @@ def make_entrant(label: str, samples: int = 2) -> Entrant:
         {"team": {"name": label, "agents": agents}, "task": task, "samples": samples}
     )
     problems = tuple(Problem(address=task, public={}) for task in TASKS)
-    return Entrant(label, recipe, problems, tuple(range(len(TASKS))), identity="d")
+    return EvaluatedTeam(label, recipe, problems, tuple(range(len(TASKS))), identity="d")
 
 
 def result_of(label: str, rewards: list[tuple[float, ...]], **fields):
@@ -32,8 +32,8 @@ def result_of(label: str, rewards: list[tuple[float, ...]], **fields):
         for task, given in zip(TASKS, rewards, strict=False)
     }
     values = task_values(groups, [1])
-    entrant = make_entrant(label)
-    return team_result(entrant, groups, values, folder=None, models={"aux": "m"}), values
+    evaluated = make_team(label)
+    return team_result(evaluated, groups, values, folder=None, models={"aux": "m"}), values
 
 
 def test_a_metric_is_the_mean_over_tasks() -> None:
@@ -92,13 +92,13 @@ def test_schemes_are_shares_of_the_programs_that_have_one() -> None:
         make_episode("t", n, scored(*names))
         for n, names in enumerate([("wrapper",), ("unused", "wrapper"), ("unused",), ()])
     ]
-    result = team_result(make_entrant("a"), {"t": episodes}, {}, folder=None, models={})
+    result = team_result(make_team("a"), {"t": episodes}, {}, folder=None, models={})
     assert result.schemes == {"unused": pytest.approx(2 / 3), "wrapper": pytest.approx(1 / 3)}
 
 
 def test_failures_are_counted_and_the_first_is_told() -> None:
     groups = {"t": [make_episode("t", 0, make_score()), make_episode("t", 1, failed=True)]}
-    result = team_result(make_entrant("a"), groups, {}, folder=None, models={})
+    result = team_result(make_team("a"), groups, {}, folder=None, models={})
     assert (result.failed, result.failures) == (1, {"ModelTimeout": 1})
     assert result.failure is not None
     assert result.failure.message == "no answer"

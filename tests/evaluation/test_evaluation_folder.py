@@ -7,7 +7,7 @@ import pytest
 from support.episodes import make_episode, make_score
 
 from collab.errors import RecordError
-from collab.evaluation.folder import Entry, EvaluationFolder, chosen
+from collab.evaluation.folder import EvaluationFolder, TeamFolder, chosen
 from collab.evaluation.reading import open_evaluation, read_results
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
@@ -15,19 +15,19 @@ from collab.records import Episode, read_episodes
 RECIPE = Recipe.model_validate({"team": {"agents": {"a": {"prompt": "say"}}}})
 
 
-def record(path: Path, *episodes: Episode, identity: str = "one") -> Entry:
+def record(path: Path, *episodes: Episode, identity: str = "one") -> TeamFolder:
     """What an earlier call has left, as the next one finds it, and more."""
-    entry = Entry(path)
-    entry.begin(RECIPE, {"identity": identity})
+    folder = TeamFolder(path)
+    folder.begin(RECIPE, {"identity": identity})
     for episode in episodes:
-        entry.append(episode)
-    entry.close("done", {})
-    return entry
+        folder.append(episode)
+    folder.close("done", {})
+    return folder
 
 
 def test_a_team_goes_on_where_it_stopped(tmp_path: Path) -> None:
     record(tmp_path / "team", make_episode("t", 0, make_score()))
-    again = Entry(tmp_path / "team")
+    again = TeamFolder(tmp_path / "team")
     assert set(again.episodes) == {("t", 0)}
     assert again.about["identity"] == "one"
 
@@ -44,7 +44,7 @@ def test_a_line_that_was_cut_off_is_taken_out_before_the_next(tmp_path: Path) ->
 def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     path = tmp_path / "team"
     record(path, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
-    assert set(Entry(path).episodes) == {("t", 0)}
+    assert set(TeamFolder(path).episodes) == {("t", 0)}
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 

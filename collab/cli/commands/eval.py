@@ -20,7 +20,7 @@ from collab.cli.arguments.options import (
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collab.evaluation.entrants import Entrant
+    from collab.evaluation.teams import EvaluatedTeam
     from collab.trust import Consent
 
 
@@ -86,10 +86,10 @@ def command(
     2 bad usage or something is missing (a key, a server, a package), 130
     interrupted.
     """
-    from collab.evaluation.entrants import choose_k, find_entrants
+    from collab.evaluation.teams import choose_k, find_teams
 
     wanted = _numbers(k)
-    entrants = find_entrants(
+    evaluated_teams = find_teams(
         teams,
         tasks=task or (),
         split=split,
@@ -99,8 +99,8 @@ def command(
         model=model,
         settings=with_isolation(settings, sandbox),
     )
-    ks = choose_k(wanted, entrants[0].recipe.samples)
-    raise typer.Exit(_evaluate(entrants, ks, out, consent(trust), json=json))
+    ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
+    raise typer.Exit(_evaluate(evaluated_teams, ks, out, consent(trust), json=json))
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -113,7 +113,12 @@ def _numbers(text: str | None) -> list[int] | None:
 
 
 def _evaluate(
-    entrants: list[Entrant], ks: tuple[int, ...], out: Path | None, trust: Consent, *, json: bool
+    teams: list[EvaluatedTeam],
+    ks: tuple[int, ...],
+    out: Path | None,
+    trust: Consent,
+    *,
+    json: bool,
 ) -> int:
     from collab.cli.checks.plan import warn
     from collab.cli.live.evaluating import (
@@ -127,9 +132,9 @@ def _evaluate(
     from collab.runs.about import new_run_id
     from collab.runtime.dry_run import dry_run
 
-    for entrant in entrants:
-        warn(dry_run(entrant.recipe, entrant.problems).warnings)
-    folder = out or Path("evals") / new_run_id(entrants[0].suite.name)
-    evaluation = Evaluation(entrants, ks, out=folder, trust=trust)
+    for team in teams:
+        warn(dry_run(team.recipe, team.problems).warnings)
+    folder = out or Path("evals") / new_run_id(teams[0].suite.name)
+    evaluation = Evaluation(teams, ks, out=folder, trust=trust)
     follow(evaluation, open_view(EvaluationReport, LiveEvaluation, json=json))
     return exit_status(evaluation.results())

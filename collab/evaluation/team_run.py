@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any, Protocol, runtime_checkable
 
 from collab.evaluation.compare import groups_values, speed_of, team_result
-from collab.evaluation.entrants import Entrant
-from collab.evaluation.folder import Entry, Key, chosen
+from collab.evaluation.folder import Key, TeamFolder, chosen
 from collab.evaluation.results import TeamResult
+from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values
 from collab.models import Model
 from collab.models.open import ModelPool
@@ -32,25 +32,27 @@ class _Loads(Protocol):
     def load_adapter(self, adapter: str) -> str: ...
 
 
-class Lane:
-    def __init__(self, entrant: Entrant, entry: Entry | None, trust: Consent) -> None:
-        self.entrant, self.entry, self._trust = entrant, entry, trust
-        self.episodes: dict[Key, Episode] = dict(entry.episodes) if entry else {}
-        self.recorded = len(entrant.problems) * entrant.recipe.samples - len(self.missing)
+class TeamRun:
+    """Plays what is missing of one team, and records it."""
+
+    def __init__(self, team: EvaluatedTeam, folder: TeamFolder | None, trust: Consent) -> None:
+        self.team, self.folder, self._trust = team, folder, trust
+        self.episodes: dict[Key, Episode] = dict(folder.episodes) if folder else {}
+        self.recorded = len(team.problems) * team.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0
-        self.models: dict[str, str] = entry.about.get("models", {}) if entry else {}
-        """By agent: the name of the model that answers."""
+        self.models: dict[str, str] = folder.about.get("models", {}) if folder else {}
+        """The name of the model that answers, by agent."""
         self._models: dict[str, Model] = {}
         self._session: Session | None = None
 
     @property
     def missing(self) -> list[Start]:
-        """What is to be played."""
-        entrant = self.entrant
+        """The episodes that are still to be played."""
+        team = self.team
         return [
             Start(problem, group=row, sample=sample)
-            for problem, row in zip(entrant.problems, entrant.rows, strict=True)
-            for sample in range(entrant.recipe.samples)
+            for problem, row in zip(team.problems, team.rows, strict=True)
+            for sample in range(team.recipe.samples)
             if (problem.address, sample) not in self.episodes
         ]
 
@@ -61,9 +63,9 @@ class Lane:
             RecipeError, ModelUnavailable: it cannot be played.
             Untrusted: it comes from elsewhere and would run code, and there is no yes.
         """
-        recipe = self.entrant.recipe
+        recipe = self.team.recipe
         if self.missing:
-            settle(self.entrant.question, self._trust)
+            settle(self.team.question, self._trust)
             self._models = {name: pool.open(recipe.model_of(name)) for name in recipe.team.agents}
             self._session = Session(recipe, models=self._models)
             self.models = dict(self._session.model_names())
@@ -78,19 +80,19 @@ class Lane:
         for name, model in self._models.items():
             if isinstance(model, _Loads):
                 await asyncio.to_thread(model.load)
-                if adapter := self.entrant.recipe.team.agents[name].adapter:
+                if adapter := self.team.recipe.team.agents[name].adapter:
                     await asyncio.to_thread(model.load_adapter, adapter)
 
     def begin(self) -> None:
         """Begin the record; raises RecordError where that cannot be done."""
-        if self.entry:
-            self.entry.begin(self.entrant.recipe, self._about(self.entry))
+        if self.folder:
+            self.folder.begin(self.team.recipe, self._about(self.folder))
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
         """Play what is missing; to be left as `Session.play` is."""
         if self._session is None:
             return
-        played = self._session.play(self.missing, seed=self.entrant.recipe.seed, progress=progress)
+        played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
         async with aclosing(played) as events:
             async for event in events:
                 if isinstance(event, EpisodeFinished):
@@ -98,37 +100,37 @@ class Lane:
                 yield event
 
     def close(self) -> None:
-        """Write down how far it came."""
-        if self.entry:
+        """Write into the record how far the team came."""
+        if self.folder:
             status = "interrupted" if self.missing else "done"
             episodes = [*self.episodes.values()]
             speed = speed_of(episodes)
-            self.entry.close(status, summarise(episodes, speed.seconds if speed else 0.0))
+            self.folder.close(status, summarise(episodes, speed.seconds if speed else 0.0))
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
-        """Its numbers, and the values by task that they come from."""
-        entrant = self.entrant
-        tasks = [problem.address for problem in entrant.problems]
-        groups = chosen(self.episodes, tasks, entrant.recipe.samples)
-        values = groups_values(entrant, groups, ks)
-        folder = self.entry.path.name if self.entry else None
-        result = team_result(entrant, groups, values, folder=folder, models=self.models)
+        """The team's numbers, and the values by task that they come from."""
+        team = self.team
+        tasks = [problem.address for problem in team.problems]
+        groups = chosen(self.episodes, tasks, team.recipe.samples)
+        values = groups_values(team, groups, ks)
+        folder = self.folder.path.name if self.folder else None
+        result = team_result(team, groups, values, folder=folder, models=self.models)
         return result, values
 
     def _add(self, episode: Episode) -> None:
         self.episodes[episode.task, episode.sample] = episode
-        if self.entry:
-            self.entry.append(episode)
+        if self.folder:
+            self.folder.append(episode)
 
-    def _about(self, entry: Entry) -> dict[str, Any]:
-        recipe, team = self.entrant.recipe, self.entrant.recipe.team
+    def _about(self, folder: TeamFolder) -> dict[str, Any]:
+        recipe, team = self.team.recipe, self.team.recipe.team
         return {
-            "run": entry.path.name,
-            "identity": self.entrant.identity,
+            "run": folder.path.name,
+            "identity": self.team.identity,
             "team": team.name,
             "agents": list(team.agents),
             "models": self.models,
-            "tasks": [problem.address for problem in self.entrant.problems],
+            "tasks": [problem.address for problem in self.team.problems],
             "samples": recipe.samples,
             "turns": team.turns,
             "seed": recipe.seed,

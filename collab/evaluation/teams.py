@@ -1,4 +1,4 @@
-"""Who takes part in an evaluation, and on which problems; checked before any work is done."""
+"""The teams of an evaluation, and their problems; checked before any work is done."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ from collab.trust import NOTHING, Question
 DEFAULT_K = (1, 3, 5, 10)
 
 _SHARED = ("kind", "hidden", "reward")
-"""What of a suite must be the same for all teams, besides its problems."""
+"""Fields of a suite that must be the same for all teams, besides its problems."""
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A team that is evaluated."""
+class EvaluatedTeam:
+    """A team that is evaluated, with its problems."""
 
     label: str
     recipe: Recipe
-    """With the suite as its task, and as many samples as are evaluated."""
+    """The team's recipe, with the suite as its task and the samples that are evaluated."""
     problems: tuple[Problem, ...]
     rows: tuple[int, ...]
-    """Where the problems stand in the suite."""
+    """The positions of the problems in the suite."""
     identity: str
+    """A digest of all that its episodes depend on."""
     notes: tuple[str, ...] = ()
-    """What is to be known beside its numbers."""
+    """Notes that the reader of its numbers should know."""
     question: Question = NOTHING
     """What is to be asked before it plays; what is recorded can be read without a yes."""
 
     @property
     def suite(self) -> TaskSpec:
-        assert self.recipe.task is not None, "find_entrants gives every recipe its task"
+        assert self.recipe.task is not None, "find_teams gives every recipe its task"
         return self.recipe.task
 
 
-def find_entrants(
+def find_teams(
     names: Sequence[str],
     *,
     tasks: Sequence[str] = (),
@@ -55,7 +56,7 @@ def find_entrants(
     greedy: bool = False,
     model: str | None = None,
     settings: Sequence[str] = (),
-) -> list[Entrant]:
+) -> list[EvaluatedTeam]:
     """The teams by name, file or folder, each with the same problems.
 
     Raises:
@@ -64,7 +65,7 @@ def find_entrants(
     """
     if not names:
         raise RecipeError("an evaluation takes at least one team, none is given")
-    entrants = []
+    teams = []
     for label, name in zip(_labels(names), names, strict=True):
         recipe, question = read_recipe(
             _checked(name),
@@ -75,12 +76,12 @@ def find_entrants(
             seed=seed,
         )
         recipe = _greedy(recipe) if greedy else recipe
-        entrant = _entrant(label, recipe, tasks, split)
-        notes = (*unused(recipe, model), *overlap_notes(recipe, entrant.problems))
-        entrants.append(replace(entrant, question=question, notes=notes))
-    for entrant in entrants[1:]:
-        _check_comparable(entrants[0], entrant)
-    return entrants
+        team = _team_of(label, recipe, tasks, split)
+        notes = (*unused(recipe, model), *overlap_notes(recipe, team.problems))
+        teams.append(replace(team, question=question, notes=notes))
+    for team in teams[1:]:
+        _check_comparable(teams[0], team)
+    return teams
 
 
 def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
@@ -142,12 +143,12 @@ def _greedy(recipe: Recipe) -> Recipe:
     )
 
 
-def _entrant(label: str, recipe: Recipe, tasks: Sequence[str], split: str | None) -> Entrant:
+def _team_of(label: str, recipe: Recipe, tasks: Sequence[str], split: str | None) -> EvaluatedTeam:
     recipe, problems = find_problems(recipe, _addresses(recipe, tasks, split))
     assert recipe.task is not None, "find_problems gives the recipe its task"
     suite = open_suite(recipe.task)
     places = {f"{recipe.task.name}/{name}": row for row, name in enumerate(suite.ids)}
-    return Entrant(
+    return EvaluatedTeam(
         label=label,
         recipe=recipe,
         problems=tuple(problems),
@@ -173,7 +174,7 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
     return [f"{suite}/{split}" for suite in suites]
 
 
-def _check_comparable(first: Entrant, other: Entrant) -> None:
+def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
     ours, others = (named_files(e.suite.model_dump(mode="json")) for e in (first, other))
     differ = [key for key in _SHARED if ours[key] != others[key]]
     if differ:
