@@ -32,7 +32,7 @@ class RolloutContext:
     """What the episodes of a run share."""
 
     recipe: Recipe
-    players: Mapping[str, RunningAgent]
+    agents: Mapping[str, RunningAgent]
     protocol: Protocol
     join: Join
     scorer: Scorer | None
@@ -45,7 +45,7 @@ class RolloutContext:
 class Acting:
     """The agents of one episode: their histories, and what they do in a round."""
 
-    stage: RolloutContext
+    context: RolloutContext
     problem: Problem
     episode: str
     sample: int
@@ -56,7 +56,7 @@ class Acting:
 
     def restore(self, turns: Sequence[Turn]) -> None:
         """Take turns that were played already for what the agents remember."""
-        self.histories = {name: [] for name in self.stage.players}
+        self.histories = {name: [] for name in self.context.agents}
         for turn in turns:
             for decision in turn.decisions:
                 self._remember(decision)
@@ -74,7 +74,7 @@ class Acting:
         """
         self._check_tokens()
         moves = [self._move(name, turn, told, round_) for name in round_.agents]
-        await self.stage.scheduler.together([self._play_out(move) for move in moves])
+        await self.context.scheduler.together([self._play_out(move) for move in moves])
         return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
 
     def _move(self, name: str, turn: int, told: Told, round_: Round) -> Move:
@@ -85,18 +85,18 @@ class Acting:
             round=round_.number,
             agent=name,
         )
-        player, history = self.stage.players[name], self.histories[name]
+        agent, history = self.context.agents[name], self.histories[name]
         fields = self._fields(name, turn, told, round_)
         template = "revise" if round_.template == "prompt" and history else round_.template
-        observed = player.observe(template, round_.otherwise, first=not history, **fields)
-        prefix = player.prefix.render(agent=name, **fields)
-        return Move(name, history, observed, partial(self._ask, first, prefix), player.tools)
+        observed = agent.observe(template, round_.otherwise, first=not history, **fields)
+        prefix = agent.prefix.render(agent=name, **fields)
+        return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 
     async def _play_out(self, move: Move) -> None:
         """A failure is told when the agents before it in the round have been recorded."""
         try:
             with suppress(ActionFailed):
-                await self.stage.players[move.agent].harness(move)
+                await self.context.agents[move.agent].harness(move)
         except CollabError:
             raise
         except Exception as error:
@@ -107,7 +107,7 @@ class Acting:
         return {
             "task": self.problem.public,
             "_hidden": tuple(self.problem.hidden),
-            "agents": list(self.stage.players),
+            "agents": list(self.context.agents),
             "turn": turn,
             "others": round_.others[name],
             "feedback": "\n\n".join(item.text for item in told.get(name, ()) if item.text),
@@ -118,13 +118,13 @@ class Acting:
         self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool
     ) -> Action:
         """The response of that number in the move that begins with the call `first`."""
-        player = self.stage.players[first.agent]
+        agent = self.context.agents[first.agent]
         place = first.model_copy(update={"step": step})
-        self.stage.emit(
+        self.context.emit(
             AgentActing(episode=self.episode, turn=place.turn, round=place.round, agent=place.agent)
         )
-        request = make_request(player, place, messages, self.seed, prefix=prefix, may_call=may_call)
-        [action] = await self.stage.scheduler.act([(player.model, request)])
+        request = make_request(agent, place, messages, self.seed, prefix=prefix, may_call=may_call)
+        [action] = await self.context.scheduler.act([(agent.model, request)])
         return action
 
     def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
@@ -139,13 +139,13 @@ class Acting:
                 action=step.action,
             )
             decisions.append(decision)
-            self.stage.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))
+            self.context.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))
             if step.action.failure:
                 raise ActionFailed(step.action.failure)
             self._remember(decision)
         if not move.steps:
             raise RecipeError(f"the harness of agent '{move.agent}' ended without a response")
-        parse, response = self.stage.players[move.agent].parse, move.steps[-1].action.text
+        parse, response = self.context.agents[move.agent].parse, move.steps[-1].action.text
         artefact: str = call(f"parser of {move.agent}", AgentError, parse, response)
         return artefact
 
@@ -155,7 +155,7 @@ class Acting:
         self.histories[decision.agent] += [*decision.observation, action.message]
 
     def _check_tokens(self) -> None:
-        limit = self.stage.recipe.budget.tokens
+        limit = self.context.recipe.budget.tokens
         if limit is not None and self.new_tokens >= limit:
             raise BudgetExceeded(
                 f"the episode has {self.new_tokens} new tokens, its limit is {limit}"

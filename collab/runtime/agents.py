@@ -65,7 +65,7 @@ class RunningAgent:
 def make_agents(
     recipe: Recipe, models: Mapping[str, Model], tools: Toolboxes
 ) -> dict[str, RunningAgent]:
-    """Players by agent name, in the team's order.
+    """Agents by name, in the team's order.
 
     Raises:
         RecipeError: a template that does not parse, an unknown parser, or sampling settings that
@@ -120,7 +120,7 @@ def _check_continues(agent: str, model: Model) -> None:
 
 
 def make_request(
-    player: RunningAgent,
+    agent: RunningAgent,
     call: Call,
     history: Sequence[Message],
     seed: int,
@@ -131,12 +131,12 @@ def make_request(
     return Request(
         call=call,
         messages=tuple(history),
-        tools=tuple(tool.spec for tool in player.tools.values()),
+        tools=tuple(tool.spec for tool in agent.tools.values()),
         may_call=may_call,
-        style=player.style,
+        style=agent.style,
         prefix=prefix,
-        sampling=player.sampling,
-        adapter=player.adapter,
+        sampling=agent.sampling,
+        adapter=agent.adapter,
         seed=_seed_of(seed, call),
     )
 

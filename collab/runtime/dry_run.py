@@ -102,10 +102,10 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = _FullEcho(), _Seen()
     tools = uncalled(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
-    players = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
-    stage = RolloutContext(
+    agents = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
+    context = RolloutContext(
         recipe=recipe,
-        players={name: _played_by(player, seen) for name, player in players.items()},
+        agents={name: _played_by(agent, seen) for name, agent in agents.items()},
         protocol=protocol_for(recipe.team.protocol),
         join=join_for("text"),
         scorer=None,
@@ -114,7 +114,7 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
         emit=_ignore,
     )
     for problem in problems:
-        episode = await EpisodeRun(stage, Start(problem), seed=0).play()
+        episode = await EpisodeRun(context, Start(problem), seed=0).play()
         if seen.errors:
             told = f"{seen.errors[0]}; the problem: {problem.address}"
             raise RecipeError(told) from seen.errors[0]
@@ -196,13 +196,13 @@ class _Watched:
         return text
 
 
-def _played_by(player: RunningAgent, seen: _Seen) -> RunningAgent:
+def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
     """The agent with its own templates, but for what else would run the user's functions."""
     templates: dict[str, Any] = {
-        name: _Watched(template, seen) for name, template in player.templates.items()
+        name: _Watched(template, seen) for name, template in agent.templates.items()
     }
-    role: Any = _Watched(player.role, seen)
-    return replace(player, role=role, templates=templates, harness=respond, parse=str)
+    role: Any = _Watched(agent.role, seen)
+    return replace(agent, role=role, templates=templates, harness=respond, parse=str)
 
 
 def _longest(problems: Sequence[Problem]) -> list[int]:

@@ -70,18 +70,18 @@ class Start:
 class EpisodeRun:
     """Plays one episode; `play` never raises but for cancellation."""
 
-    def __init__(self, stage: RolloutContext, start: Start, seed: int) -> None:
-        self.stage, self.problem, self.seed = stage, start.problem, seed
+    def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
+        self.context, self.problem, self.seed = context, start.problem, seed
         self.group, self.sample, self._until = start.group, start.sample, start.until
         self.id = f"{start.problem.address}#{start.sample}"
         self._turns: list[TurnRecord] = list(start.turns)
-        self._acting = Acting(stage, self.problem, self.id, self.sample, seed)
+        self._acting = Acting(context, self.problem, self.id, self.sample, seed)
         self._acting.restore(start.turns)
         self._started = 0.0
         self._started_at = ""
 
     async def play(self) -> Episode:
-        self.stage.emit(
+        self.context.emit(
             EpisodeStarted(
                 episode=self.id, task=self.problem.address, group=self.group, sample=self.sample
             )
@@ -89,11 +89,11 @@ class EpisodeRun:
         self._started = time.perf_counter()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         episode = self._record(await self._play_within_budget())
-        self.stage.emit(EpisodeFinished(episode=episode))
+        self.context.emit(EpisodeFinished(episode=episode))
         return episode
 
     async def _play_within_budget(self) -> Failure | None:
-        limit = self.stage.recipe.budget.seconds
+        limit = self.context.recipe.budget.seconds
         timeout = asyncio.timeout(limit)
         try:
             async with timeout:
@@ -109,7 +109,7 @@ class EpisodeRun:
         return None
 
     async def _play_turns(self) -> None:
-        team = self.stage.recipe.team
+        team = self.context.recipe.team
         told = self._turns[-1].feedback if self._turns else {}
         for index in range(len(self._turns), team.turns):
             turn = _TurnState(index)
@@ -128,30 +128,30 @@ class EpisodeRun:
 
     async def _act(self, state: _TurnState, told: Told) -> None:
         """Play the protocol, then join what the agents made."""
-        stage = self.stage
+        context = self.context
         acted = [name for name, history in self._acting.histories.items() if history]
         play = partial(self._acting.play, state.index, told, state.decisions)
         previous = self._turns[-1].artefacts if self._turns else {}
-        turn = Turn(state.index, stage.players, play, acted, previous)
+        turn = Turn(state.index, context.agents, play, acted, previous)
         try:
-            await stage.protocol(turn)
+            await context.protocol(turn)
         except (CollabError, ActionFailed):
             raise
         except Exception as error:
-            what = f"protocol '{stage.recipe.team.protocol.use}'"
+            what = f"protocol '{context.recipe.team.protocol.use}'"
             raise attribute(error, AgentError, what) from error
         finally:
-            state.artefacts = {n: turn.artefacts[n] for n in stage.players if n in turn.artefacts}
-        state.joined = turn.joined(stage.recipe.team.roles.contributors)
+            state.artefacts = {n: turn.artefacts[n] for n in context.agents if n in turn.artefacts}
+        state.joined = turn.joined(context.recipe.team.roles.contributors)
         joined = {name: state.artefacts[name] for name in state.joined}
-        state.joint = make_joint(stage.join, joined, self.problem)
+        state.joint = make_joint(context.join, joined, self.problem)
 
     async def _score(self, turn: _TurnState) -> None:
-        if self.stage.scorer is not None:
-            turn.score = await self.stage.scorer.score(
+        if self.context.scorer is not None:
+            turn.score = await self.context.scorer.score(
                 self.problem, turn.joint, turn.artefacts, list(turn.joined)
             )
-        self.stage.emit(
+        self.context.emit(
             TurnScored(
                 episode=self.id,
                 turn=turn.index,
@@ -164,17 +164,17 @@ class EpisodeRun:
     async def _tell(self, turn: _TurnState) -> None:
         outcome = Outcome(
             problem=self.problem,
-            agents=tuple(self.stage.players),
+            agents=tuple(self.context.agents),
             artefacts=turn.artefacts,
             joint=turn.joint,
             solved=turn.score.solved if turn.score else None,
             turn=turn.index,
             sample=self.sample,
-            roles=self.stage.recipe.team.roles.among(turn.joined),
+            roles=self.context.recipe.team.roles.among(turn.joined),
         )
-        specs = self.stage.recipe.team.feedback
-        turn.feedback, turn.failures = await gather(self.stage.sources, specs, outcome)
-        self.stage.emit(
+        specs = self.context.recipe.team.feedback
+        turn.feedback, turn.failures = await gather(self.context.sources, specs, outcome)
+        self.context.emit(
             FeedbackGiven(
                 episode=self.id,
                 turn=turn.index,
@@ -187,13 +187,13 @@ class EpisodeRun:
         return Episode(
             id=self.id,
             task=self.problem.address,
-            team=self.stage.recipe.team.name,
+            team=self.context.recipe.team.name,
             group=self.group,
             sample=self.sample,
             seed=self.seed,
             turns=tuple(self._turns),
-            horizon=self.stage.recipe.team.turns,
-            when_solved=self.stage.recipe.team.when_solved,
+            horizon=self.context.recipe.team.turns,
+            when_solved=self.context.recipe.team.when_solved,
             failure=failure,
             started=self._started_at,
             seconds=time.perf_counter() - self._started,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from collab.agents import join_for, make_joint
+from collab.agents.joins import Join
 from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
 from collab.models import HasCapabilities, Model, Progress, Request
@@ -18,10 +19,10 @@ from collab.recipe import Recipe
 from collab.records import Episode, Problem, Score
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
-from collab.runtime.agents import make_agents
+from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.protocols import protocol_for
+from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
@@ -57,6 +58,9 @@ class Session:
         self._servers = ToolServers() if serve else None
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
+        self._agents: dict[str, RunningAgent] = {}
+        self._protocol: Protocol | None = None
+        self._join: Join | None = None
 
     async def open(self) -> Session:
         """Open everything; `aclose` closes it, without asking whether a script was used up."""
@@ -64,7 +68,8 @@ class Session:
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
-            join, roles = join_for(self.recipe.team.join), self.recipe.team.roles
+            join = join_for(self.recipe.team.join)
+            roles = self.recipe.team.roles
             if self.recipe.task is not None:
                 self._scorer = Scorer(self.recipe.task.reward, self.sandbox, roles)
             if self.recipe.team.turns > 1:
@@ -72,7 +77,7 @@ class Session:
                     self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
                 )
             tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
-            self._players = make_agents(self.recipe, self.models, tools)
+            self._agents = make_agents(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)
             await rehearse(self._protocol, self.recipe.team)
             self._join = join
@@ -161,17 +166,20 @@ class Session:
         if self._scorer is None:
             raise RecipeError("the recipe names no task, so there is no reward; set task")
         agents = self.recipe.team.roles.among(artefacts).contributors
+        assert self._join is not None, "open comes first"
         joint = make_joint(self._join, {name: artefacts[name] for name in agents}, problem)
         return await self._scorer.score(problem, joint, artefacts, agents)
 
     async def _play_all(
         self, starts: Sequence[Start], seed: int, emit: Emit, progress: bool
     ) -> None:
+        assert self._protocol is not None, "open comes first"
+        assert self._join is not None, "open comes first"
         lanes = min(self.recipe.concurrency, len(starts))
         scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
-        stage = RolloutContext(
+        context = RolloutContext(
             recipe=self.recipe,
-            players=self._players,
+            agents=self._agents,
             protocol=self._protocol,
             join=self._join,
             scorer=self._scorer,
@@ -180,7 +188,7 @@ class Session:
             emit=emit,
         )
         try:
-            runs = (EpisodeRun(stage, start, seed) for start in starts)
+            runs = (EpisodeRun(context, start, seed) for start in starts)
             async with asyncio.TaskGroup() as group:
                 for _ in range(lanes):
                     group.create_task(_play_lane(runs, scheduler))

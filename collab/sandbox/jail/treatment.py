@@ -139,12 +139,13 @@ class _Values:
         self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
         self.spoilt = False
         """The treatment has ended, and what the program answers shows nothing."""
-        self.begin()
+        self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
+        self._last: bool | None = None
 
     def begin(self) -> None:
         """An answer begins."""
         self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
-        self._last: bool | None = None
+        self._last = None
 
     def end(self) -> None:
         self._rule, self.spoilt = None, True

@@ -58,6 +58,11 @@ class TrainingRun:
         RecipeError, TaskError, RecordError: before any work is done.
     """
 
+    _folder: TrainingFolder
+    """The run's folder, open from the moment at which all that the run needs is."""
+    _stateful: tuple[Learner, Algorithm]
+    """What a checkpoint keeps the states of; made by `run`."""
+
     def __init__(
         self,
         recipe: Recipe,
@@ -88,6 +93,7 @@ class TrainingRun:
         self._trackers: list[Tracker] = []
         self._alarms = Alarms(recipe.task.reward if recipe.task else None)
         self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
+        self._began = time.perf_counter()
 
     async def run(self) -> dict[str, Any]:
         """Train to the end; returns the summary that `run.json` keeps.

@@ -44,6 +44,16 @@ class Layout:
         `dtype` is that of scores.
         """
         self._shown, self._dtype = mask.bool(), dtype
+        self.kept: list[int] = []
+        """The prompts that some row goes on with."""
+        self.owners: list[int] = []
+        """For each row, the position of its prompt in `kept`."""
+        self.mask: Tensor | None = None
+        """[rows, 1, 1, time], added to scores; None where no prompt is padded."""
+        self._shape = 0, 0
+        # [prompts, width], rows, and [rows], positions in it; None where rows are in that order
+        self._rows: Tensor | None = None
+        self._places: Tensor | None = None
         self.go_on(range(len(mask)))
 
     def go_on(self, owners: Sequence[int]) -> None:
@@ -61,12 +71,10 @@ class Layout:
         self._shown = self._shown[torch.tensor(self.kept, device=device)]
         flat = [owner * width + place for owner, place in places]
         self._shape = len(members), width
-        # [prompts, width], rows, and [rows], places in it; None where rows are in that order
         self._rows = self._places = None
         if flat != list(range(len(members) * width)):
             self._rows = torch.tensor(padded, device=device)
             self._places = torch.tensor(flat, device=device)
-        # [rows, 1, 1, time], added to scores; None where no prompt is padded
         self.mask = None
         if not bool(self._shown.all()):
             mask = torch.zeros(self._shown.shape, dtype=self._dtype, device=device)
