@@ -108,7 +108,7 @@ def test_what_a_group_needs_is_scored_while_others_play() -> None:
         assert found.measures["joint_actions/scored"] == 1
         assert found.measures["joint_actions/seconds"] >= 0.01
         assert found.measures["joint_actions/waited"] == 0.0
-        assert [dict(item.weights) for item in found.groups] == [{(0, 0, "a"): 1.0}]
+        assert [dict(weights) for weights in found.weights] == [{(0, 0, "a"): 1.0}]
         await credit.aclose()
 
     asyncio.run(step())
