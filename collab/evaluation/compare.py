@@ -73,7 +73,9 @@ def difference(first: TeamResult, base: Values, other: TeamResult, values: Value
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
     """The metrics that say something about this team, by task."""
-    values = task_values(groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None)
+    values = task_values(
+        groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
+    )
     if evaluated.recipe.team.turns == 1:
         values.pop(names.LAST_REWARD_SHARE, None)
     return values

@@ -14,7 +14,7 @@ from torch import Tensor
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import without_adapters, can_mix, unwrapped
+from collab.models.local.multi_lora import can_mix, unwrapped, without_adapters
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
 from collab.trainers.learner.logprobs import response_logprobs
