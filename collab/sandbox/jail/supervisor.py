@@ -175,10 +175,10 @@ class Supervisor:
 class _Trial:
     """The processes of one trial and their pipes; without `workers` a test runner alone."""
 
-    report: int
-    """The test runner's reports are read from this descriptor; open while the trial is entered."""
-    outputs: Outputs
-    """What the processes print; open while the trial is entered."""
+    reports: wire.Reader
+    """What the test runner reports; open while the trial is entered."""
+    events: Events
+    """Waits for reports and reads what is printed; open while the trial is entered."""
 
     def __init__(
         self, caller: Caller, runners: Zygote, case: Case, workers: Zygote | None = None
