@@ -58,9 +58,7 @@ class TransformersEngine:
     def capabilities(self) -> Capabilities:
         """What the engine offers; its context is known once the model is loaded."""
         context = self._loaded.context if self._loaded else None
-        return Capabilities(
-            tokens=True, seeds=True, adapters=True, continues=True, context=context
-        )
+        return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
     @property
     def module(self) -> Any:
