@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 
 from collab.errors import TrainingError
 from collab.recipe.trainer import TurnStructure
 from collab.records import Episode
 from collab.stats import mean
+from collab.trainers.credit.absorbing import earned_from, geometric, solved_before
 
 Node = tuple[int, int]
 """One joint action: the position of an episode in its group, and a turn of it."""
@@ -197,13 +197,8 @@ def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
         followers,
         baselines_over,
         visit_share,
-        {t: _solved_before(episodes, t) for t in turns},
+        {t: solved_before(episodes, t) for t in turns},
     )
-
-
-def _solved_before(episodes: Sequence[Episode], turn: int) -> tuple[Node, ...]:
-    ends = ((number, len(e.turns) - 1, e.absorbed) for number, e in enumerate(episodes))
-    return tuple((number, last) for number, last, n in ends if last < turn <= last + n)
 
 
 def _visit_share(
@@ -239,14 +234,14 @@ def make_group(
     for node in sorted(tree.nodes, key=lambda node: -node[1]):
         following = [returns[child] for child in tree.children[node]]
         lasts = not (following or tree.one_turn)
-        again = _geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
+        again = geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
         returns[node] = {
             agent: rewards[node][agent]
             + discount * (mean([r[agent] for r in following]) + again * lasting[node][agent])
             for agent in agents
         }
     absorbed = {
-        turn: tuple(_from_turn(turn, lasting[p], p, episodes, discount) for p in nodes)
+        turn: tuple(earned_from(turn, lasting[p], p, episodes, discount) for p in nodes)
         for turn, nodes in tree.solved.items()
     }
     return Group(
@@ -268,28 +263,11 @@ def with_rewards(group: Group, rewards: Rewards, ask: Ask | None = None) -> Grou
 
     `ask` scores further joint actions in the same terms.
     """
-    solved = {turn: _solved_before(group.episodes, turn) for turn in group.absorbed}
+    solved = {turn: solved_before(group.episodes, turn) for turn in group.absorbed}
     tree = Tree(
         tuple(group.children), group.children, group.baselines_over, group.visit_share, solved
     )
     return make_group(group.episodes, group.agents, rewards, tree, group.discount, ask=ask)
-
-
-def _from_turn(
-    turn: int,
-    last: Mapping[str, float],
-    node: Node,
-    episodes: Sequence[Episode],
-    discount: float,
-) -> dict[str, float]:
-    """By agent, what a solved state earns from `turn` on, a turn that is not played."""
-    left = node[1] + 1 + episodes[node[0]].absorbed - turn
-    return {agent: _geometric(discount, left) * reward for agent, reward in last.items()}
-
-
-def _geometric(discount: float, terms: int) -> float:
-    """The sum of the first `terms` of 1 + gamma + gamma^2 + .."""
-    return fsum(discount**k for k in range(terms))
 
 
 def compare(group: Group, advantages: Advantages) -> Weights:

@@ -15,7 +15,7 @@ from collab.recipe import Recipe
 from collab.records import Episode, failure_of
 from collab.runs import metric_names as names
 from collab.runs.layout import CHECKPOINTS
-from collab.runtime.events import RunFinished, RunStarted
+from collab.runtime.events import RunFinished
 from collab.runtime.notes import tools_told
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
@@ -93,6 +93,7 @@ class TrainingRun:
         self._trackers: list[Tracker] = []
         self._alarms = Alarms(recipe.task.reward if recipe.task else None)
         self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
+        self._opening = run_started(recipe, self.spec, self.tasks, out)
         self._began = time.perf_counter()
 
     async def run(self) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class TrainingRun:
         """
         self._began = time.perf_counter()
         about = self._check_folder()
-        self._emit(self._opening())
+        self._emit(self._opening)
         policies = await asyncio.to_thread(
             open_policies, self.recipe, self.spec, loading=self._loading
         )
@@ -166,7 +167,7 @@ class TrainingRun:
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
-            about = self._opening().model_dump(mode="json", exclude={"type"})
+            about = self._opening.model_dump(mode="json", exclude={"type"})
             about["command"] = sys.argv[:]
         return {**about, **self._ending.planned(), "status": "running"}
 
@@ -282,9 +283,6 @@ class TrainingRun:
     def _report(self, phase: Any, done: int, total: int) -> None:
         step = self.step if phase == "evaluation" else self.step + 1
         self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
-
-    def _opening(self) -> RunStarted:
-        return run_started(self.recipe, self.spec, self.tasks, self.out)
 
     def _summary(self) -> dict[str, Any]:
         return {
