@@ -65,7 +65,8 @@ class TrainerSpec(Spec):
     algorithm: Named = Component(use="magrpo")
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
     (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
-    `maac`, critics; `rae`, a moving average; `at-grpo`, for
+    `maac`, critics; `vdn` and `qmix`, parts of the return; `madpo` and `marlhf`, preferences;
+    `pmic`, a bonus of mutual information; `rae`, a moving average; `at-grpo`, for
     `greedy` trees; `shaped`, another rule with process rewards; or one's
     own, a function or a class: `file.py:NAME`, or a registered name. Options are given as
     `{use: NAME, options: {...}}`."""

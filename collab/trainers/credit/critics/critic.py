@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import TrainingError
+from collab.runs.metric_names import CRITIC, named
 from collab.stats import deviation
 from collab.trainers.credit.models import FrozenModel, TeamModels
 
@@ -84,7 +85,7 @@ class Critics:
     def measures(self) -> dict[str, float]:
         """What each critic's last step was like, as metrics."""
         return {
-            f"critic/{name}/{what}": value
+            named(named(CRITIC, name), what): value
             for name, critic in self._made.items()
             for what, value in critic.measured.items()
         }

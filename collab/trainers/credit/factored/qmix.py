@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from collab.recipe import Recipe, TrainerSpec
+from collab.runs.metric_names import PARTS, named
 from collab.trainers.credit.counterfactual.table import Vector, leave_one_out
 from collab.trainers.credit.critics.history import joint_history
 from collab.trainers.credit.critics.values import Place
@@ -53,9 +54,9 @@ class QMIX(Factored):
         mixer = self._mixer_of(states.shape[1], len(heads))
         values = parts(heads, batch).detach()
         slopes = mixer.slopes(values, states)
-        self._told = {"parts/trust": self._fit.share, "parts/biased": 1.0}
+        self._told = {named(PARTS, "trust"): self._fit.share, named(PARTS, "biased"): 1.0}
         self._judge(groups, batch, mixer(values, states).tolist())
-        self._told["parts/loss"] = fit_mixed(heads, mixer, batch, states, self._steps)
+        self._told[named(PARTS, "loss")] = fit_mixed(heads, mixer, batch, states, self._steps)
         weights: list[dict[Key, float]] = [{} for _ in groups]
         for column, agent in enumerate(heads):
             found = values[:, column].double().numpy(), slopes[:, column].double().numpy()

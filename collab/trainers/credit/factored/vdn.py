@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from collab.runs.metric_names import PARTS, named
 from collab.trainers.credit.counterfactual.table import leave_one_out
 from collab.trainers.credit.critics.values import Place
 from collab.trainers.credit.factored.reading import read
@@ -40,7 +41,7 @@ class VDN(Factored):
         worth = {a: batch.by_place(a, h.predict(batch.features[a])) for a, h in heads.items()}
         self._judge(groups, batch, parts(heads, batch).sum(1).tolist())
         loss = fit_sum(heads, batch, self._steps)
-        self._told = {"parts/loss": loss, "parts/trust": trust}
+        self._told = {named(PARTS, "loss"): loss, named(PARTS, "trust"): trust}
         return [_weights(number, group, worth, trust) for number, group in enumerate(groups)]
 
 

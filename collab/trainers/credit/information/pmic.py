@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
+from collab.runs.metric_names import INFORMATION, named
 from collab.stats import deviation
 from collab.trainers.credit.critics.values import Place
 from collab.trainers.credit.group import Group, Weights, with_rewards
@@ -82,7 +83,10 @@ class PMIC:
         whole = [whole_returns(group, group.agents[0]) for group in groups]
         returns = [whole[number][node] for number, node in places]
         bonuses = self._bonuses(histories, actions)
-        self._told = {"pmic/steps": self._learned, "pmic/bonus_std": deviation(bonuses)}
+        self._told = {
+            named(INFORMATION, "steps"): self._learned,
+            named(INFORMATION, "bonus_std"): deviation(bonuses),
+        }
         self._learn(histories, actions, returns)
         by_place = dict(zip(places, bonuses, strict=True))
         return [marloo(_paid(number, group, by_place)) for number, group in enumerate(groups)]
@@ -135,12 +139,15 @@ class PMIC:
         memory, lower, upper = self._made(actions.shape[1])
         memory.add(histories, actions, returns)
         best, worst = memory.best(self._share), memory.worst(self._share)
-        self._told |= {"pmic/best": len(best[0]), "pmic/worst": len(worst[0])}
+        self._told |= {
+            named(INFORMATION, "best"): len(best[0]),
+            named(INFORMATION, "worst"): len(worst[0]),
+        }
         with torch.no_grad():
             if len(best[0]) > 1:
-                self._told["pmic/lower"] = -float(lower.loss(*best))
+                self._told[named(INFORMATION, "lower")] = -float(lower.loss(*best))
             if len(worst[0]):
-                self._told["pmic/upper"] = float(upper.each(*worst, worst[1]).mean())
+                self._told[named(INFORMATION, "upper")] = float(upper.each(*worst, worst[1]).mean())
         fitted = lower.fit(*best, self._steps), upper.fit(*worst, self._steps)
         self._learned += all(fitted)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
+from collab.runs.metric_names import PREFERENCES, named
 from collab.stats import mean
 from collab.trainers.credit.counterfactual.forms import planned_forms
 from collab.trainers.credit.counterfactual.rule import check_cost, scored_at_most
@@ -151,15 +152,15 @@ class MADPO:
 
     def _measures(self) -> Iterator[tuple[str, float]]:
         for agent, told in self._told.items():
-            name = f"preferences/{agent}"
-            yield f"{name}/pairs", len(told)
+            name = named(PREFERENCES, agent)
+            yield named(name, "pairs"), len(told)
             if not told:
                 continue
-            yield f"{name}/crossed", mean([item.parties == (agent,) for item, _ in told])
-            yield f"{name}/gap", mean([item.pair.gap for item, _ in told])
-            yield f"{name}/loss", mean([loss_of(margin) for _, margin in told])
-            yield f"{name}/margin", mean([margin for _, margin in told])
-            yield f"{name}/ordered", mean([margin > 0 for _, margin in told])
+            yield named(name, "crossed"), mean([item.parties == (agent,) for item, _ in told])
+            yield named(name, "gap"), mean([item.pair.gap for item, _ in told])
+            yield named(name, "loss"), mean([loss_of(margin) for _, margin in told])
+            yield named(name, "margin"), mean([margin for _, margin in told])
+            yield named(name, "ordered"), mean([margin > 0 for _, margin in told])
 
 
 def _check_turns(recipe: Recipe, spec: TrainerSpec) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
+from collab.runs.metric_names import REWARD_MODEL, named
 from collab.trainers.credit.base import Algorithm, PerGroup
 from collab.trainers.credit.counterfactual.cross import Cross
 from collab.trainers.credit.group import Choice, Group, Key, Node, Weights, with_rewards
@@ -59,7 +60,7 @@ class MARLHF:
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         """As `Algorithm.credit`."""
-        self._told = {"reward_model/steps": self._learned}
+        self._told = {named(REWARD_MODEL, "steps"): self._learned}
         if not groups:
             return []
         self._model.reads_model_of(groups[0].agents[0])
@@ -141,10 +142,13 @@ class MARLHF:
             for nodes in group.baselines_over
             for pair in best_pairs(nodes, _rewards(group, nodes), self._pairs)
         ]
-        self._told["reward_model/pairs"] = len(pairs)
+        self._told[named(REWARD_MODEL, "pairs")] = len(pairs)
         if pairs:
             loss, ordered = await self._model.learn(pairs)
-            self._told |= {"reward_model/loss": loss, "reward_model/ordered": ordered}
+            self._told |= {
+                named(REWARD_MODEL, "loss"): loss,
+                named(REWARD_MODEL, "ordered"): ordered,
+            }
             self._learned += 1
 
 
