@@ -99,7 +99,10 @@ def test_problems_with_too_few_whole_episodes_for_k_are_told(
     assert [note for note in found.notes if "pass@" in note] == [told]
 
 
-def test_the_default_model_on_humaneval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", ["echo", pytest.param("smollm2-135m", marks=pytest.mark.slow)])
+def test_one_agent_and_two_on_humaneval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     found = collab.evaluate(
         "coding-single",
@@ -107,10 +110,11 @@ def test_the_default_model_on_humaneval(tmp_path: Path, monkeypatch: pytest.Monk
         task="humaneval/133-134",
         samples=2,
         k=[1, 2],
+        model=None if model == "smollm2-135m" else model,  # the default
         settings=["team.sampling.max_new_tokens=24"],
     )
     single, pair = found.teams
-    assert single.models == {"main": "smollm2-135m"}
+    assert single.models == {"main": model}
     assert set(pair.agents) == {"aux", "main"}
     assert {"pass@1", "pass@2", "accuracy@2", "level.tests", "return"} <= set(single.metrics)
     assert "coop@1" in pair.metrics
