@@ -152,6 +152,15 @@ def one_decides(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
+def biased(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    if _recent(rows, names.named(names.PARTS, "biased")):
+        yield (
+            "biased",
+            "what is learned is not the gradient of the return, as the algorithm `qmix` is biased:"
+            " keep it for comparison, and train with `vdn`, which has the same heads",
+        )
+
+
 def hacking(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     suspects = _recent(rows, names.HACK_SUSPECTS)
     if suspects is not None and suspects > 0.05:
@@ -212,5 +221,6 @@ ALARMS: tuple[Alarm, ...] = (
     feedback_hurts,
     no_influence,
     one_decides,
+    biased,
     hacking,
 )
