@@ -25,6 +25,7 @@ COMMANDS = {
     "report": RUN,
     "probe": TRAIN,
     "train": TRAIN,
+    "study": TRAIN,
     "teams": LOOK,
     "tasks": LOOK,
     "models": LOOK,

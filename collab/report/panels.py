@@ -37,6 +37,8 @@ class Panel:
     """What the bands and intervals are."""
     stacked: bool = False
     """Shares of one whole, drawn on top of each other."""
+    along: Literal["step", "tokens"] = "step"
+    """What the curves run along."""
 
 
 @dataclass(frozen=True)

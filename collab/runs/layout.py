@@ -21,6 +21,12 @@ An evaluation (`collab eval`):
 
 eval.json              settings, numbers, intervals
 TEAM/                  one folder for each team, like that of a run
+
+A study (`collab study`):
+
+study.json             cells, numbers, intervals
+study.yaml             the study as it was read
+CELL/                  one folder for each training run, with what it printed in log.txt
 """
 
 RECIPE = "recipe.yaml"
@@ -44,6 +50,12 @@ ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 EVAL = "eval.json"
 LOCK = ".lock"
+
+REPORT = "report.html"
+
+STUDY = "study.json"
+STUDY_RECIPE = "study.yaml"
+TRAINING_LOG = "log.txt"
 
 MARKS = (RUN, EPISODES, TRAINING, EVAL)
 """The folder of a run, a training run or an evaluation holds at least one of these."""

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from support.blocks import DOCS, blocks
+
+from collab.study.cells import cells_of
+from collab.study.spec import StudySpec, read_study
+
+
+def test_the_study_of_the_page_is_the_example() -> None:
+    told = yaml.safe_load(blocks("study.md", "yaml")[0])
+    shipped = DOCS.parent / "examples" / "studies" / "game.yaml"
+    assert yaml.safe_load(shipped.read_text()) == told
+    spec = read_study(shipped)
+    assert {f"`{key}`" for key in StudySpec.model_fields} <= set(
+        re.findall(r"`\w+`", (DOCS / "study.md").read_text())
+    )
+    for cell in cells_of(spec):
+        trainer = cell.load(trust=False).trainer
+        assert trainer
+        assert (trainer.tokens, trainer.group_size) == (1000, 16)
 
 
 @pytest.mark.slow
@@ -19,6 +38,9 @@ def test_every_command_runs(tmp_path: Path) -> None:
     for script in blocks("study.md", "sh"):
         command = ["bash", "-euo", "pipefail", "-c", script]
         subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    study = json.loads((tmp_path / "studies" / "game" / "study.json").read_text())
+    assert (study["status"], len(study["cells"])) == ("done", 6)
+    assert [found["trainer"] for found in study["differences"]] == ["marloo", "cross"]
     probe = json.loads((tmp_path / "runs" / "probe" / "probe.json").read_text())
     assert probe["crossed"]["forms"] == {"row": "crossed", "column": "crossed"}
     assert (tmp_path / "runs" / "probe" / "report.html").is_file()

@@ -23,6 +23,7 @@ FLOORS = [
     {"trainers"},
     {"evaluation"},
     {"report", "probe"},
+    {"study"},
     {"cli"},
     {"__main__"},
 ]

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
+from collab.runs.layout import REPORT
 from collab.wording import counted
-
-REPORT = "report.html"
 
 
 def command(

@@ -174,7 +174,7 @@ class Chart {
       ),
     );
     this.legend.replaceChildren(
-      h("span", step === null ? "last" : `step ${count(step)}`),
+      h("span", step === null ? "last" : `${this.panel.along} ${count(step)}`),
       ...names,
     );
     const text = told
@@ -182,7 +182,7 @@ class Chart {
       .join("; ");
     const now = step === null ? this.steps.at(-1) : step;
     this.plot.setAttribute("aria-valuenow", now);
-    this.plot.setAttribute("aria-valuetext", `step ${now}: ${text}`);
+    this.plot.setAttribute("aria-valuetext", `${this.panel.along} ${now}: ${text}`);
   }
 
   move(place) {

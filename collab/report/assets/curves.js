@@ -12,13 +12,16 @@ function drawCurves(root, panels, cohorts) {
     if (!groups.has(panel.section)) groups.set(panel.section, []);
     groups.get(panel.section).push(panel);
   }
-  const steps = panels.flatMap((panel) => panel.series.flatMap((line) => line.x));
-  const domain = [Math.min(...steps), Math.max(...steps)];
+  const domainOf = (along) => {
+    const same = panels.filter((panel) => panel.along === along);
+    const steps = same.flatMap((panel) => panel.series.flatMap((line) => line.x));
+    return [Math.min(...steps), Math.max(...steps)];
+  };
   for (const [name, members] of groups) {
     const grid = h(
       "div",
       { class: "panels" },
-      members.map((panel) => panelView(panel, domain)),
+      members.map((panel) => panelView(panel, domainOf(panel.along))),
     );
     root.append(h("section", { class: "group", "aria-label": name }, h("h3", name), grid));
   }
@@ -30,7 +33,7 @@ function panelView(panel, domain) {
     class: "plot",
     tabindex: 0,
     role: "slider",
-    "aria-label": `${panel.title}, by step`,
+    "aria-label": `${panel.title}, by ${panel.along}`,
     "aria-orientation": "horizontal",
   });
   const values = h("div", { class: "values", tabindex: 0, role: "region", hidden: true });
@@ -58,5 +61,5 @@ function valuesTable(panel) {
     const cells = values.map((value) => h("td", { class: "right" }, amount(value, panel.unit)));
     return h("tr", h("th", { scope: "row" }, count(step)), cells);
   });
-  return tableOf(["Step", ...panel.series.map((line) => line.label)], rows);
+  return tableOf([panel.along === "step" ? "Step" : "Tokens", ...panel.series.map((line) => line.label)], rows);
 }

@@ -1,0 +1,79 @@
+"""A study on the terminal: what would be trained, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
+from collab.cli.screen.page import Column, Page, Piece
+from collab.evaluation.results import Estimate
+from collab.study.page import told_tokens
+from collab.study.results import Difference, StudyResults
+from collab.study.spec import StudySpec
+from collab.trainers import Plan
+from collab.wording import counted
+
+
+def show_plan(
+    page: Page, spec: StudySpec, plans: Mapping[str, Plan], jobs: int, folder: Path
+) -> None:
+    """Every cell, with the memory that it takes."""
+    page.line(
+        (folder.name, NAME),
+        f": {counted(len(plans), 'run')} of {spec.tokens:,} generated tokens, {jobs} at once,"
+        f" evaluated {spec.evaluations + 1} times each",
+    )
+    rows: list[list[Piece]] = [
+        [name, f"{plan.total / 1e9:.2f} GB", f"{plan.steps:,}"] for name, plan in plans.items()
+    ]
+    columns = [Column("run"), Column("memory", right=True), Column("steps or more", right=True)]
+    page.table(columns, rows)
+    page.line("folder: ", (str(folder), NAME))
+
+
+def show_results(page: Page, results: StudyResults) -> None:
+    """The table, and runs that are no part of it."""
+    for cell in results.cells:
+        if cell.status != "done":
+            page.line((f"{cell.status}: ", WARN), cell.name, f": {cell.message or 'not done'}")
+    if not results.trainers:
+        return
+    against = {(d.task, d.trainer): d for d in results.differences}
+    titles = ["task", "trainer", "seeds", "before", f"at {results.tokens:,} tokens", "on the way"]
+    titles += ["tokens to level", f"less {results.cells[0].trainer}"]
+    rows: list[list[Piece]] = []
+    for found in results.trainers:
+        rows.append(
+            [
+                found.task,
+                (found.trainer, NAME),
+                str(len(found.seeds)),
+                f"{found.curve[0].mean:.2f}",
+                _interval(found.curve[-1]),
+                f"{found.on_the_way.mean:.2f}",
+                told_tokens(found),
+                _difference(against.get((found.task, found.trainer))),
+            ]
+        )
+    page.line()
+    page.table([Column(title, right=number > 1) for number, title in enumerate(titles)], rows)
+    for over_all in (d for d in results.differences if d.task is None):
+        page.line(
+            f"all tasks, {over_all.trainer} less {over_all.baseline}: {over_all.end.mean:+.1%}"
+            f" of the largest return ({over_all.end.low:+.1%} to {over_all.end.high:+.1%},"
+            f" {counted(over_all.pairs, 'pair')})"
+        )
+    page.line(("95 % intervals over seeds; differences paired by seed", DIM))
+
+
+def _interval(value: Estimate) -> str:
+    return f"{value.mean:.2f} ({value.low:.2f} to {value.high:.2f})"
+
+
+def _difference(found: Difference | None) -> Piece:
+    if found is None:
+        return "-"
+    end = found.end
+    tone = GOOD if end.low > 0 else BAD if end.high < 0 else ""
+    return (f"{end.mean:+.2f} ({end.low:+.2f} to {end.high:+.2f})", tone)

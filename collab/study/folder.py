@@ -1,0 +1,171 @@
+"""A study's folder: a training run's folder a cell, and the numbers; readable at every moment.
+
+study.json             `collab.study.results.StudyResults`: cells, numbers, intervals
+study.yaml             the study as it was read
+CELL/                  an ordinary training run, with what its process printed in `log.txt`
+report.html            curves, comparisons and every run
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from collab.errors import CollabError, RecordError
+from collab.recipe.documents import parse_json, read_mapping
+from collab.runs.about import mark_interrupted, read_about
+from collab.runs.atomic import write_atomically
+from collab.runs.layout import LOCK, METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
+from collab.runs.reading import read_lines
+from collab.stats import mean
+from collab.study.cells import Cell
+from collab.study.results import CellResult, Point, Status, StudyResults
+from collab.study.spec import StudySpec
+from collab.trainers.training.events import Evaluation, largest_return
+
+MAY_GROW = ("description", "seeds", "level")
+"""Keys of a study that may be others when it is gone on with; more seeds are more cells."""
+
+
+class StudyFolder:
+    """The folder of a study, open for writing by one process at a time."""
+
+    def __init__(self, path: Path, spec: StudySpec, *, resume: bool) -> None:
+        """Open the folder, or make it.
+
+        Raises:
+            RecordError: it holds a study and `resume` is not given, or another study, or
+                something else, or it is being written.
+        """
+        self.path = path
+        if not resume and path.exists() and any(path.iterdir()):
+            remedy = "go on with --resume" if (path / STUDY).exists() else "choose another --out"
+            raise RecordError(f"{path} is not empty; {remedy}, or give another folder with --out")
+        self._check_same(spec)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(path / LOCK, blocking=False)
+            self._lock.acquire()
+            write_atomically(path / STUDY_RECIPE, _text(spec))
+        except Timeout:
+            raise RecordError(f"{path} is being written by another study") from None
+        except OSError as error:
+            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        self._failures = self._read_failures()
+
+    def cell(self, cell: Cell) -> Path:
+        """Where a cell's training run is."""
+        return self.path / cell.name
+
+    def log(self, cell: Cell) -> Path:
+        """Where what a cell's process prints is kept."""
+        return self.cell(cell) / TRAINING_LOG
+
+    def status(self, cell: Cell) -> Status:
+        """How far a cell has come; nobody else is at work in it, as the folder is locked."""
+        if cell.name in self._failures:
+            return "failed"
+        if not self.is_begun(cell):
+            return "waiting"
+        try:
+            status = read_about(self.cell(cell)).get("status")
+        except CollabError:
+            return "interrupted"
+        return status if status in ("done", "failed") else "interrupted"
+
+    def is_begun(self, cell: Cell) -> bool:
+        """Whether there is a run that can be gone on with."""
+        return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
+
+    def prepare(self, cell: Cell) -> bool:
+        """Make room for a cell to be trained; whether there is a run to go on with."""
+        self._failures.pop(cell.name, None)
+        if self.is_begun(cell):
+            return True
+        if self.cell(cell).exists():
+            shutil.rmtree(self.cell(cell))  # killed before anything was known of it
+        self.cell(cell).mkdir(parents=True)
+        return False
+
+    def failed(self, cell: Cell, message: str) -> None:
+        """Note why a cell failed."""
+        self._failures[cell.name] = message
+
+    def interrupted(self, cell: Cell) -> None:
+        """Say in a cell's `run.json` what its process could not."""
+        mark_interrupted(self.cell(cell))
+
+    def result(self, cell: Cell, seconds: float) -> CellResult:
+        """What is known of a cell now."""
+        points, maximum = self._points(cell)
+        status = self.status(cell)
+        return CellResult(
+            name=cell.name,
+            task=cell.task,
+            trainer=cell.trainer,
+            seed=cell.seed,
+            status=status,
+            message=self._failures.get(cell.name),
+            seconds=round(seconds, 3),
+            points=tuple(points),
+            maximum=maximum,
+        )
+
+    def save(self, results: StudyResults) -> None:
+        """Write the numbers anew, as a whole; raises RecordError where they do not fit."""
+        try:
+            write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
+        except OSError as error:
+            raise RecordError(f"{self.path / STUDY}: {error.strerror}; free some room") from error
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def _points(self, cell: Cell) -> tuple[list[Point], float | None]:
+        path = self.cell(cell) / METRICS
+        if not path.is_file():
+            return [], None
+        rows, _ = read_lines(path, parse_json, "not JSON")
+        found = {
+            row["step"]: Evaluation.model_validate(row)
+            for row in rows
+            if row["type"] == "evaluation.finished"
+        }
+        kept = [found[step] for step in sorted(found) if found[step].sampled]
+        points = [
+            Point(tokens=e.tokens or 0, value=mean([r.joint_return for r in e.sampled.values()]))
+            for e in kept
+        ]
+        most = [m for e in kept if (m := largest_return(e.sampled)) is not None]
+        return points, max(most, default=None)
+
+    def _check_same(self, spec: StudySpec) -> None:
+        """Refuse to go on with a study that is another one."""
+        if not (self.path / STUDY_RECIPE).is_file():
+            return
+        before = read_mapping(self.path / STUDY_RECIPE)
+        now = spec.model_dump(mode="json")
+        for key in now:
+            if key not in MAY_GROW and before.get(key) != now[key]:
+                raise RecordError(
+                    f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r} would"
+                    " make it another one; leave it as it is, or give another folder with --out"
+                )
+
+    def _read_failures(self) -> dict[str, str]:
+        try:
+            data: Mapping[str, Any] = parse_json((self.path / STUDY).read_bytes())
+            cells = StudyResults.model_validate(data).cells
+        except (OSError, ValueError, ValidationError):
+            return {}
+        return {c.name: c.message or "" for c in cells if c.status == "failed"}
+
+
+def _text(spec: StudySpec) -> str:
+    return yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,152 @@
+"""The report of a study: its curves and tables before those of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from collab.errors import RecordError
+from collab.evaluation.intervals import METHOD
+from collab.evaluation.results import Estimate
+from collab.report.panels import Panel, Series
+from collab.report.reading import read_all
+from collab.report.report import MOST_EPISODES, make_page, make_report
+from collab.report.tables import Cell, Form, Table, estimate, make_table, words
+from collab.runs.atomic import write_atomically
+from collab.runs.layout import REPORT
+from collab.stats import mean
+from collab.study.results import CellResult, Difference, StudyResults, TrainerResult
+from collab.wording import counted
+
+SECTION = "Study"
+OVER_SEEDS = METHOD.replace("problems", "seeds").replace("problem", "seed")
+
+
+def write_page(results: StudyResults, folder: Path) -> Path | None:
+    """Write the report into the study's folder; None where no cell can be read yet.
+
+    Raises:
+        RecordError: the file cannot be written.
+    """
+    cells = [folder / cell.name for cell in results.cells if cell.points]
+    if not cells:
+        return None
+    reading = read_all(cells)
+    report = make_report(reading, MOST_EPISODES)
+    report = replace(
+        report,
+        title=f"{results.study}: a study of {counted(len(results.cells), 'run')}",
+        lead=results.description,
+        panels=[*curve_panels(results), *report.panels],
+        tables=[*study_tables(results), *report.tables],
+        notes=[*_notes(results), *report.notes],
+    )
+    path = folder / REPORT
+    try:
+        write_atomically(path, make_page(report, reading.runs))
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written: {error.strerror}; free some room") from error
+    return path
+
+
+def curve_panels(results: StudyResults) -> Iterator[Panel]:
+    """A panel a task: each trainer's return over tokens, with its seeds behind it."""
+    names = list(dict.fromkeys(cell.trainer for cell in results.cells))
+    for task in dict.fromkeys(trainer.task for trainer in results.trainers):
+        own = [trainer for trainer in results.trainers if trainer.task == task]
+        series = [one for t in own for one in _series(t, results, names.index(t.trainer))]
+        note = f"Band: 95 % interval over seeds, {OVER_SEEDS}; thin: each seed."
+        yield Panel(
+            f"Held-out return on {task}, over tokens", SECTION, series, note=note, along="tokens"
+        )
+
+
+def study_tables(results: StudyResults) -> Iterator[Table]:
+    """What each trainer came to, and what lies between them."""
+    several = len({trainer.task for trainer in results.trainers}) > 1
+    rows = [_result_row(trainer, several) for trainer in results.trainers]
+    if rows:
+        yield make_table(
+            f"At {results.tokens:,} generated tokens",
+            ["Trainer", "Seeds", "Before", "At the end", "On the way", "Level", "Tokens to level"],
+            rows,
+            "Held-out returns, in points. On the way: the mean over all tokens of the budget."
+            f" 95 % intervals over seeds: {OVER_SEEDS}.",
+        )
+    rows = [_difference_row(found, several) for found in results.differences]
+    if rows:
+        yield make_table(
+            f"Against {results.differences[0].baseline}",
+            ["Trainer", "Pairs", "At the end", "On the way"],
+            rows,
+            "Differences paired by task and seed; over all tasks in shares of the largest return."
+            f" 95 % intervals: {OVER_SEEDS}.",
+        )
+
+
+def told_tokens(trainer: TrainerResult) -> str:
+    """The tokens to the level, and by how many seeds it was reached."""
+    known = [tokens for tokens in trainer.tokens_to_level if tokens is not None]
+    if not known:
+        return "not reached"
+    if len(known) < len(trainer.tokens_to_level):
+        return f"{mean(known):,.0f} ({len(known)} of {len(trainer.tokens_to_level)} seeds)"
+    return f"{mean(known):,.0f}"
+
+
+def _series(trainer: TrainerResult, results: StudyResults, color: int) -> Iterator[Series]:
+    for cell in _done(results, trainer):
+        x, y = [float(p.tokens) for p in cell.points], [p.value for p in cell.points]
+        yield Series(trainer.trainer, trainer.trainer, color, x, y, style="thin")
+    yield Series(
+        label=trainer.trainer,
+        short=trainer.trainer,
+        color=color,
+        x=[float(mark) for mark in results.marks],
+        y=[point.mean for point in trainer.curve],
+        low=[point.low for point in trainer.curve],
+        high=[point.high for point in trainer.curve],
+    )
+
+
+def _done(results: StudyResults, trainer: TrainerResult) -> Sequence[CellResult]:
+    return [
+        cell
+        for cell in results.cells
+        if (cell.task, cell.trainer) == (trainer.task, trainer.trainer) and cell.status == "done"
+    ]
+
+
+def _result_row(trainer: TrainerResult, several: bool) -> list[Cell]:
+    return [
+        words(f"{trainer.task}, {trainer.trainer}" if several else trainer.trainer),
+        words(len(trainer.seeds)),
+        _cell(trainer.curve[0]),
+        _cell(trainer.curve[-1]),
+        _cell(trainer.on_the_way),
+        words(f"{trainer.level:.2f}"),
+        words(told_tokens(trainer)),
+    ]
+
+
+def _difference_row(found: Difference, several: bool) -> list[Cell]:
+    where = found.task if found.task is not None else "all tasks"
+    form: Form = "points" if found.task is not None else "share"
+    return [
+        words(f"{where}, {found.trainer}" if several else found.trainer),
+        words(found.pairs),
+        _cell(found.end, form, change=True),
+        _cell(found.on_the_way, form, change=True),
+    ]
+
+
+def _cell(value: Estimate, form: Form = "points", *, change: bool = False) -> Cell:
+    return estimate(value.mean, (value.low, value.high), form, change=change)
+
+
+def _notes(results: StudyResults) -> Iterator[str]:
+    for cell in results.cells:
+        if cell.status != "done":
+            why = f": {cell.message}" if cell.message else ""
+            yield f"{cell.name} is {cell.status}, and no part of the study's numbers{why}."

@@ -1,0 +1,111 @@
+"""A study in numbers: what `study.json` holds, `--json` ends with and the table shows.
+
+Returns are in points, on held-out tasks; intervals are over seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from collab.evaluation.results import Estimate
+from collab.records import Record
+
+Status = Literal["waiting", "interrupted", "failed", "done"]
+
+
+class Point(Record):
+    """One evaluation of a cell."""
+
+    tokens: int
+    """Generated in training before it."""
+    value: float
+    """The mean return over held-out tasks."""
+
+
+class CellResult(Record):
+    name: str
+    """Of its folder, below the study's."""
+    task: str
+    trainer: str
+    seed: int
+    status: Status
+    message: str | None = None
+    """Why it failed."""
+    seconds: float = 0.0
+    points: tuple[Point, ...] = ()
+    maximum: float | None = None
+    """The largest return."""
+
+
+class TrainerResult(Record):
+    """One trainer on one task, over the seeds whose cells are done."""
+
+    task: str
+    trainer: str
+    seeds: tuple[int, ...]
+    curve: tuple[Estimate, ...]
+    """The return at each of the study's marks."""
+    on_the_way: Estimate
+    """The mean return over all tokens of the budget: the higher, the sooner it was learned."""
+    level: float
+    """The return that is to be reached."""
+    tokens_to_level: tuple[float | None, ...]
+    """By seed; None where it was not reached."""
+    tokens: Estimate | None = None
+    """Their mean, where every seed reached it."""
+    maximum: float
+
+
+class Difference(Record):
+    """A trainer less the first one, paired by task and seed."""
+
+    task: str | None
+    """None for all tasks together, in shares of the largest return."""
+    trainer: str
+    baseline: str
+    pairs: int
+    end: Estimate
+    """Of the returns when all tokens are spent."""
+    on_the_way: Estimate
+
+
+class StudyStarted(Record):
+    type: Literal["study.started"] = "study.started"
+    study: str
+    folder: str
+    cells: int
+    done: int
+    """Cells that an earlier call has finished."""
+    jobs: int
+
+
+class CellStarted(Record):
+    type: Literal["cell.started"] = "cell.started"
+    cell: str
+    resumed: bool
+
+
+class CellFinished(Record):
+    type: Literal["cell.finished"] = "cell.finished"
+    cell: str
+    status: Status
+    message: str | None = None
+    seconds: float
+
+
+class StudyResults(Record):
+    type: Literal["study.finished"] = "study.finished"
+    study: str
+    description: str
+    status: Literal["running", "done", "interrupted", "failed"]
+    """`failed`: every cell has ended, and some of them failed."""
+    tokens: int
+    """The budget of each cell."""
+    marks: tuple[int, ...]
+    cells: tuple[CellResult, ...]
+    trainers: tuple[TrainerResult, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+StudyEvent = StudyStarted | CellStarted | CellFinished | StudyResults

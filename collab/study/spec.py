@@ -1,0 +1,106 @@
+"""What a study is made of: trainers, tasks and seeds, and the tokens that each of them may take."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from collab.errors import RecipeError
+from collab.recipe.base import Spec
+from collab.recipe.documents import read_mapping
+from collab.recipe.load import validate
+
+RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
+"""Settings that make the budgets equal, which are the study's own."""
+
+
+class TrainerEntry(Spec):
+    """One trainer of the study, under a name of its own."""
+
+    name: str
+    trainer: str = "magrpo"
+    """A trainer's name or file."""
+    settings: dict[str, Any] = {}
+    """By key, as `--set` takes them; e.g. `trainer.algorithm: mine.py:rule`."""
+
+
+class StudySpec(Spec):
+    description: str = ""
+    """What the study is to find out."""
+    recipe: str
+    """A team's name, or a team or recipe file; beside the study's file, or as given."""
+    model: str | None = None
+    """For agents without a model of their own; default: the recipe's."""
+    tasks: tuple[str, ...] = ()
+    """Suites; default: the recipe's own."""
+    trainers: tuple[TrainerEntry, ...] = Field(min_length=1)
+    """Names of trainers, algorithms of one's own as `file.py:NAME`, or mappings with `name`,
+    `trainer` and `settings`. The first is what the others are compared with."""
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    """Or their number: `3` stands for 0, 1 and 2."""
+    tokens: int = Field(ge=1)
+    """Tokens that each cell generates in training."""
+    evaluations: int = Field(default=4, ge=1)
+    """On held-out tasks, at equal marks of tokens, besides the one before training."""
+    level: float | None = Field(default=None, gt=0.0, le=1.0)
+    """The share of the largest return whose tokens are told; default: half-way from where training
+    begins to the best end of any trainer on that task."""
+    settings: dict[str, Any] = {}
+    """Of all cells, by key, as `--set` takes them; e.g. `trainer.group_size: 8`."""
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_of_seeds(cls, value: Any) -> Any:
+        return tuple(range(value)) if isinstance(value, int) and value > 0 else value
+
+    @field_validator("trainers", mode="before")
+    @classmethod
+    def _names_of_trainers(cls, value: Any) -> Any:
+        entries = value if isinstance(value, list | tuple) else [value]
+        return [_entry(item) if isinstance(item, str) else item for item in entries]
+
+    @model_validator(mode="after")
+    def _cells_differ(self) -> StudySpec:
+        for what, names in (
+            ("trainers", [entry.name for entry in self.trainers]),
+            ("tasks", list(self.tasks)),
+            ("seeds", [str(seed) for seed in self.seeds]),
+        ):
+            again = sorted({name for name in names if names.count(name) > 1})
+            if again:
+                raise ValueError(f"{what}: {again[0]} stands twice; give each one once")
+        return self
+
+    @model_validator(mode="after")
+    def _budgets_are_equal(self) -> StudySpec:
+        for settings in (self.settings, *(entry.settings for entry in self.trainers)):
+            for key in RESERVED:
+                if key in settings:
+                    raise ValueError(
+                        f"settings: {key} is the study's own; set tokens and evaluations instead"
+                    )
+        return self
+
+
+def read_study(path: Path) -> StudySpec:
+    """The study in a YAML file; its recipe is looked for beside the file first.
+
+    Raises:
+        RecipeError: it cannot be read, or is no study.
+    """
+    if not path.is_file():
+        raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
+    spec = validate(StudySpec, read_mapping(path), str(path))
+    beside = path.parent / spec.recipe
+    return spec.model_copy(update={"recipe": str(beside)}) if beside.exists() else spec
+
+
+def _entry(name: str) -> dict[str, Any]:
+    """A trainer by its name; `file.py:NAME` is MAGRPO's settings with that algorithm."""
+    if ".py:" in name:
+        rule = re.sub(r"\W", "-", name.rpartition(":")[2])
+        return {"name": rule, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
+    return {"name": Path(name).stem if name.endswith(".yaml") else name, "trainer": name}

@@ -1,0 +1,90 @@
+"""Curves, tokens to a level and paired differences of cells whose returns are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from collab.study.numbers import differences, on_the_way, tokens_to, trainer_results, value_at
+from collab.study.results import CellResult, Point
+
+MARKS = (0, 50, 100)
+
+
+def cell(
+    trainer: str, seed: int, *values: float, task: str = "t", status: str = "done"
+) -> CellResult:
+    points = tuple(Point(tokens=50 * n, value=value) for n, value in enumerate(values))
+    return CellResult(
+        name=f"{task}-{trainer}-{seed}",
+        task=task,
+        trainer=trainer,
+        seed=seed,
+        status=status,
+        points=points,
+        maximum=10.0,
+    )
+
+
+def test_values_lie_on_straight_lines() -> None:
+    points = [Point(tokens=0, value=1), Point(tokens=60, value=4), Point(tokens=110, value=9)]
+    assert [value_at(points, mark) for mark in (0, 20, 60, 100, 999)] == [1, 2, 4, 8, 9]
+
+
+def test_a_level_is_reached_on_the_line_or_never() -> None:
+    points = [Point(tokens=0, value=1), Point(tokens=50, value=3), Point(tokens=100, value=2)]
+    assert tokens_to(points, 2.0) == 25.0
+    assert tokens_to(points, 0.5) == 0.0
+    assert tokens_to(points, 3.5) is None
+
+
+def test_what_is_learned_sooner_is_more_on_the_way() -> None:
+    early = [Point(tokens=0, value=0), Point(tokens=50, value=8), Point(tokens=100, value=8)]
+    late = [Point(tokens=0, value=0), Point(tokens=50, value=0), Point(tokens=100, value=8)]
+    assert (on_the_way(early, MARKS), on_the_way(late, MARKS)) == (6.0, 2.0)
+
+
+def test_the_level_is_half_way_to_the_best_end() -> None:
+    cells = [cell("a", seed, 0, 2, 4) for seed in (0, 1)]
+    cells += [cell("b", seed, 0, 4, 8) for seed in (0, 1)]
+    a, b = trainer_results(cells, MARKS, None)
+    assert (a.level, b.level) == (4.0, 4.0)
+    assert (a.tokens_to_level, b.tokens_to_level) == ((100.0, 100.0), (50.0, 50.0))
+    assert [point.mean for point in b.curve] == [0, 4, 8]
+    [chosen, _] = trainer_results(cells, MARKS, 0.5)
+    assert (chosen.level, chosen.tokens_to_level, chosen.tokens) == (5.0, (None, None), None)
+
+
+def test_differences_are_paired_by_task_and_seed() -> None:
+    """Seeds differ far more than trainers do: by 5 against 1, and the pairs know it."""
+    cells = [
+        cell(name, seed, 0, 0, 5 * seed % 7 + (name == "b"))
+        for seed in range(6)
+        for name in ("a", "b")
+    ]
+    [found] = differences(cells, MARKS)
+    assert (found.trainer, found.baseline, found.pairs) == ("b", "a", 6)
+    assert found.end.mean == pytest.approx(1.0)
+    a, b = trainer_results(cells, MARKS, None)
+    assert b.curve[-1].low < a.curve[-1].mean, "unpaired, they overlap"
+
+
+def test_a_cell_without_its_pair_is_left_out() -> None:
+    cells = [cell("a", 0, 0, 1, 2), cell("b", 0, 0, 1, 3), cell("b", 1, 0, 9, 9)]
+    [found] = differences(cells, MARKS)
+    assert (found.pairs, found.end.mean) == (1, 1.0)
+    unfinished = [cells[0], cell("b", 0, 0, 1, status="interrupted")]
+    assert list(differences(unfinished, MARKS)) == []
+    assert [result.trainer for result in trainer_results(unfinished, MARKS, None)] == ["a"]
+
+
+def test_several_tasks_are_joined_in_shares() -> None:
+    cells = [
+        cell(name, 0, 0, 0, end, task=task)
+        for task, ends in (("s", (1, 2)), ("t", (4, 7)))
+        for name, end in zip("ab", ends, strict=True)
+    ]
+    of_s, of_t, over_all = differences(cells, MARKS)
+    assert (of_s.end.mean, of_t.end.mean) == (1.0, 3.0)
+    assert (over_all.task, over_all.pairs) == (None, 2)
+    assert over_all.end.mean == pytest.approx(0.2)
+    assert over_all.end.low < 0.2 < over_all.end.high

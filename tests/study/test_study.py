@@ -1,0 +1,242 @@
+"""`collab study`: cells, their folders, going on, failures; training runs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.errors import RecordError
+from collab.recipe import load_recipe
+from collab.recipe.dump import dump_recipe
+from collab.study import study as room
+from collab.study.cells import cells_of
+from collab.study.machine import jobs_for
+from collab.study.results import StudyResults
+from collab.study.spec import read_study
+from collab.trainers import Plan, TrainingRun
+
+STUDY = """\
+recipe: game.yaml
+trainers: [magrpo, {name: cross, trainer: cross, settings: {trainer.learning_rate: 0.02}}]
+seeds: 2
+tokens: 100
+evaluations: 2
+settings:
+  trainer.group_size: 4
+  trainer.tasks_per_step: 2
+  trainer.learning_rate: 0.01
+  trainer.checkpoint_every: 1
+  trainer.evaluation.samples: 1
+  trainer.evaluation.tasks: "8-9"
+"""
+RULE = """\
+def mine(group):
+    return {(e, t, a): 1.0 for e, t in group.returns for a in group.agents}
+"""
+Train = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+async def train_here(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+    """As a process of `collab train` would; another would import torch anew."""
+    assert threads >= 1
+    log.write_text("")
+    if arguments[0] == "--resume":
+        out = Path(arguments[1])
+        await TrainingRun(load_recipe(str(out / "training.yaml")), out, resume=True).run()
+        return 0, ""
+    pairs = list(zip(arguments[1::2], arguments[2::2], strict=True))
+    given = dict(pairs)
+    recipe = load_recipe(
+        arguments[0],
+        settings=[value for key, value in pairs if key == "--set"],
+        trainer=given["--trainer"],
+        seed=int(given["--seed"]),
+    )
+    await TrainingRun(recipe, Path(given["--out"])).run()
+    return 0, ""
+
+
+@pytest.fixture
+def project(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny, tmp_path)))
+    (tmp_path / "s.yaml").write_text(STUDY)
+    (tmp_path / "mine.py").write_text(RULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(room, "train", train_here)
+    return tmp_path
+
+
+def collab(*arguments: str, status: int = 0) -> Any:
+    found = CliRunner().invoke(app, ["study", *arguments])
+    assert found.exit_code == status, (found.stdout, found.stderr, found.exception)
+    return found
+
+
+def results(project: Path) -> StudyResults:
+    return StudyResults.model_validate_json((project / "studies/s/study.json").read_text())
+
+
+def test_every_cell_is_a_run_and_all_are_one_table(project: Path) -> None:
+    out = collab("s.yaml", "--jobs", "1").stdout
+    found = results(project)
+    names = [f"game-{t}-seed-{s}" for s in (0, 1) for t in ("magrpo", "cross")]
+    assert [cell.name for cell in found.cells] == names
+    assert found.status == "done"
+    assert found.marks == (0, 50, 100)
+    for cell in found.cells:
+        assert cell.points[0].tokens == 0
+        assert cell.points[-1].tokens >= 100
+        assert any(50 <= point.tokens < 100 for point in cell.points)
+        assert (project / "studies/s" / cell.name / "training.yaml").is_file()
+    assert [t.trainer for t in found.trainers] == ["magrpo", "cross"]
+    assert [(d.trainer, d.pairs) for d in found.differences] == [("cross", 2)]
+    assert "tokens to level" in out
+    assert "less magrpo" in out
+    page = (project / "studies/s/report.html").read_text()
+    assert "At 100 generated tokens" in page
+    assert "Against magrpo" in page
+
+
+def test_json_ends_with_the_numbers(project: Path) -> None:
+    (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: [3]"))
+    lines = collab("s.yaml", "--json", "--jobs", "1").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    kinds = [event["type"] for event in events]
+    assert kinds == ["study.started", *["cell.started", "cell.finished"] * 2, "study.finished"]
+    assert StudyResults.model_validate(events[-1]).status == "done"
+
+
+def test_what_is_done_stays_and_what_was_begun_goes_on(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `kill -9`: the second cell is left at its first checkpoint, and says `running`."""
+    seen: list[list[str]] = []
+
+    async def killed(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+        seen.append(list(arguments))
+        status = await train_here(arguments, log, threads=threads)
+        if len(seen) == 2:
+            about = log.parent / "run.json"
+            about.write_text(json.dumps({**json.loads(about.read_text()), "status": "running"}))
+            raise asyncio.CancelledError
+        return status
+
+    (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: 1"))
+    monkeypatch.setattr(room, "train", killed)
+    study = room.Study(read_study(Path("s.yaml")), Path("studies/s"))
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(study.run(1, 1))
+    first = results(project)
+    assert first.status == "interrupted"
+    assert [cell.status for cell in first.cells] == ["done", "interrupted"]
+    seen.clear()
+    seen.append([])
+    seen.append([])
+    assert "not empty; go on with --resume" in collab("s.yaml", status=2).stderr
+    collab("s.yaml", "--resume", "--jobs", "1")
+    assert [call[0] for call in seen[2:]] == ["--resume"], "only what was not done"
+    assert results(project).status == "done"
+
+
+def test_what_failed_is_told_and_trained_again_on_demand(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+        if "magrpo" in arguments:
+            return 1, "no room left"
+        return await train_here(arguments, log, threads=threads)
+
+    (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: 1"))
+    monkeypatch.setattr(room, "train", fails)
+    found = collab("s.yaml", "--jobs", "1", status=1)
+    assert "failed game-magrpo-seed-0" in found.stdout
+    assert "no room left" in found.stdout
+    assert results(project).status == "failed"
+    monkeypatch.setattr(room, "train", train_here)
+    collab("s.yaml", "--resume", "--jobs", "1", status=1)
+    assert results(project).cells[0].message == "no room left", "left as it is"
+    collab("s.yaml", "--resume", "--retry", "--jobs", "1")
+    assert {cell.status for cell in results(project).cells} == {"done"}
+
+
+def test_more_seeds_are_more_cells_but_another_budget_is_another_study(project: Path) -> None:
+    one = STUDY.replace("seeds: 2", "seeds: 1").replace("[magrpo, {", "[{")
+    (project / "s.yaml").write_text(one)
+    collab("s.yaml", "--jobs", "1")
+    (project / "s.yaml").write_text(one.replace("seeds: 1", "seeds: 2"))
+    collab("s.yaml", "--resume", "--jobs", "1")
+    assert [cell.seed for cell in results(project).cells] == [0, 1]
+    (project / "s.yaml").write_text(one.replace("tokens: 100", "tokens: 200"))
+    told = collab("s.yaml", "--resume", status=2).stderr
+    assert "tokens is 100 in the study studies/s, and 200 would make it another one" in told
+
+
+def test_a_dry_run_trains_nothing_and_tells_every_cell(project: Path) -> None:
+    out = collab("s.yaml", "--dry-run").stdout
+    assert out.count("game-") == 4
+    assert "of 100 generated tokens" in out
+    told = json.loads(collab("s.yaml", "--dry-run", "--json").stdout)
+    assert (len(told["cells"]), told["tokens"]) == (4, 100)
+    assert not (project / "studies").exists()
+
+
+def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
+    text = STUDY.replace("trainers: [magrpo, ", "trainers: [marloo, mine.py:mine, ")
+    (project / "s.yaml").write_text(text.replace("seeds: 2", "seeds: 1"))
+    cells = cells_of(read_study(Path("s.yaml")))
+    assert [cell.trainer for cell in cells] == ["marloo", "mine", "cross"]
+    trainer = cells[1].load(trust=False).trainer
+    assert trainer
+    assert trainer.algorithm.use.endswith("mine.py:mine")
+    assert (trainer.tokens, trainer.steps, trainer.group_size) == (100, None, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("tokens: 100", "tokens: 0"), "tokens"),
+        (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross stands twice"),
+        (("evaluations: 2", "evaluatons: 2"), "did you mean 'evaluations'?"),
+        (("  trainer.group_size: 4", "  trainer.steps: 4"), "trainer.steps is the study's own"),
+        (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
+        (('"8-9"', '"0-1"'), "both trained on and held out"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(
+    project: Path, change: tuple[str, str], told: str
+) -> None:
+    (project / "s.yaml").write_text(STUDY.replace(*change))
+    assert told in collab("s.yaml", status=2).stderr
+    assert not (project / "studies").exists()
+
+
+def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
+    spec = read_study(Path("s.yaml"))
+    first = room.Study(spec, Path("studies/s"))
+    with pytest.raises(RecordError, match="is being written by another study"):
+        room.Study(spec, Path("studies/s"), resume=True)
+    first.close()
+
+
+def test_as_many_at_once_as_the_machine_bears() -> None:
+    plans = [Plan(1, 1, 1, 1, 1, 1, memory={"all": size}) for size in (10, 40, 20)]
+    assert jobs_for(plans, cores=8, memory=1000) == 3
+    assert jobs_for(plans, cores=2, memory=1000) == 2
+    assert jobs_for(plans, cores=8, memory=90) == 2, "0.9 x 90 / 40"
+    assert jobs_for(plans, cores=8, memory=10) == 1
+    assert jobs_for(plans, cores=8, memory=None) == 3
