@@ -16,8 +16,8 @@ from collab.trainers.credit.assign import group_of
 from collab.trainers.credit.counterfactual.cross import Cross
 from collab.trainers.credit.counterfactual.forms import Form, forms
 from collab.trainers.credit.counterfactual.rule import MOST_SCORED, scored_at_most
-from collab.trainers.credit.group import Shape
 from collab.trainers.credit.joint_actions import JointActions, joined
+from collab.trainers.credit.shape import Shape
 
 NEGLIGIBLE = 1e-9
 """Weights up to this are 0 but for rounding."""

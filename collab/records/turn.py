@@ -23,6 +23,8 @@ class Decision(Record):
     observation: tuple[Message, ...]
     """The messages added to the agent's history (the first one carries its role)."""
     action: Action
+    given: bool = False
+    """Taken over from another episode that drew it; here it was not drawn, and is not learned."""
 
 
 class Turn(Record):

@@ -18,10 +18,13 @@ from collab.records import Action, Decision, Feedback, Message, Problem, Turn
 from collab.rewards import Scorer
 from collab.runtime.agents import RunningAgent, make_request
 from collab.runtime.events import AgentActed, AgentActing, Emit
-from collab.runtime.harness.move import ActionFailed, Move
+from collab.runtime.harness.move import ActionFailed, Move, Step
 from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.turn import Round
+
+Place = tuple[int, int, str]
+"""A turn, a round of it, and an agent."""
 
 Told = Mapping[str, Sequence[Feedback]]
 """By agent: the feedback on the turn before."""
@@ -53,6 +56,8 @@ class Acting:
     new_tokens: int = 0
     """Of all responses so far."""
     histories: dict[str, list[Message]] = field(default_factory=dict)
+    given: dict[Place, list[Decision]] = field(default_factory=dict)
+    """Decisions that are taken as they are, by their places: nobody is asked for them."""
 
     def restore(self, turns: Sequence[Turn]) -> None:
         """Take turns that were played already for what the agents remember."""
@@ -74,7 +79,15 @@ class Acting:
         """
         self._check_tokens()
         moves = [self._move(name, turn, told, round_) for name in round_.agents]
-        await self.context.scheduler.together([self._play_out(move) for move in moves])
+        drawn = []
+        for move in moves:
+            given = self.given.get((turn, round_.number, move.agent))
+            if given is None:
+                drawn.append(self._play_out(move))
+            else:
+                move.steps = [Step(decision.observation, decision.action) for decision in given]
+        if drawn:
+            await self.context.scheduler.together(drawn)
         return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
 
     def _move(self, name: str, turn: int, told: Told, round_: Round) -> Move:
@@ -137,6 +150,7 @@ class Acting:
                 saw=tuple(round_.others[move.agent]),
                 observation=step.observation,
                 action=step.action,
+                given=(turn, round_.number, move.agent) in self.given,
             )
             decisions.append(decision)
             self.context.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))

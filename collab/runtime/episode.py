@@ -63,6 +63,9 @@ class Start:
     group: int = 0
     sample: int = 0
     turns: tuple[TurnRecord, ...] = ()
+    given: tuple[Decision, ...] = ()
+    """Decisions of the first turn that is played, which are taken as they are in place of asking
+    their agents; from another episode of the same task and the same turns before."""
     until: int | None = None
     """Stop after so many turns, feedback included, as if there were more to come."""
 
@@ -77,6 +80,10 @@ class EpisodeRun:
         self._turns: list[TurnRecord] = list(start.turns)
         self._acting = Acting(context, self.problem, self.id, self.sample, seed)
         self._acting.restore(start.turns)
+        self._acting.given = {(len(start.turns), d.round, d.agent): [] for d in start.given}
+        for decision in start.given:
+            place = (len(start.turns), decision.round, decision.agent)
+            self._acting.given[place].append(decision)
         self._started = 0.0
         self._started_at = ""
 

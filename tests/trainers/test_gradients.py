@@ -19,9 +19,10 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Problem, Sampling
 from collab.runtime import Session
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.joint_actions import reward_of
 from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies

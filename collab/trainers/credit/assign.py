@@ -11,8 +11,9 @@ from collab.recipe import TrainerSpec
 from collab.records import Episode, Score
 from collab.stats import mean
 from collab.trainers.credit import Group, Node, Weights
-from collab.trainers.credit.group import Rewards, Shape, Tree, make_group, tree_of
+from collab.trainers.credit.group import Rewards, Tree, make_group, tree_of
 from collab.trainers.credit.joint_actions import JointActions, reward_of
+from collab.trainers.credit.shape import Shape
 
 MAX_COMBINATIONS = 4096
 """The most joint actions that `cross` may score at one turn of one group."""

@@ -77,6 +77,15 @@ class Describes(Protocol):
 
 
 @runtime_checkable
+class FansOut(Protocol):
+    """An algorithm for agents that act one after the other, whose episodes share answers."""
+
+    @property
+    def fan_out(self) -> tuple[int, ...]:
+        """How often each agent answers to the same answers before its own; see `Shape`."""
+
+
+@runtime_checkable
 class ChecksRecipe(Protocol):
     """An algorithm that is not right for every team, or not with every option of a trainer."""
 

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collab.errors import TrainingError
-from collab.recipe.trainer import TurnStructure
 from collab.records import Episode
 from collab.stats import mean
 from collab.trainers.credit.absorbing import earned_from, geometric, solved_before
+from collab.trainers.credit.shape import Shape
 
 Node = tuple[int, int]
 """One joint action: the position of an episode in its group, and a turn of it."""
@@ -103,54 +103,6 @@ class Group:
         if len(nodes) == 1:
             returns += [earned[agent] for earned in self.absorbed.get(nodes[0][1], ())]
         return returns
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How the episodes of a group follow from each other: G chains, one tree, or its best path."""
-
-    structure: TurnStructure
-    group_size: int
-    n_turns: int
-
-    @property
-    def siblings_share_state(self) -> bool:
-        """Whether joint actions that are compared have the same history."""
-        return self.structure != "chains"
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes a group has, at most."""
-        if self.structure == "greedy":
-            return self.n_turns * (self.group_size - 1) + 1
-        return self.group_size * self.leaves(0)
-
-    def first(self, sibling: int) -> int:
-        """The sample that begins with the sibling of that number in the first turn."""
-        return sibling * self.leaves(0)
-
-    def child(self, sample: int, turn: int, sibling: int) -> int:
-        """The sample that goes on from `sample` with that sibling in `turn`."""
-        if self.structure == "greedy":
-            return turn * self.group_size + sibling
-        return sample + sibling * self.leaves(turn)
-
-    def key(self, sample: int, turn: int) -> tuple[int, int]:
-        """A key that is equal for the episodes that share the joint action at `turn`."""
-        if self.structure == "tree":
-            return turn, sample // self.leaves(turn)
-        shared = self.structure == "greedy" and turn < sample // self.group_size
-        return turn, BEST if shared else sample
-
-    def leaves(self, turn: int) -> int:
-        """The number of episodes of a tree that may go through one joint action at `turn`."""
-        if self.structure != "tree":
-            return 1
-        return int(self.group_size ** (self.n_turns - 1 - turn))
-
-
-BEST = -1
-"""In `greedy`, in place of a sample: the sibling that the turns after it go on from."""
 
 
 @dataclass(frozen=True)

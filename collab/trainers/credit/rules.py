@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from collab.trainers.credit.at_grpo import at_grpo
+from collab.trainers.credit.c3 import C3
 from collab.trainers.credit.counterfactual.coma import Coma
 from collab.trainers.credit.counterfactual.cross import Cross
 from collab.trainers.credit.counterfactual.removal import Removal
@@ -40,4 +41,5 @@ RULES: dict[str, Any] = {
     "pmic": PMIC,
     "rae": Rae,
     "at-grpo": at_grpo,
+    "c3": C3,
 }

@@ -140,7 +140,8 @@ def _agent(
     agent: str, episodes: Sequence[Episode], sums: TokenSums | None
 ) -> Iterator[tuple[str, float]]:
     own = partial(names.named, name=agent)
-    actions = [d.action for e in episodes for d in e.decisions(agent) if not d.action.failure]
+    decisions = [d for e in episodes for d in e.decisions(agent) if not d.given]
+    actions = [d.action for d in decisions if not d.action.failure]
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]
         yield own(names.LENGTH), mean([len(action.token_ids) for action in actions])

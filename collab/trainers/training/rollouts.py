@@ -10,7 +10,7 @@ from collab.records import Episode, Problem
 from collab.runtime import Event, Session
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
-from collab.trainers.credit.group import Shape
+from collab.trainers.credit.shape import Shape
 
 Watch = Callable[[Event], None]
 
@@ -51,7 +51,7 @@ async def play_groups(
     starts = [
         Start(problem, group=number, sample=shape.first(sibling), until=until)
         for number, problem in enumerate(problems)
-        for sibling in range(shape.group_size)
+        for sibling in range(shape.roots)
     ]
     left = Counter(start.group for start in starts)
     siblings: dict[int, list[Episode]] = {number: [] for number in range(len(groups))}
@@ -67,12 +67,14 @@ async def play_groups(
         if left[number]:
             return
         group, problem, parents = groups[number], problems[number], _go_on(siblings[number], shape)
-        following.extend(s for parent in parents for s in _children(parent, problem, shape))
+        starts = [s for parent in parents for s in _children(parent, problem, shape)]
+        starts += [s for e in siblings[number] for s in _beside(e, problem, shape)]
+        following.extend(starts)
         gone_on = {parent.sample for parent in parents}
         group.extend(e for e in siblings[number] if e.sample not in gone_on)
-        left[number] = len(parents) * shape.group_size
+        left[number] = len(starts)
         siblings[number] = []
-        if not parents:
+        if not starts:
             group.sort(key=lambda episode: episode.sample)
             if ended is not None:
                 ended(problem, whole(group))
@@ -134,4 +136,21 @@ def _children(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
             until=turn + 1,
         )
         for sibling in range(shape.group_size)
+    ]
+
+
+def _beside(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
+    """With `fan_out`: episodes in which further answers are given to an episode's answers."""
+    if not shape.fan_out or episode.failure:
+        return []
+    decisions = episode.turns[0].decisions
+    order = list(dict.fromkeys(decision.agent for decision in decisions))
+    return [
+        Start(
+            problem,
+            group=episode.group,
+            sample=sample,
+            given=tuple(d for d in decisions if d.agent in order[:taken]),
+        )
+        for sample, taken in shape.beside(episode.sample)
     ]

@@ -15,8 +15,9 @@ from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.group import Shape
+from collab.trainers.credit.base import FansOut
 from collab.trainers.credit.models import UsesModels
+from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.models import PolicyModels
@@ -178,4 +179,5 @@ class Stepper:
 
     def _shape(self, session: Session) -> Shape:
         spec = self._spec
-        return Shape(spec.turn_structure, spec.group_size, session.recipe.team.turns)
+        fan_out = self.algorithm.fan_out if isinstance(self.algorithm, FansOut) else ()
+        return Shape(spec.turn_structure, spec.group_size, session.recipe.team.turns, fan_out)

@@ -29,9 +29,10 @@ from collab.trainers.credit.games import (
     sample,
     two_turns,
 )
-from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.shape import Shape
 from collab.trainers.training.plan.plan import make_plan
 
 

@@ -32,7 +32,8 @@ from collab.trainers.credit.games import (
 )
 from collab.trainers.credit.games.estimate import gradient_of
 from collab.trainers.credit.games.play import outcomes
-from collab.trainers.credit.group import Choice, Shape
+from collab.trainers.credit.group import Choice
+from collab.trainers.credit.shape import Shape
 
 RULES = ["cross", "coma", "shapley", "removal"]
 

@@ -29,7 +29,7 @@ from collab.trainers.credit.games import (
     value,
     word_pair,
 )
-from collab.trainers.credit.group import Shape
+from collab.trainers.credit.shape import Shape
 
 
 def rule(name: str) -> Algorithm:

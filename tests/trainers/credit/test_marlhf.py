@@ -27,8 +27,9 @@ from collab.trainers.credit.games import (
     sequential_code,
     two_turns,
 )
-from collab.trainers.credit.group import Group, Shape, Weights, with_rewards
+from collab.trainers.credit.group import Group, Weights, with_rewards
 from collab.trainers.credit.preferences.marlhf import MARLHF
+from collab.trainers.credit.shape import Shape
 from collab.trainers.training.check import check_recipe
 
 

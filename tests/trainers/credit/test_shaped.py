@@ -15,7 +15,7 @@ from collab.errors import RecipeError
 from collab.recipe.component import Component
 from collab.trainers.credit import Algorithm, Group, algorithm_for
 from collab.trainers.credit.games import Game, estimate, expectation, gradient, sample
-from collab.trainers.credit.group import Shape
+from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.shaped import Shaped, shaped
 from collab.trainers.training.check import check_recipe
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from collab.records import Episode, Score, Turn, WhenSolved
 from collab.trainers.credit import BUILT_IN, Group
-from collab.trainers.credit.group import Shape, make_group, tree_of
+from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.shape import Shape
 
 points = st.floats(-10, 10, allow_nan=False)
 discounts = st.floats(0.1, 1.0)

@@ -16,7 +16,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
 from collab.records import Action, Decision, Episode, Message, Problem, Score, Turn
 from collab.trainers.credit import Algorithm, Group, Weights
-from collab.trainers.credit.group import Shape
+from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import StepCredit
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.run import TrainingRun

@@ -12,7 +12,8 @@ from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.games.game import Game, Vector
 from collab.trainers.credit.games.gradient import gradient
 from collab.trainers.credit.games.play import Records, drawing, outcomes, play
-from collab.trainers.credit.group import Group, Shape, Weights
+from collab.trainers.credit.group import Group, Weights
+from collab.trainers.credit.shape import Shape
 
 NOTHING = 1e-12
 """A gradient up to this, in every part, is none."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from collab.records import Action, Decision, Episode, Message, Score, Turn
 from collab.trainers.credit.games.game import Game, Table
-from collab.trainers.credit.group import Choice, Group, Node, Shape, make_group, tree_of
+from collab.trainers.credit.group import Choice, Group, Node, make_group, tree_of
+from collab.trainers.credit.shape import Shape
 
 Draw = Callable[[Table], int]
 """Chances of a table's row in, the number of the one that was drawn out."""
@@ -112,6 +113,10 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
     if shape.structure == "greedy":
         yield from _best_path(game, shape, draw, records)
         return
+    if shape.fan_out:
+        for sample, joint in enumerate(_fan_out(records, shape, draw, ())):
+            yield records.episode(sample, [records.turn(0, 0, joint)])
+        return
     drawn: dict[tuple[int, int], Joint] = {}
     ended: set[tuple[int, int]] = set()
     for sample in range(shape.episodes):
@@ -150,6 +155,15 @@ def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterat
         state = game.state_after(joint[best])
 
 
+def _fan_out(records: Records, shape: Shape, draw: Draw, before: Joint) -> Iterator[Joint]:
+    """The joint actions of one turn in which each agent answers several times to what it sees."""
+    if len(before) == len(shape.fan_out):
+        yield before
+        return
+    for _ in range(shape.fan_out[len(before)]):
+        yield from _fan_out(records, shape, draw, (*before, records.draw(0, 0, before, draw)))
+
+
 def actions_of(turn: Turn) -> Joint:
     """What the agents drew in a turn, in the order in which they act."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
@@ -177,11 +191,16 @@ class Records:
 
     def act(self, turn: int, state: int, draw: Draw) -> Joint:
         """Have every agent draw its action, by what it sees."""
-        joint: list[int] = []
-        for agent in self.game.agents:
-            seen = tuple(joint[n] for n in self.game.axes(agent)[:-1])
-            joint.append(draw(self.game.policies[agent, turn, state][seen]))
-        return tuple(joint)
+        joint: Joint = ()
+        for _ in self.game.agents:
+            joint = (*joint, self.draw(turn, state, joint, draw))
+        return joint
+
+    def draw(self, turn: int, state: int, before: Joint, draw: Draw) -> int:
+        """Have the next agent draw its action, by what it sees of those before it."""
+        agent = self.game.agents[len(before)]
+        seen = tuple(before[n] for n in self.game.axes(agent)[:-1])
+        return draw(self.game.policies[agent, turn, state][seen])
 
     def earned(self, turn: int, joint: Joint) -> dict[str, float]:
         """By agent."""

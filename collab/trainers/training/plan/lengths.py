@@ -9,7 +9,7 @@ from math import ceil
 from collab.models import Request
 from collab.recipe import TrainerSpec
 from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
-from collab.trainers.credit.group import Shape
+from collab.trainers.credit.shape import Shape
 
 MESSAGE_TOKENS = 16
 """What a chat template puts around a message."""
