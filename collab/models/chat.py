@@ -26,8 +26,9 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     if not request.messages:
         raise ModelError("a request has neither messages nor prompt_ids")
     if request.style == "completion":
-        text = "\n\n".join(m.content for m in request.messages)
-        return [*begins_with(tokenizer), *text_ids(tokenizer, text + request.prefix)]
+        parts = ["\n\n".join(m.content for m in request.messages), request.prefix]
+        text = "\n".join(part for part in parts if part)
+        return [*begins_with(tokenizer), *text_ids(tokenizer, text)]
     return chat_prompt_ids(request, tokenizer, model) + text_ids(tokenizer, request.prefix)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from collab.recipe.base import Spec
+from collab.recipe.component import Named
 from collab.recipe.reward import RewardSpec
 
 ALWAYS_HIDDEN = ("test", "canonical_solution")
@@ -18,7 +19,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 
 
 class SourceSpec(Spec):
-    """Exactly one of `package`, `path` and `hub`."""
+    """Exactly one of `package`, `path`, `hub` and `generate`."""
 
     package: str | None = None
     """An installed distribution that carries the data file `file`."""
@@ -27,6 +28,13 @@ class SourceSpec(Spec):
     hub: str | None = None
     """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`. It is fetched whole,
     whatever the split."""
+    generate: Named | None = None
+    """A generator: `pocket_code`, or one's own, `file.py:function`, called with a
+    `random.Random` and its options, as in `{use: pocket_code, options: {level: 2}}`."""
+    rows: int = Field(default=100, ge=1, le=100_000)
+    """How many problems are generated."""
+    seed: int = 0
+    """Which problems are generated; the same seed gives the same ones."""
     file: str | None = None
     """The data file within `package`."""
     split: str = "train"
@@ -36,10 +44,12 @@ class SourceSpec(Spec):
 
     @model_validator(mode="after")
     def _one_origin(self) -> SourceSpec:
-        given = [name for name in ("package", "path", "hub") if getattr(self, name)]
+        origins = ("package", "path", "hub", "generate")
+        given = [name for name in origins if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(
-                f"a source takes exactly one of 'package', 'path' and 'hub', got {given or 'none'}"
+                "a source takes exactly one of 'package', 'path', 'hub' and 'generate', got"
+                f" {given or 'none'}"
             )
         if self.package and not self.file:
             raise ValueError("a source by 'package' also takes 'file'")

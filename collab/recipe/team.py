@@ -49,8 +49,8 @@ class AgentSpec(Spec):
     white space."""
     style: Style = "chat"
     """`chat` gives the model its messages through its chat template. `completion` gives it their
-    plain text, one after the other with a blank line between them, to go on with: for base models,
-    and for small ones that do better with a few worked examples."""
+    plain text, a blank line between them and the prefix on a line below, to go on with: for base
+    models, and for small ones that do better with a few worked examples."""
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that ask for them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")

@@ -1,4 +1,4 @@
-"""Reading the rows of a suite: from a package, a local file, or a dataset on the hub."""
+"""Reading the rows of a suite: from a package, a local file, a generator, or the hub."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, strict_json
 from collab.recipe.task import TABLES
+from collab.tasks.generated import generated_rows
 from collab.tasks.hub import hub_rows, shown
 
 Row = dict[str, Any]
@@ -41,6 +42,8 @@ def read_rows(source: SourceSpec) -> list[PlacedRow]:
         return read_file(Path(source.path))
     if source.package:
         return read_file(_package_file(source.package, str(source.file)))
+    if source.generate:
+        return placed(source.generate.use, numbered(generated_rows(source)))
     return placed(shown(source), numbered(hub_rows(source)))
 
 

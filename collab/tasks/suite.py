@@ -48,7 +48,7 @@ def open_suite(spec: TaskSpec) -> Suite:
     spec = spec.model_copy(update={"source": pinned(spec.source)})
     rows = read_rows(spec.source)
     if not rows:
-        origin = spec.source.path or spec.source.package or spec.source.hub
+        origin = spec.source.path or spec.source.package or spec.source.hub or spec.source.generate
         raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
     check_rows(spec, rows)
     suite = Suite(spec, tuple(row.fields for row in rows))

@@ -16,7 +16,7 @@ from collab.recipe.model import TransformersModel
 from collab.records import Message, Sampling
 
 CALL = Call(task="t/0", sample=0, turn=0, round=0, agent="a")
-EXAMPLES = "# adds 3\ndef aux(x):\n    return x + 3\n\n# adds 5\n"
+EXAMPLES = "# adds 3\ndef aux(x):\n    return x + 3\n\n# adds 5"
 PREFIX = "def aux(x):\n    return"
 
 
@@ -41,7 +41,7 @@ def test_the_answer_goes_on_from_its_prefix(smollm2: TransformersEngine) -> None
     [action] = asyncio.run(smollm2.generate([request()]))
     assert action.text.strip() == "def aux(x):\n    return x + 5"
     tokenizer = smollm2.tokenizer
-    assert tokenizer.decode(action.prompt_ids) == EXAMPLES + PREFIX
+    assert tokenizer.decode(action.prompt_ids) == f"{EXAMPLES}\n{PREFIX}"
     assert PREFIX not in tokenizer.decode(action.token_ids)
     assert len(action.logprobs) == len(action.token_ids)
 

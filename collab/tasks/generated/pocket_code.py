@@ -1,0 +1,118 @@
+"""Pocket code: programs of two functions of one line each: `aux`, and `main`, which calls it.
+
+What a problem asks for falls into two steps, so that it is right only where both agents are; each
+can be written by a small model that has seen a few worked examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+from typing import Any, Literal
+
+CONSTANTS = range(2, 10)
+
+TRIED = {
+    "number": (0, 1, 2, 3, 5, 7, 10, -1, -4, 12),
+    "list": ([1], [2, 1], [3, 1, 2], [5, 5], [0, -1, 4], [9, 2, 7, 4], [-3, -8], [1, 2, 3, 4, 5]),
+    "text": ("a", "Bob", "hello", "xY", "abc", "Go", "tree", "Zebra"),
+}
+"""By what the helper takes: the arguments that programs are tested with."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function of one argument, in words and in Python."""
+
+    words: str
+    """With `{}` for the argument."""
+    code: str
+    """With `{}` for the argument."""
+    takes: str
+    gives: str
+
+
+def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
+    """All problems of a level, shuffled: 1 is about numbers, 2 about lists, 3 about texts."""
+    pairs = [pair for pair in _pairs(level) if _matters(*pair)]
+    random.shuffle(pairs)
+    for number, pair in enumerate(pairs):
+        yield _row(number, *pair)
+
+
+def _numbers() -> Iterator[Step]:
+    for k in CONSTANTS:
+        yield Step(f"adds {k} to {{}}", f"{{}} + {k}", "number", "number")
+        yield Step(f"subtracts {k} from {{}}", f"{{}} - {k}", "number", "number")
+        yield Step(f"multiplies {{}} by {k}", f"{{}} * {k}", "number", "number")
+    yield Step("squares {}", "{} ** 2", "number", "number")
+    yield Step("negates {}", "-{}", "number", "number")
+
+
+LISTS = (
+    Step("adds up {}", "sum({})", "list", "number"),
+    Step("takes the largest of {}", "max({})", "list", "number"),
+    Step("takes the smallest of {}", "min({})", "list", "number"),
+    Step("counts the items of {}", "len({})", "list", "number"),
+    Step("sorts {}", "sorted({})", "list", "list"),
+    Step("reverses {}", "{}[::-1]", "list", "list"),
+    Step("takes the first item of {}", "{}[0]", "list", "number"),
+    Step("takes the last item of {}", "{}[-1]", "list", "number"),
+)
+TEXTS = (
+    Step("turns {} into capital letters", "{}.upper()", "text", "text"),
+    Step("turns {} into small letters", "{}.lower()", "text", "text"),
+    Step("reverses {}", "{}[::-1]", "text", "text"),
+    Step("counts the letters of {}", "len({})", "text", "number"),
+    Step("repeats {} twice", "{} * 2", "text", "text"),
+    Step("takes the first letter of {}", "{}[0]", "text", "text"),
+    Step("takes the last letter of {}", "{}[-1]", "text", "text"),
+)
+LEVELS: dict[int, Sequence[Step]] = {
+    1: tuple(_numbers()),
+    2: (*_numbers(), *LISTS),
+    3: (*_numbers(), *LISTS, *TEXTS),
+}
+
+
+def _pairs(level: int) -> Iterator[tuple[Step, Step]]:
+    """Steps that follow each other, the first of which takes what the level is about."""
+    taken = {1: "number", 2: "list", 3: "text"}[level]
+    for first, then in product(LEVELS[level], repeat=2):
+        if first.takes == taken and first.gives == then.takes:
+            yield first, then
+
+
+def _matters(first: Step, then: Step) -> bool:
+    """Whether the result is neither that of one of the steps alone nor always the same."""
+    tried = TRIED[first.takes]
+    whole = [_value(then, _value(first, x)) for x in tried]
+    alone = [_value(first, x) for x in tried]
+    other = [_value(then, x) for x in tried] if then.takes == first.takes else []
+    return whole not in (alone, other) and any(value != whole[0] for value in whole)
+
+
+def _value(step: Step, argument: Any) -> Any:
+    function: Callable[[Any], Any] = eval(f"lambda x: {step.code.format('x')}")
+    return function(argument)
+
+
+def _row(number: int, first: Step, then: Step) -> dict[str, Any]:
+    helper, rest = first.words.format("x"), then.words.format("what aux gives")
+    tried = [repr(x) for x in TRIED[first.takes]]
+    results = [repr(_value(then, _value(first, x))) for x in TRIED[first.takes]]
+    asserts = [f"    assert candidate({x}) == {r}" for x, r in zip(tried, results, strict=True)]
+    nested = then.code.format(f"({first.code.format('x')})")
+    return {
+        "task_id": f"pocket-code/{number}",
+        "prompt": f'def main(x):\n    """aux {helper}; main {rest}."""\n',
+        "entry_point": "main",
+        "helper": helper,
+        "rest": rest,
+        "test": "\n".join(["def check(candidate):", *asserts, ""]),
+        "canonical_solution": f"    return {nested}\n",
+        "canonical_aux": f"def aux(x):\n    return {first.code.format('x')}\n",
+        "canonical_main": f"def main(x):\n    return {then.code.format('aux(x)')}\n",
+    }
