@@ -86,12 +86,12 @@ def _pairs(level: int) -> Iterator[tuple[Step, Step]]:
 
 
 def _matters(first: Step, then: Step) -> bool:
-    """Whether the result is neither that of one of the steps alone nor always the same."""
+    """Whether the result is not the argument, that of one step alone, or always the same."""
     tried = TRIED[first.takes]
     whole = [_value(then, _value(first, x)) for x in tried]
     alone = [_value(first, x) for x in tried]
     other = [_value(then, x) for x in tried] if then.takes == first.takes else []
-    return whole not in (alone, other) and any(value != whole[0] for value in whole)
+    return whole not in (list(tried), alone, other) and any(value != whole[0] for value in whole)
 
 
 def _value(step: Step, argument: Any) -> Any:

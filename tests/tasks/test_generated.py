@@ -1,0 +1,90 @@
+"""Suites that are generated from a seed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from collab import load_recipe
+from collab.errors import RecipeError, TaskError
+from collab.recipe import TaskSpec
+from collab.rewards import Scorer
+from collab.tasks import Suite, open_suite
+
+
+def suite(rows: int = 50, seed: int = 0, **generate: object) -> Suite:
+    source = {"generate": {"use": "pocket_code", **generate}, "rows": rows, "seed": seed}
+    return open_suite(TaskSpec.model_validate({"name": "mine", "source": source, "reward": CODE}))
+
+
+CODE = {"parts": {"tests": {"use": "tests", "weight": 1.0}}}
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_the_seed_says_which_problems_there_are_and_no_two_are_alike(level: int) -> None:
+    rows = suite(options={"level": level}).rows
+    assert rows == suite(options={"level": level}).rows
+    assert suite(20, options={"level": level}).rows == rows[:20]
+    assert suite(seed=1, options={"level": level}).rows != rows
+    assert len({(row["helper"], row["rest"]) for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "said"),
+    [
+        ({"generate": "pocket_cod"}, RecipeError, "did you mean 'pocket_code'"),
+        ({"generate": {"use": "pocket_code", "options": {"level": 9}}}, RecipeError, "level"),
+        ({"generate": {"use": "pocket_code", "options": {"level": 3}}, "rows": 999}, TaskError,
+         r"set task.source.rows to \d+ or less"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_generated_is_told(
+    source: dict[str, object], error: type[Exception], said: str
+) -> None:
+    spec = TaskSpec.model_validate({"name": "mine", "source": source, "reward": CODE})
+    with pytest.raises(error, match=said):
+        open_suite(spec)
+
+
+def test_a_generator_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(
+        "def sums(random, *, most=9):\n"
+        "    while True:\n"
+        "        a, b = random.randint(0, most), random.randint(0, most)\n"
+        "        yield {'prompt': f'{a} + {b} =', 'answer': str(a + b)}\n"
+    )
+    source = {"generate": {"use": f"{tmp_path}/sums.py:sums", "options": {"most": 3}}, "rows": 5}
+    spec = {"name": "sums", "kind": "text", "source": source, "hidden": ["answer"], "reward": EQUAL}
+    problems = open_suite(TaskSpec.model_validate(spec)).select("")
+    assert len(problems) == 5
+    assert all(int(problem.hidden["answer"]) <= 6 for problem in problems)
+
+
+EQUAL = {"parts": {"right": {"use": "equals", "options": {"field": "answer"}}}}
+
+
+def test_each_problem_takes_both_functions_to_be_solved() -> None:
+    from collab.agents import join_for, make_joint
+    from collab.sandbox import Sandbox
+
+    recipe = load_recipe("pocket", task="pocket-code")
+    problems = open_suite(recipe.task).select("0,57,300,399")
+
+    async def score(part: str) -> list[tuple[float, bool | None]]:
+        found = []
+        async with Sandbox(recipe.sandbox) as sandbox:
+            scorer = Scorer(recipe.task.reward, sandbox, recipe.team.roles)
+            for problem in problems:
+                made = {name: str(problem.hidden[f"canonical_{name}"]) for name in ("aux", "main")}
+                if part in made:
+                    made[part] = f"def {part}(x):\n    return 12345"
+                joint = make_joint(join_for("python"), made, problem)
+                score = await scorer.score(problem, joint, made, list(made))
+                found.append((round(score.reward, 3), score.solved))
+        return found
+
+    assert asyncio.run(score("none")) == [(1.0, True)] * 4
+    for part in ("aux", "main"):
+        assert all(not solved for _, solved in asyncio.run(score(part)))
