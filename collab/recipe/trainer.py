@@ -66,8 +66,8 @@ class TrainerSpec(Spec):
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
     (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
     `maac`, critics; `vdn` and `qmix`, parts of the return; `madpo` and `marlhf`, preferences;
-    `pmic`, a bonus of mutual information; `rae`, a moving average; `at-grpo`, for
-    `greedy` trees; `shaped`, another rule with process rewards; or one's
+    `pmic`, a bonus of mutual information; `rae`, a moving average; `at-grpo`, for `greedy` trees;
+    `c3`, for sequential teams that fan out; `shaped`, another rule with process rewards; or one's
     own, a function or a class: `file.py:NAME`, or a registered name. Options are given as
     `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
@@ -109,8 +109,8 @@ class TrainerSpec(Spec):
     the bounded ratio. Default: `ppo` where `clip_ratio` is given, else `reinforce`."""
     token_weighting: TokenWeighting = "sum"
     """log pi of a response is the `sum` over its tokens (the paper), or their mean
-    (`response_mean`); `batch_tokens` divides the step's sum by all its tokens (DAPO), `constant`
-    by the agent's max_new_tokens (Dr. GRPO)."""
+    (`response_mean`); `batch_tokens` divides it by all tokens of the agent in the step (DAPO),
+    `constant` by the agent's max_new_tokens (Dr. GRPO)."""
     clip_ratio: float | None = Field(default=None, gt=0.0, lt=1.0)
     """Epsilon: ratios to the policy that sampled are clipped below 1 - epsilon and above
     1 + epsilon. About 0.2 for `ppo`, 0.0003 for `gspo`."""

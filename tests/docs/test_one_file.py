@@ -31,6 +31,11 @@ FILES: dict[str, tuple[str, str, str]] = {
         f"def own(context):\n    {MARK}\n    return 1.0\n",
         "task.reward.parts.own={use: 'own.py:own'}",
     ),
+    "a generated suite": (
+        "own.py",
+        f"def own(random):\n    {MARK}\n    yield {{'prompt': 'Say a word.'}}\n",
+        "task.source={generate: 'own.py:own', rows: 1}",
+    ),
     "a protocol": (
         "own.py",
         f"async def own(turn):\n    {MARK}\n    await turn.act('a')\n    await turn.act('b')\n",

@@ -1,7 +1,8 @@
 """Objectives by token: what a response's weight multiplies, and where a clip ends its gradient.
 
-A is a token's weight, r = pi / pi_old its probability ratio to the policy that sampled it. With one
-optimiser step on a batch r is 1, and all objectives have the gradient of `reinforce`.
+A is a token's weight, r = pi / pi_old its probability ratio to the policy that sampled it. On the
+first optimiser step of a batch r is 1, up to the sampler's rounding, and all objectives have the
+gradient of `reinforce`.
 """
 
 from __future__ import annotations
