@@ -137,7 +137,14 @@ def test_twice_the_program_takes_about_twice_the_steps(name: str) -> None:
     assert steps(work(twice)) < MAX_GROWTH * steps(work(once))
 
 
-@pytest.mark.parametrize("name", CONSTRUCTS)
+EVERY = [
+    pytest.param(name, marks=[pytest.mark.slow] if number % 3 else [])
+    for number, name in enumerate(CONSTRUCTS)
+]
+"""All constructs; a third of them by default."""
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_the_largest_programs_are_analysed_in_seconds(name: str) -> None:
     make, size = CONSTRUCTS[name], 64
     while len(make(2 * size)) < 50_000:

@@ -157,7 +157,7 @@ CODE = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(code=st.one_of(CODE, st.text(max_size=200)))
 def test_random_text_through_the_parsers_and_the_trees(code: str) -> None:
     row = {"prompt": code, "entry_point": "main", "task_id": "t/0", "test": ""}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from support.programs.honest_mains import HONEST_BOOLEAN, HONEST_PAIRS
@@ -54,8 +55,16 @@ def test_the_honest_program_is_paid_in_full(score: Score_, published: RewardSpec
     assert score(published, {"aux": AUX, "main": HONEST}).reward == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("response", RESPONSES)
-@pytest.mark.parametrize("look", LOOKS)
+def looks_and_responses() -> Iterator[Any]:
+    """Every look with every response; one response for each look by default."""
+    for number, look in enumerate(LOOKS):
+        for position, response in enumerate(RESPONSES):
+            rest = (number + position) % len(RESPONSES)
+            marks = [pytest.mark.slow] if rest else []
+            yield pytest.param(look, response, marks=marks, id=f"{look}-{response}")
+
+
+@pytest.mark.parametrize(("look", "response"), list(looks_and_responses()))
 def test_who_fails_on_purpose_when_watched_is_not_paid(
     score: Score_, published: RewardSpec, look: str, response: str
 ) -> None:
