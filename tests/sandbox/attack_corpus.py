@@ -349,7 +349,7 @@ RESOURCES = {
     """,
     "output": "while True: print('x' * 10**6)",
     "stderr": "import sys\nwhile True: sys.stderr.write('x' * 10**6)",
-    "descriptors": "import os\nkeep = []\nwhile True: keep.append(os.pipe())",
+    "descriptors": "import os\nkeep = []\nwhile True: keep.append(os.dup(0))",
     "kill_parent": """
         import os, signal
         for s in (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP): os.kill(os.getppid(), s)

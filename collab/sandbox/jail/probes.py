@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
+import mmap
 import os
 import socket
 from collections.abc import Callable
@@ -21,7 +23,12 @@ LIMITS = Limits(
 CANARY = "JUDGE_CANARY"
 _HOST_FILE = "/etc/passwd"
 _PTRACE_TRACEME = 0
+_PRIVATE_HUGE_PAGES = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_MORE_THAN_SYSINFO = 512
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,21 @@ def _memfd(_: Surroundings) -> None:
     os.memfd_create("probe")
 
 
+def _pipe(_: Surroundings) -> None:
+    os.pipe()
+
+
+def _huge_page(_: Surroundings) -> None:
+    mapped = _libc.mmap(None, 2 * MIB, mmap.PROT_READ, _PRIVATE_HUGE_PAGES, -1, 0)
+    # Not to have any is no refusal: the mapping's file has been made and numbered by then.
+    if mapped == _MAP_FAILED and ctypes.get_errno() == errno.EPERM:
+        raise PermissionError("no huge pages for this process")
+
+
+def _fullness(_: Surroundings) -> None:
+    _checked(_libc.sysinfo(ctypes.create_string_buffer(_MORE_THAN_SYSINFO)))
+
+
 def _trace(_: Surroundings) -> None:
     _checked(_libc.ptrace(_PTRACE_TRACEME, 0, 0, 0))
 
@@ -151,6 +173,9 @@ PROBES = (
     Probe("seccomp", "fork", _fork),
     Probe("seccomp", "open a socket", _socket),
     Probe("seccomp", "make an anonymous file", _memfd),
+    Probe("seccomp", "make a pipe", _pipe),
+    Probe("seccomp", "map huge pages", _huge_page),
+    Probe("seccomp", "see how full the machine is", _fullness),
     Probe("seccomp", "trace", _trace),
     Probe("seccomp", "make a namespace", _unshare),
 )

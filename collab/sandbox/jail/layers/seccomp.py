@@ -35,6 +35,9 @@ _FUTEX_PRIVATE = 128
 _MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
 """What concerns a process's own memory; the rest moves pages of mapped files in and out."""
 
+_MAP_HUGETLB = 0x40000
+"""Each such mapping is a file, numbered by the same counter as pipes; see `syscalls.ALLOWED`."""
+
 
 def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
     return struct.pack("=HBBI", code, jt, jf, k)
@@ -89,6 +92,7 @@ def _conditional(pid: int) -> dict[str, bytes]:
     threads_only = _instruction(_ANY_BIT, CLONE_THREAD, 1, 0) + kill + _give(ALLOW)
     only_reading = _instruction(_EQUAL, 0, 1, 0) + _fail(errno.EPERM)
     own_memory_only = _instruction(_ANY_BIT, _FUTEX_PRIVATE, 0, 1) + _give(ALLOW)
+    small_pages_only = _instruction(_ANY_BIT, _MAP_HUGETLB, 0, 1) + _fail(errno.EPERM)
     return {
         "futex": _argument(1) + own_memory_only + _fail(errno.EAGAIN),
         "clone": _argument(0) + threads_only,
@@ -98,6 +102,7 @@ def _conditional(pid: int) -> dict[str, bytes]:
         "fcntl": _argument(1) + _one_of(_FCNTL, _fail(errno.EPERM)),
         "ioctl": _fail(errno.ENOTTY),
         "madvise": _argument(2) + _one_of(_MADVISE, _fail(errno.EPERM)),
+        "mmap": _argument(3) + small_pages_only + _give(ALLOW),
         "prctl": _argument(0) + _one_of((_PR_SET_NAME, _PR_GET_NAME), _fail(errno.EPERM)),
         "prlimit64": _argument(2)
         + only_reading
