@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from collab.cli.arguments.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from collab.cli.live.views import View
     from collab.recipe import Recipe
     from collab.records import Episode, Problem
     from collab.runtime.best_of import BestOf
@@ -157,13 +158,14 @@ def _run(
 
     recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
-    played = play(recipe, problems, out=folder, view=open_view(RunReport, LiveRun, json=json))
+    view = open_view(RunReport, LiveRun, json=json)
+    played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=require_solved)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
         told = f"{played.failure.type}: {played.failure.message}"
         print(f"error: every episode failed: {told}", file=sys.stderr)
     if combine and played.status == "done":
-        found = _combine(recipe, problems, played.episodes, folder, json=json)
+        found = _combine(recipe, problems, played.episodes, folder, view)
         if require_solved and status == 1 and found and all(best.score.solved for best in found):
             return 0
     return status
@@ -174,12 +176,12 @@ def _combine(
     problems: Sequence[Problem],
     episodes: Sequence[Episode],
     folder: Path,
-    *,
-    json: bool,
+    view: View[Any],
 ) -> list[BestOf]:
     """Find the best combination of each problem's answers, record it and show it."""
     import asyncio
 
+    from collab.cli.live.views import JsonView
     from collab.cli.screen.choose import open_page
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import BEST
@@ -189,8 +191,8 @@ def _combine(
     lines = [best.model_dump_json() for best in found]
     write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
     for best in found:
-        if json:
-            print(best.model_dump_json())
+        if isinstance(view, JsonView):
+            view.see(best)
         else:
             open_page().line(best.told())
     return found
