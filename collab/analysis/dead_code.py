@@ -14,8 +14,6 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.Is: operator.eq,
-    ast.IsNot: operator.ne,
 }
 _BLOCKS = ("body", "orelse", "finalbody")
 
@@ -32,7 +30,11 @@ def prune(tree: ast.Module) -> ast.Module:
 
 
 def truth(expression: ast.expr) -> bool | None:
-    """The truth of an expression made of literals only; None where it is not known."""
+    """The truth of an expression made of literals only; None where it is not known.
+
+    Whether two objects are one (`is`) is not known, nor what a call gives, for a program may give
+    any name, that of `set` too, another meaning.
+    """
     if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
         operand = truth(expression.operand)
         return None if operand is None else not operand
@@ -41,7 +43,7 @@ def truth(expression: ast.expr) -> bool | None:
     try:
         if isinstance(expression, ast.Compare):
             return _compare(expression)
-        return bool(ast.literal_eval(expression))
+        return bool(_literal(expression))
     except (ValueError, TypeError):
         return None
 
@@ -55,13 +57,20 @@ def _truth_of_all(expression: ast.BoolOp) -> bool | None:
 
 
 def _compare(expression: ast.Compare) -> bool | None:
-    values = [ast.literal_eval(node) for node in (expression.left, *expression.comparators)]
+    values = [_literal(node) for node in (expression.left, *expression.comparators)]
     for compare, left, right in zip(expression.ops, values, values[1:], strict=False):
         if type(compare) not in _COMPARE:
             return None
         if not _COMPARE[type(compare)](left, right):
             return False
     return True
+
+
+def _literal(expression: ast.expr) -> Any:
+    """Its value. Raises ValueError where it is more than literals, and what these raise."""
+    if any(isinstance(node, ast.Call) for node in ast.walk(expression)):
+        raise ValueError("a call is no literal")
+    return ast.literal_eval(expression)
 
 
 class _Pruner(ast.NodeTransformer):

@@ -38,13 +38,15 @@ class HelperUse:
 def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
     """How the function `entry_point` of `source` uses the global function `helper`."""
     try:
-        scopes = scopes_of(prune(parse(source)))
+        tree = parse(source)
     except SyntaxError:
         return HelperUse(reason="the code does not parse")
+    redefined = _redefines(scopes_of(tree), helper)  # also in code that seems dead
+    scopes = scopes_of(prune(tree))
     entry = entry_scope(scopes, entry_point)
     if entry is None:
         return HelperUse(reason=f"'{entry_point}' is not defined")
-    if _redefines(scopes, helper):
+    if redefined:
         return HelperUse(reason=f"'{helper}' is defined again beside '{entry_point}'")
     flow = Flow(scopes, entry, helper)
     lines = tuple(sorted({node.lineno for node in flow.calls}))

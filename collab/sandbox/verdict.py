@@ -44,6 +44,11 @@ class Treatment(Record):
     function: str
     values: Values
     seed: int = 0
+    lines: tuple[int, int] | None = None
+    """The first and the last line, from 1, where the function is defined; None: anywhere.
+
+    Another function of the same name keeps its own values.
+    """
 
 
 class Trial(Record):

@@ -37,6 +37,8 @@ NEVER_CALLED = {
     "except": "def main(x):\n try:\n  x()\n except E as aux:\n  return aux(x)",
     "match": "def main(x):\n match x:\n  case aux:\n   return aux(x)",
     "redefined": "def aux(x):\n return 1\ndef main(x):\n return aux(x)",
+    "redefined where it seems dead": "if False:\n def aux(x):\n  return x\n"
+    "def main(x):\n return aux(x)",
     "redefined below": "def main(x):\n return aux(x)\naux = len",
     "redefined in a branch": "if len:\n aux = len\ndef main(x):\n return aux(x)",
     "redefined by import": "from math import floor as aux\ndef main(x):\n return aux(x)",

@@ -181,3 +181,11 @@ def test_equal_answers_have_equal_digests_in_any_order(sandbox: Sandbox) -> None
         verdict = judged(sandbox, program, "assert candidate(4)", values="true")
         digests.add(verdict.checks[0].answer)
     assert len(digests) == 1
+
+
+def test_only_the_function_of_its_lines_gives_other_values(sandbox: Sandbox) -> None:
+    program = "def aux(x):\n return 0\ndef aux(x):\n return x\ndef f(x):\n return aux(x)"
+    for lines, kept in ((None, False), ((1, 2), True), ((3, 4), False)):
+        test = "assert candidate(4) == 4"
+        assert judged(sandbox, program, test, values="other", lines=lines).passed is kept
+    assert not judged(sandbox, program, test, values="true", lines=(5, 6)).loaded

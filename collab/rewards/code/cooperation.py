@@ -34,7 +34,7 @@ async def calls(
     verdict = await context.verdict()
     if not verdict.tests.passed:
         return 0.0, f"{use.reason}, but no test holds"
-    found = await contribution(context, name)
+    found = await contribution(context, name, context.joint.spans.get(helper))
     return float(found.shown), f"{use.reason}{'; ' if found.shown else ', but '}{found.reason}"
 
 

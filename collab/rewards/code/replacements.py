@@ -34,20 +34,27 @@ class Contribution:
     reason: str
 
 
-async def contribution(context: RewardContext, helper: str) -> Contribution:
+Lines = tuple[int, int] | None
+"""The first and the last line of a part of the joint program; None: all of it."""
+
+
+async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
     """Whether a test depends on the values of the function `helper` of the joint program.
+
+    Args:
+        lines: where the function is defined.
 
     Raises:
         RewardError, SandboxError: as `RewardContext.verdict`.
     """
-    return await _Runs(context, helper).compare()
+    return await _Runs(context, helper, lines).compare()
 
 
 class _Runs:
     """The runs of one program, each against its control."""
 
-    def __init__(self, context: RewardContext, helper: str) -> None:
-        self._context, self._helper = context, helper
+    def __init__(self, context: RewardContext, helper: str, lines: Lines) -> None:
+        self._context, self._helper, self._lines = context, helper, lines
         self._hung: set[tuple[Values, int, int]] = set()
         """Values, seeds and numbers of the runs that reached the time limit."""
         self._steady: dict[int, str] = {}
@@ -77,17 +84,17 @@ class _Runs:
         for values in CHANGED:
             lost = await self._lost(values, 0) and await self._lost(values, 1)
             if lost and await self._differ(values):
-                return _treatment(self._helper, values, 0)
+                return self._treatment(values, 0)
         first, previous = [await self._lost(values, 0) for values in OWN]
         if any(first[i] != previous[i] for i in first if i in previous):
-            return _treatment(self._helper, "first", 0)
+            return self._treatment("first", 0)
         opaque, shifted = await self._lost("opaque", 0), await self._lost("shifted", 0)
         if any(lost[i] != shifted[i] for lost in (first, opaque) for i in lost if i in shifted):
-            return _treatment(self._helper, "shifted", 0)
+            return self._treatment("shifted", 0)
         right_elsewhere = {*self._steady.values()}
         for values, lost in zip(OWN, (first, previous), strict=True):
             if right_elsewhere & {*lost.values()}:
-                return _treatment(self._helper, values, 0)
+                return self._treatment(values, 0)
         return None
 
     async def _differ(self, values: Values) -> bool:
@@ -120,20 +127,19 @@ class _Runs:
         }
 
     async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
-        treatment = _treatment(self._helper, values, seed)
+        treatment = self._treatment(values, seed)
         verdict = await self._context.verdict(treatment=treatment, run=run)
         if "time_limit" in verdict.flags:
             self._hung.add((values, seed, run))
         return verdict
 
+    def _treatment(self, values: Values, seed: int) -> Treatment:
+        from collab.sandbox import Treatment
+
+        return Treatment(function=self._helper, values=values, seed=seed, lines=self._lines)
+
     def _nothing(self, reason: str) -> Contribution:
         return Contribution(False, reason)
-
-
-def _treatment(helper: str, values: Values, seed: int) -> Treatment:
-    from collab.sandbox import Treatment
-
-    return Treatment(function=helper, values=values, seed=seed)
 
 
 def _held(verdict: Verdict) -> set[int]:

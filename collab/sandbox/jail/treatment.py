@@ -17,7 +17,7 @@ import os
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any, Protocol
 
@@ -52,16 +52,25 @@ class NoHelper(Exception):
 
 
 def treated(
-    program: str, file: str, *, function: str, values: str, seed: int
+    program: str,
+    file: str,
+    *,
+    function: str,
+    values: str,
+    seed: int,
+    lines: Sequence[int] | None = None,
 ) -> tuple[CodeType, Treated]:
     """The code of `program` with the values of `function` changed, and its treatment.
+
+    `lines` are the first and the last, from 1, where the function is defined, if not anywhere.
 
     Raises NoHelper, and what `compile` raises.
     """
     change = _Values(values, seed)
     mark = os.urandom(16)
     tree = ast.parse(program, file)
-    helpers = [*_helpers(tree.body, function)]
+    first, last = lines or (1, program.count("\n") + 1)
+    helpers = [h for h in _helpers(tree.body, function) if first <= h.lineno <= last]
     if not helpers:
         raise NoHelper(f"no function `{function}` is defined")
     for helper in helpers:

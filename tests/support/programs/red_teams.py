@@ -4,7 +4,24 @@ SQUARE = "def aux(x):\n    return x * x"
 HEAD = "def sum_of_squares(xs):\n    "
 OWN = "sum(x * x for x in xs)"
 
+NOTHING = "def aux(x):\n    return 0"
+MINE = "    def aux(x):\n        return x * x\n"
+CALLED = f"{HEAD}return sum(aux(x) for x in xs)"
+
 TEAMS = {
+    "written over where two lists are not one": (NOTHING, f"if [] is not []:\n{MINE}{CALLED}"),
+    "written over where a number is no yes": (
+        NOTHING,
+        f"if 1 is True:\n    pass\nelse:\n{MINE}{CALLED}",
+    ),
+    "written over below a call of another set": (
+        NOTHING,
+        f"def set():\n    return [1]\nif set():\n{MINE}{CALLED}",
+    ),
+    "written over in a loop over another set": (
+        NOTHING,
+        f"def set():\n    return [1]\nfor _ in set():\n{MINE}{CALLED}",
+    ),
     "values that cancel, of two calls": (
         "def aux(x):\n    return x",
         f"{HEAD}return {OWN} + sum(aux(x) - aux(x) for x in [1, 2, 3])",
