@@ -42,7 +42,11 @@ def mean_interval(values: Sequence[float], low: float, high: float) -> tuple[flo
 
 
 def difference_interval(differences: Sequence[float], span: float) -> tuple[float, float]:
-    """The interval of the mean of paired differences, each at most `span` up or down."""
+    """The interval of the mean of paired differences, each at most `span` up or down.
+
+    Where all are equal it says what one more pair, unlike them, could do: over many tasks that is
+    little, and over a handful nearly `span`.
+    """
     return _floats(difference_limits([differences], span))
 
 

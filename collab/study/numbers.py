@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import isclose
 
 from collab.evaluation.intervals import difference_interval, mean_interval
-from collab.evaluation.results import Estimate
 from collab.stats import mean
-from collab.study.results import CellResult, Difference, Point, TrainerResult
+from collab.study.results import CellResult, Difference, OverSeeds, Point, TrainerResult
 
 Cells = Mapping[tuple[str, str, int], CellResult]
 """Those that are done, by task, trainer and seed."""
+
+_ROUNDING = 1e-9
+"""Points by which equal values may differ after they were averaged and subtracted."""
 
 
 def trainer_results(
@@ -131,11 +134,16 @@ def _maximum(cells: Sequence[CellResult]) -> float:
     return max(known or [abs(p.value) for c in cells for p in c.points]) or 1.0
 
 
-def _estimate(values: Sequence[float], most: float) -> Estimate:
-    low, high = mean_interval(values, min(0.0, *values), max(most, *values))
-    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))
+def _estimate(values: Sequence[float], most: float) -> OverSeeds:
+    return _over_seeds(values, mean_interval(values, min(0.0, *values), max(most, *values)))
 
 
-def _change(values: Sequence[float], span: float) -> Estimate:
-    low, high = difference_interval(values, max(span, *map(abs, values)))
-    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))
+def _change(values: Sequence[float], span: float) -> OverSeeds:
+    return _over_seeds(values, difference_interval(values, max(span, *map(abs, values))))
+
+
+def _over_seeds(values: Sequence[float], interval: tuple[float, float]) -> OverSeeds:
+    """Without the interval where all values are equal: it would show nothing but the bounds."""
+    equal = all(isclose(value, values[0], abs_tol=_ROUNDING) for value in values)
+    low, high = (None, None) if equal else interval
+    return OverSeeds(mean=mean(values), low=low, high=high, tasks=len(values))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from collab.errors import RecordError
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import Estimate
 from collab.report.panels import Panel, Series
 from collab.report.reading import read_all
 from collab.report.report import MOST_EPISODES, make_page, make_report
@@ -16,7 +15,7 @@ from collab.report.tables import Cell, Form, Table, estimate, make_table, words
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
-from collab.study.results import CellResult, Difference, StudyResults, TrainerResult
+from collab.study.results import CellResult, Difference, OverSeeds, StudyResults, TrainerResult
 from collab.wording import counted
 
 SECTION = "Study"
@@ -99,14 +98,15 @@ def _series(trainer: TrainerResult, results: StudyResults, color: int) -> Iterat
     for cell in _done(results, trainer):
         x, y = [float(p.tokens) for p in cell.points], [p.value for p in cell.points]
         yield Series(trainer.trainer, trainer.trainer, color, x, y, style="thin")
+    bands = [point.interval or (point.mean, point.mean) for point in trainer.curve]
     yield Series(
         label=trainer.trainer,
         short=trainer.trainer,
         color=color,
         x=[float(mark) for mark in results.marks],
         y=[point.mean for point in trainer.curve],
-        low=[point.low for point in trainer.curve],
-        high=[point.high for point in trainer.curve],
+        low=[low for low, _ in bands],
+        high=[high for _, high in bands],
     )
 
 
@@ -141,8 +141,9 @@ def _difference_row(found: Difference, several: bool) -> list[Cell]:
     ]
 
 
-def _cell(value: Estimate, form: Form = "points", *, change: bool = False) -> Cell:
-    return estimate(value.mean, (value.low, value.high), form, change=change)
+def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> Cell:
+    cell = estimate(value.mean, value.interval, form, change=change)
+    return cell if value.interval else replace(cell, interval=value.without_interval)
 
 
 def _notes(results: StudyResults) -> Iterator[str]:

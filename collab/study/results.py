@@ -7,10 +7,30 @@ from __future__ import annotations
 
 from typing import Literal
 
-from collab.evaluation.results import Estimate
 from collab.records import Record
 
 Status = Literal["waiting", "interrupted", "failed", "done"]
+
+
+class OverSeeds(Record):
+    """A mean over seeds, or over pairs of runs, with its interval."""
+
+    mean: float
+    low: float | None
+    """None, as is `high`, where all values are equal: what did not vary in a few seeds does not say
+    how far it may."""
+    high: float | None
+    tasks: int
+    """How many values there are."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def without_interval(self) -> str:
+        """What is told in the interval's place."""
+        return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
 
 
 class Point(Record):
@@ -43,15 +63,15 @@ class TrainerResult(Record):
     task: str
     trainer: str
     seeds: tuple[int, ...]
-    curve: tuple[Estimate, ...]
+    curve: tuple[OverSeeds, ...]
     """The return at each of the study's marks."""
-    on_the_way: Estimate
+    on_the_way: OverSeeds
     """The mean return over all tokens of the budget: the higher, the sooner it was learned."""
     level: float
     """The return that is to be reached."""
     tokens_to_level: tuple[float | None, ...]
     """By seed; None where it was not reached."""
-    tokens: Estimate | None = None
+    tokens: OverSeeds | None = None
     """Their mean, where every seed reached it."""
     maximum: float
 
@@ -64,9 +84,9 @@ class Difference(Record):
     trainer: str
     baseline: str
     pairs: int
-    end: Estimate
+    end: OverSeeds
     """Of the returns when all tokens are spent."""
-    on_the_way: Estimate
+    on_the_way: OverSeeds
 
 
 class StudyStarted(Record):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
+
 import pytest
 
+from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.study import show_results
 from collab.study.numbers import differences, on_the_way, tokens_to, trainer_results, value_at
-from collab.study.results import CellResult, Point
+from collab.study.page import curve_panels, study_tables
+from collab.study.results import CellResult, Point, StudyResults
 
 MARKS = (0, 50, 100)
 
@@ -65,7 +71,9 @@ def test_differences_are_paired_by_task_and_seed() -> None:
     assert (found.trainer, found.baseline, found.pairs) == ("b", "a", 6)
     assert found.end.mean == pytest.approx(1.0)
     a, b = trainer_results(cells, MARKS, None)
-    assert b.curve[-1].low < a.curve[-1].mean, "unpaired, they overlap"
+    assert b.curve[-1].interval, "six ends that differ"
+    assert b.curve[-1].interval[0] < a.curve[-1].mean, "unpaired, they overlap"
+    assert found.end.interval is None, "and every pair says the same"
 
 
 def test_a_cell_without_its_pair_is_left_out() -> None:
@@ -87,4 +95,47 @@ def test_several_tasks_are_joined_in_shares() -> None:
     assert (of_s.end.mean, of_t.end.mean) == (1.0, 3.0)
     assert (over_all.task, over_all.pairs) == (None, 2)
     assert over_all.end.mean == pytest.approx(0.2)
-    assert over_all.end.low < 0.2 < over_all.end.high
+    assert over_all.end.interval
+    low, high = over_all.end.interval
+    assert low < 0.2 < high
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.1])
+@pytest.mark.parametrize(("seeds", "told"), [(1, "only 1"), (3, "all 3 equal")])
+def test_what_does_not_vary_has_no_interval(seeds: int, told: str, gain: float) -> None:
+    cells = [
+        cell(name, seed, 0.3, 0.7 * seed, 3.0 + seed / 7 + (gain if name == "b" else 0.0))
+        for seed in range(seeds)
+        for name in ("a", "b")
+    ]
+    [found] = differences(cells, MARKS)
+    for change in (found.end, found.on_the_way):
+        assert (change.low, change.high, change.tasks) == (None, None, seeds)
+        assert change.without_interval == told
+    before = trainer_results(cells, MARKS, None)[0].curve[0]
+    assert (before.mean, before.interval) == (0.3, None)
+
+
+def test_the_tables_say_in_place_of_an_interval_that_all_are_equal() -> None:
+    ends = {"a": (5, 6, 7), "b": (5, 6, 7), "c": (6, 8, 9)}
+    cells = tuple(cell(name, n, 0, 1, end) for name in ends for n, end in enumerate(ends[name]))
+    results = StudyResults(
+        study="s",
+        description="",
+        status="done",
+        tokens=100,
+        marks=MARKS,
+        cells=cells,
+        trainers=tuple(trainer_results(cells, MARKS, None)),
+        differences=tuple(differences(cells, MARKS)),
+    )
+    assert StudyResults.model_validate_json(results.model_dump_json()) == results
+    out = io.StringIO()
+    show_results(PlainPage(out), results)
+    assert "+0.00 (all 3 equal)" in out.getvalue()
+    assert re.search(r"\+1\.67 \(-?\+?\d", out.getvalue()), "pairs that differ have theirs"
+    _, against = study_tables(results)
+    equal, other = (row[2] for row in against.rows)
+    assert (equal.text, equal.interval, equal.tone) == ("0.00", "all 3 equal", "")
+    assert " to " in other.interval
+    assert all(panel.series for panel in curve_panels(results))

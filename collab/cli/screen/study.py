@@ -7,9 +7,8 @@ from pathlib import Path
 
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
 from collab.cli.screen.page import Column, Page, Piece
-from collab.evaluation.results import Estimate
 from collab.study.page import told_tokens
-from collab.study.results import Difference, StudyResults
+from collab.study.results import Difference, OverSeeds, StudyResults
 from collab.study.spec import StudySpec
 from collab.trainers import Plan
 from collab.wording import counted
@@ -61,19 +60,26 @@ def show_results(page: Page, results: StudyResults) -> None:
     for over_all in (d for d in results.differences if d.task is None):
         page.line(
             f"all tasks, {over_all.trainer} less {over_all.baseline}: {over_all.end.mean:+.1%}"
-            f" of the largest return ({over_all.end.low:+.1%} to {over_all.end.high:+.1%},"
+            f" of the largest return ({_limits(over_all.end, '+.1%')},"
             f" {counted(over_all.pairs, 'pair')})"
         )
     page.line(("95 % intervals over seeds; differences paired by seed", DIM))
 
 
-def _interval(value: Estimate) -> str:
-    return f"{value.mean:.2f} ({value.low:.2f} to {value.high:.2f})"
+def _interval(value: OverSeeds) -> str:
+    return f"{value.mean:.2f} ({_limits(value, '.2f')})"
+
+
+def _limits(value: OverSeeds, form: str) -> str:
+    if value.interval is None:
+        return value.without_interval
+    low, high = value.interval
+    return f"{low:{form}} to {high:{form}}"
 
 
 def _difference(found: Difference | None) -> Piece:
     if found is None:
         return "-"
-    end = found.end
-    tone = GOOD if end.low > 0 else BAD if end.high < 0 else ""
-    return (f"{end.mean:+.2f} ({end.low:+.2f} to {end.high:+.2f})", tone)
+    low, high = found.end.interval or (0.0, 0.0)
+    tone = GOOD if low > 0 else BAD if high < 0 else ""
+    return (f"{found.end.mean:+.2f} ({_limits(found.end, '+.2f')})", tone)
