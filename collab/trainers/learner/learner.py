@@ -27,6 +27,7 @@ from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_s
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 from collab.trainers.learner.update import Update, count, count_kl
+from collab.trainers.learner.weights_to_sampler import publish, sleep
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
@@ -83,11 +84,11 @@ class TorchLearner:
 
     async def publish(self) -> bool:
         """As `Learner.publish`."""
-        return await self.policies.publish()
+        return await publish(self.policies)
 
     async def sleep(self) -> None:
         """As `Learner.sleep`."""
-        await self.policies.sleep()
+        await sleep(self.policies)
 
     def state(self) -> dict[str, Any]:
         """As `Learner.state`: the optimisers' moments, by policy."""

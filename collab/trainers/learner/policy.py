@@ -157,30 +157,6 @@ class Policies:
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )
 
-    @property
-    def samplers(self) -> dict[RolloutEngine, tuple[Policy, ...]]:
-        """Engines beside the trainer, and the policies that they sample from."""
-        engines = {model for a in self.agents if isinstance(model := self.models[a], RolloutEngine)}
-        return {
-            engine: tuple(p for p in self if any(self.models[a] is engine for a in p.agents))
-            for engine in engines
-        }
-
-    async def publish(self) -> bool:
-        """Let samplers beside the trainer act by the parameters as they are now, if they do not."""
-        samplers = self.samplers if self.moved else {}
-        if samplers and torch.cuda.is_available():
-            torch.cuda.empty_cache()  # they may need what learning has left unused
-        for sampler, policies in samplers.items():
-            await sampler.publish({policy.name: policy.save for policy in policies})
-        self.moved = False
-        return bool(samplers)
-
-    async def sleep(self) -> None:
-        """Let samplers beside the trainer give memory back until `publish`."""
-        for sampler in self.samplers:
-            await sampler.sleep()
-
     async def aclose(self) -> None:
         await self._pool.aclose()
         for engine in self._engines:

@@ -9,6 +9,7 @@ from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Problem
 from collab.seeds import seed_of
 from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.weights_to_sampler import publish
 from collab.trainers.training.events import Evaluation, Gain, HeldOut
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.step import Report
@@ -81,7 +82,7 @@ class Evaluations:
             report("evaluation", done, total)
 
         report("evaluation", 0, total)
-        await policies.publish()
+        await publish(policies)
         sizes = folder.sizes()
         try:
             found = await evaluate(
