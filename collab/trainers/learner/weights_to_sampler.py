@@ -1,8 +1,8 @@
 """How weights reach the sampler.
 
 A model that is trained in this process samples too: it has one set of parameters, and nothing
-has to be done. An engine beside the trainer, such as vLLM, holds weights of its own: it is given the
-adapters, and gives memory back while the trainer learns.
+has to be done. An engine beside the trainer, such as vLLM, holds weights of its own: it is given
+the adapters, and gives memory back while the trainer learns.
 """
 
 from __future__ import annotations
