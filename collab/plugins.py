@@ -18,7 +18,8 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from collab.errors import CollabError, RecipeError, UnknownName, attribute, told
+from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, told
+from collab.trust.held import is_held
 from collab.trust.modules import local_modules
 from collab.trust.sources import check_imports, sources_of
 
@@ -49,9 +50,15 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
     Raises:
         RecipeError: no such function, or one of Python's own: those take text for code.
+        Untrusted: a recipe from elsewhere names it, and there is no yes.
     """
     origin, _, attribute = reference.rpartition(":")
     check_module(kind, reference)
+    if is_held(reference):
+        raise Untrusted(
+            f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
+            " you trust it, give --trust (in Python: trust=True)"
+        )
     module = _from_file(kind, origin) if origin.endswith(".py") else _from_module(kind, origin)
     function = getattr(module, attribute, None)
     if not callable(function):

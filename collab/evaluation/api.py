@@ -58,6 +58,7 @@ def evaluate(
         greedy=greedy,
         model=model,
         settings=settings,
+        trust=trust,
     )
     ks = choose_k(k, evaluated_teams[0].recipe.samples)
     evaluation = Evaluation(evaluated_teams, ks, out=Path(out) if out else None, trust=trust)

@@ -58,6 +58,16 @@ class Evaluation:
         self._folder = EvaluationFolder(out) if out else None
         self._runs = [TeamRun(team, self._folder_of(team), trust) for team in teams]
 
+    def to_play(self) -> list[EvaluatedTeam]:
+        """The teams of which episodes are missing, each once there is a yes to it.
+
+        Raises:
+            Untrusted: there is none; nothing of it has run.
+        """
+        for run in self._runs:
+            run.settle()
+        return [run.team for run in self._runs if run.missing]
+
     async def stream(
         self, *, progress: bool = False, loading: StoreProgress | None = None
     ) -> AsyncGenerator[EvaluationEvent, None]:

@@ -56,6 +56,16 @@ class TeamRun:
             if (problem.address, sample) not in self.episodes
         ]
 
+    def settle(self) -> None:
+        """Ask what is to be asked before anything is played; nothing where nothing is missing.
+
+        Raises:
+            Untrusted: it comes from elsewhere and would run code, and there is no yes.
+        """
+        if self.missing:
+            settle(self.team.question, self._trust)
+            self._trust = True
+
     async def prepare(self, pool: ModelPool, stack: AsyncExitStack) -> None:
         """Open all that playing takes; nothing where nothing is missing.
 
@@ -65,7 +75,7 @@ class TeamRun:
         """
         recipe = self.team.recipe
         if self.missing:
-            settle(self.team.question, self._trust)
+            self.settle()
             self._models = {name: pool.open(recipe.model_of(name)) for name in recipe.team.agents}
             self._session = Session(recipe, models=self._models)
             self.models = dict(self._session.model_names())

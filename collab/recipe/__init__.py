@@ -3,6 +3,7 @@
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
 from collab.recipe.model import ModelSpec
+from collab.recipe.question import about_rows
 from collab.recipe.recipe import BudgetSpec, Recipe
 from collab.recipe.reward import PartSpec, RewardSpec
 from collab.recipe.sampling import SamplingSpec
@@ -29,6 +30,7 @@ __all__ = [
     "TaskSpec",
     "TeamSpec",
     "TrainerSpec",
+    "about_rows",
     "json_schema",
     "load_recipe",
     "load_task",

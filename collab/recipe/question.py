@@ -21,8 +21,10 @@ from collab.recipe.base import Spec
 from collab.recipe.files import Files
 from collab.recipe.model import ENGINES, parse_model
 from collab.recipe.references import Kind, changed
+from collab.recipe.task import TaskSpec
 from collab.trust import Item, Question
 from collab.trust.elsewhere import is_own
+from collab.trust.held import hold, release
 from collab.trust.sources import digest_of
 
 _SERVICES = {
@@ -48,8 +50,14 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
             found.append(Item("isolation", text, "unsafe"))
     if found and files.foreign:
         found += _reads(data, files, typed)
-    items = {item.content: item for item in found}
+    items = {(item.content, item.reference): item for item in found}
     return Question(name, tuple(items.values()), tuple(sorted(files.foreign.values())))
+
+
+def about_rows(task: TaskSpec, question: Question) -> Question:
+    """What is to be asked before the rows of a suite are had: its generator runs for them."""
+    generator = task.source.generate
+    return question.about(generator.use if generator else "")
 
 
 def check_functions(spec: Spec) -> None:
@@ -69,15 +77,20 @@ def _functions(data: Any, typed: set[str], *, everything: bool) -> list[Item]:
     def look(kind: Kind, key: str, text: str) -> str:
         origin, _, function = text.rpartition(":")
         asked = everything or (kind == "file function" and not is_own(Path(origin)))
-        if "function" in kind and asked and text not in typed:
+        if "function" in kind and not (asked and text not in typed):
+            release(text)
+        elif "function" in kind:
             content = f"{function} {_content_of(origin)}"
             sort: Literal["engine", "function"] = (
                 "engine" if key in ("engine", "model") else "function"
             )
-            found.append(Item(sort, f"run the function {function} of {origin} ({key})", content))
+            told = f"run the function {function} of {origin} ({key})"
+            found.append(Item(sort, told, content, reference=text))
         return text
 
     changed(data, look)
+    for item in found:
+        hold(item.reference)
     return found
 
 

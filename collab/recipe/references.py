@@ -22,6 +22,7 @@ Change = Callable[[Kind, str, str], str]
 
 _FUNCTION_KEYS = {
     "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
+    "generate",
 }  # fmt: skip
 _COMPONENT_KEYS = {"team", "task", "reward", "trainer", "extends"}
 _FREE_TEXT = {
@@ -29,6 +30,8 @@ _FREE_TEXT = {
     "name", "description", "options", "hidden",
 }  # fmt: skip
 """Keys whose values are passed on as they were written."""
+_OF_THE_USER = {"agents", "parts"}
+"""Keys of mappings whose own keys are names of the user's choice, and mean nothing here."""
 
 _FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
 _MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
@@ -51,7 +54,9 @@ def _changed(value: Any, key: str, change: Change) -> Any:
         if key == "model":
             value = _changed_model(value, change)
         return {
-            inner: item if inner in _FREE_TEXT else _changed(item, str(inner), change)
+            inner: item
+            if inner in _FREE_TEXT and key not in _OF_THE_USER
+            else _changed(item, "" if key in _OF_THE_USER else str(inner), change)
             for inner, item in value.items()
         }
     if isinstance(value, list | tuple):

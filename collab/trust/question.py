@@ -10,6 +10,7 @@ from typing import Literal
 
 from collab.errors import Untrusted
 from collab.trust import store
+from collab.trust.held import release
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Item:
     """In words, for the user."""
     content: str
     """What exactly; a function by the digest of its source, so that it may be moved."""
+    reference: str = ""
+    """Of a function: as the recipe names it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Question:
     def only(self, *kinds: str) -> Question:
         """The question about items of some kinds."""
         return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
+
+    def about(self, reference: str) -> Question:
+        """The question about one function."""
+        chosen = tuple(item for item in self.items if reference and item.reference == reference)
+        return replace(self, items=chosen)
 
     def remember(self) -> None:
         """Note the yes; raises OSError where it cannot be written."""
@@ -71,9 +79,7 @@ def settle(question: Question, consent: Consent) -> None:
     Raises:
         Untrusted: there is no yes; the message names what would run, and the remedy.
     """
-    if not question.open:
-        return
-    if not (consent if isinstance(consent, bool) else consent(question)):
+    if question.open and not (consent if isinstance(consent, bool) else consent(question)):
         raise Untrusted(
             f"{question.text()}\nread these files; if you trust them, give --trust (in Python:"
             " trust=True)"
@@ -82,9 +88,13 @@ def settle(question: Question, consent: Consent) -> None:
 
 
 def remember(question: Question) -> None:
-    """Note a yes, as far as the configuration folder can be written."""
-    with suppress(OSError):
-        question.remember()
+    """Note a yes, as far as the configuration folder can be written; its functions may run."""
+    for item in question.items:
+        if item.reference:
+            release(item.reference)
+    if question.open:
+        with suppress(OSError):
+            question.remember()
 
 
 def _plain(text: str) -> str:

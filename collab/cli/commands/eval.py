@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,6 +99,7 @@ def command(
         greedy=greedy,
         model=model,
         settings=with_isolation(settings, sandbox),
+        trust=consent(trust),
     )
     ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
     raise typer.Exit(_evaluate(evaluated_teams, ks, out, consent(trust), json=json))
@@ -132,9 +134,12 @@ def _evaluate(
     from collab.runs.about import new_run_id
     from collab.runtime.dry_run import dry_run
 
-    for team in teams:
-        warn(dry_run(team.recipe, team.problems).warnings)
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
     evaluation = Evaluation(teams, ks, out=folder, trust=trust)
+    with ExitStack() as on_refusal:
+        on_refusal.callback(evaluation.close)
+        for team in evaluation.to_play():
+            warn(dry_run(team.recipe, team.problems).warnings)
+        on_refusal.pop_all()
     follow(evaluation, open_view(EvaluationReport, LiveEvaluation, json=json))
     return exit_status(evaluation.results())

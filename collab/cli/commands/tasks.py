@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collab.cli.arguments.options import Trust, consent
 from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.tasks import Suite
+    from collab.trust import Consent
 
 _WIDTH = 100
 """Characters of a problem's text that tell it from others."""
@@ -21,6 +23,7 @@ def command(
     suite: Annotated[
         str | None, typer.Argument(metavar="SUITE", help="A suite's name, or a data file.")
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """List the task suites, or the problems of one.
 
@@ -35,7 +38,7 @@ def command(
     if suite is None:
         _suites()
     else:
-        _problems(suite)
+        _problems(suite, consent(trust))
 
 
 def _suites() -> None:
@@ -60,13 +63,15 @@ def _source(source: Any) -> str:
     )
 
 
-def _problems(name: str) -> None:
+def _problems(name: str, trust: Consent) -> None:
     from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column
-    from collab.recipe import read_task
+    from collab.recipe import about_rows, read_task
     from collab.tasks import open_suite
+    from collab.trust import settle
 
-    spec, _ = read_task(name)
+    spec, question = read_task(name)
+    settle(about_rows(spec, question), trust)
     suite = open_suite(spec)
     rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
     page = open_page()

@@ -1,0 +1,248 @@
+"""Whatever command or call is given somebody else's folder: nothing of it runs before a yes."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.word_project import make_project
+from typer.testing import CliRunner
+
+import collab
+from collab import plugins
+from collab.cli.app import COMMANDS, app
+from collab.errors import CollabError, Untrusted
+from collab.evaluation.overlap import overlap_notes
+from collab.recipe import load_recipe, load_task, read_recipe
+
+TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
+EVIL = """\
+from pathlib import Path
+
+Path(__file__).with_name("ran").write_text("ran")
+
+
+def f(*anything, **options):
+    Path(__file__).with_name("ran").write_text("ran")
+    said = anything[0] if anything else None
+    return said if isinstance(said, str) else [{"word": "w0", "answer": "Say w0."}]
+"""
+ROW = '{"word": "w0", "answer": "Say w0."}\n'
+FUNCTION = "functions/evil.py:f"
+AGENT = {"prompt": "Say {{ task.word }}."}
+PART = {"use": "contains", "options": {"phrases": ["w0"]}}
+
+KINDS: dict[str, dict[str, Any]] = {
+    "generator": {"source": {"generate": FUNCTION, "rows": 1}},
+    "generator with options": {
+        "source": {"generate": {"use": FUNCTION, "options": {"most": 3}}, "rows": 1}
+    },
+    "part": {"part": {"use": FUNCTION}},
+    "parser": {"agent": {"parser": FUNCTION}},
+    "harness": {"agent": {"harness": FUNCTION}},
+    "tools": {"agent": {"tools": [FUNCTION]}},
+    "engine of an agent": {"agent": {"model": FUNCTION}},
+    "server": {"agent": {"tools": [{"mcp": [sys.executable, "functions/evil.py"]}]}},
+    "protocol": {"team": {"protocol": FUNCTION}},
+    "join": {"team": {"join": FUNCTION}},
+    "feedback": {"team": {"turns": 2, "feedback": [FUNCTION]}},
+    "engine": {"top": {"model": FUNCTION}},
+    "algorithm": {"top": {"trainer": {"algorithm": FUNCTION}}},
+}
+"""All that can be a function of a user's, and where it stands in a recipe."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of the user's own, and beside it, by kind, the folders of somebody else."""
+    home = tmp_path_factory.mktemp("home")
+    make_project(home, TEAM, n_words=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        collab.load("pair", task="words", model="echo").run(out=home / "runs" / "mine")
+        for kind in KINDS:
+            _write(home / "runs" / kind, kind)
+            _write(home.parent / f"{home.name}-elsewhere" / kind, kind)
+    return home
+
+
+def _write(folder: Path, kind: str) -> None:
+    """A run's folder with one function of its own in recipe, team, suite and training."""
+    given = KINDS[kind]
+    task = {
+        "name": "theirs",
+        "kind": "text",
+        "source": given.get("source", {"path": "words.jsonl"}),
+        "hidden": ["answer"],
+        "reward": {"parts": {"right": given.get("part", PART)}},
+    }
+    team = {"name": "t", "agents": {"a": AGENT | given.get("agent", {})}, **given.get("team", {})}
+    recipe = {"team": team, "task": task, "model": "echo", **given.get("top", {})}
+    training = {"trainer": {"group_size": 2}, **recipe}
+    (folder / "functions").mkdir(parents=True)
+    (folder / "functions" / "evil.py").write_text(EVIL)
+    (folder / "words.jsonl").write_text(ROW)
+    study = {"recipe": "recipe.yaml", "trainers": ["magrpo"], "seeds": 1, "tokens": 10}
+    files = {"recipe": recipe, "training": training, "suite": task, "team": team, "study": study}
+    for name, data in files.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
+    (folder / "adapters" / "a").mkdir(parents=True)
+    (folder / "adapters" / "a" / "adapter_config.json").write_text("{}")
+    for name in ("run.json", "episodes.jsonl"):
+        shutil.copy(Path("runs", "mine", name), folder)
+
+
+def command(*arguments: str) -> Callable[[Path], None]:
+    """The command with the folder in place of F."""
+
+    def go(folder: Path) -> None:
+        filled = [argument.replace("F", str(folder), 1) for argument in arguments]
+        CliRunner().invoke(app, filled)
+
+    return go
+
+
+DOORS: dict[str, Callable[[Path], Any]] = {
+    "run": command("run", "F", "--out", "r"),
+    "run of a file": command("run", "F/recipe.yaml", "--out", "r"),
+    "run of a team": command("run", "F/team.yaml", "-t", "words/0", "--out", "r"),
+    "run of a suite": command("run", "pair", "-m", "echo", "-t", "F/suite.yaml/0", "--out", "r"),
+    "run --dry-run": command("run", "F", "--dry-run"),
+    "train": command("train", "F", "--out", "r"),
+    "train --dry-run": command("train", "F/training.yaml", "--dry-run"),
+    "train --resume": command("train", "--resume", "F"),
+    "eval": command("eval", "F", "--out", "e"),
+    "eval of a file": command("eval", "F/recipe.yaml", "--out", "e"),
+    "eval beside one's own": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
+    "eval of a suite": command("eval", "pair", "-m", "echo", "-t", "F/suite.yaml/0", "--out", "e"),
+    "probe": command("probe", "F", "--out", "r"),
+    "study": command("study", "F/study.yaml", "--out", "s"),
+    "study --dry-run": command("study", "F/study.yaml", "--dry-run"),
+    "score": command("score", "F/suite.yaml/0", "words.txt"),
+    "tasks": command("tasks", "F/suite.yaml"),
+    "teams": command("teams", "F/team.yaml"),
+    "replay": command("replay", "F"),
+    "replay --out": command("replay", "F", "--out", "r"),
+    "show": command("show", "F"),
+    "report": command("report", "F", "--out", "r.html"),
+    "load": lambda folder: collab.load(str(folder)).run(),
+    "run in Python": lambda folder: collab.load("pair", model="echo").run(f"{folder}/suite.yaml/0"),
+    "load_recipe": lambda folder: load_recipe(str(folder)),
+    "read_recipe": lambda folder: read_recipe(str(folder)),
+    "load_task": lambda folder: load_task(f"{folder}/suite.yaml"),
+    "evaluate": lambda folder: collab.evaluate(str(folder)),
+    "overlap": lambda folder: [*overlap_notes(_with_adapter(folder), [])],
+}
+"""All that takes a recipe, a suite or a run's folder."""
+
+
+def _with_adapter(folder: Path) -> collab.Recipe:
+    adapter = f"team.agents.a.adapter={folder}/adapters/a"
+    return load_recipe("pair", task="words", model="tiny", settings=[adapter])
+
+
+@pytest.mark.parametrize("where", ["runs", "elsewhere"])
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_runs_before_a_yes(
+    home: Path, door: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    above = home / "runs" if where == "runs" else home.parent / f"{home.name}-elsewhere"
+    ran = []
+    for kind in KINDS:
+        with suppress(CollabError):
+            DOORS[door](above / kind)
+        if (mark := above / kind / "functions" / "ran").exists():
+            mark.unlink()
+            ran.append(kind)
+    assert ran == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_asked_about(home: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    with pytest.raises(Untrusted, match=r"evil\.py"):
+        load_recipe(f"runs/{kind}")
+
+
+def test_a_door_that_forgets_to_ask_is_shut(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    folder = home.parent / f"{home.name}-elsewhere" / "parser"
+    for asked in (load_recipe, read_recipe):
+        with suppress(Untrusted):
+            asked(str(folder))
+        with pytest.raises(Untrusted, match="--trust"):
+            plugins.load("parser", f"{folder}/{FUNCTION}")
+    assert not (folder / "functions" / "ran").exists()
+    load_recipe(str(folder), trust=True)
+    plugins.load("parser", f"{folder}/{FUNCTION}")
+    (folder / "functions" / "ran").unlink()
+
+
+@pytest.mark.parametrize("name", ["prompt", "name", "options", "hidden", "templates"])
+def test_a_name_hides_no_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Agents and parts are called what their author likes, keys of free text included."""
+    monkeypatch.chdir(tmp_path)
+    make_project(tmp_path, TEAM, n_words=1)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "run.json").write_text("{}")
+    (theirs / "evil.py").write_text(EVIL)
+    team = {"name": "t", "agents": {name: AGENT | {"parser": "evil.py:f"}}}
+    (theirs / "recipe.yaml").write_text(yaml.safe_dump({"team": team, "model": "echo"}))
+    with pytest.raises(Untrusted, match=r"evil\.py"):
+        load_recipe("theirs")
+    parts = {"parts": {name: {"use": "evil.py:f"}}}
+    task = {"name": "x", "kind": "text", "source": {"path": "../tasks/words.jsonl"}}
+    (theirs / "suite.yaml").write_text(yaml.safe_dump({**task, "reward": parts}))
+    with pytest.raises(Untrusted, match=r"evil\.py"):
+        load_task("theirs/suite.yaml")
+
+
+def test_a_generator_in_a_module_is_asked_about(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    source = {"generate": "some_module:rows", "rows": 1}
+    task = {"name": "x", "kind": "text", "source": source, "reward": {"parts": {"p": PART}}}
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(task))
+    with pytest.raises(Untrusted, match="rows of some_module"):
+        load_task(str(tmp_path / "suite.yaml"))
+
+
+def test_tasks_asks_for_the_generator_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    said = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml"])
+    assert (said.exit_code, "--trust" in said.output) == (2, True)
+    assert CliRunner().invoke(app, ["tasks", "runs/part/suite.yaml"]).exit_code == 0
+    again = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml", "--trust"])
+    assert again.exit_code == 0, again.output
+    (home / "runs" / "generator" / "functions" / "ran").unlink()
+
+
+def test_an_evaluation_that_is_recorded_asks_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(home)
+    arguments = ["eval", "runs/parser", "--out", str(tmp_path / "e")]
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+    assert not (tmp_path / "e").exists()
+    done = CliRunner().invoke(app, [*arguments, "--trust"])
+    assert done.exit_code != 2, done.output
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "empty"))
+    again = CliRunner().invoke(app, arguments)
+    assert "--trust" not in again.output
+    assert again.exit_code == done.exit_code, again.output
+    (home / "runs" / "parser" / "functions" / "ran").unlink()
+
+
+def test_every_command_is_a_door() -> None:
+    named = {door.split()[0] for door in DOORS}
+    takes_none = {"models", "schema", "init", "doctor"}
+    assert set(COMMANDS) - takes_none <= named
