@@ -20,8 +20,9 @@ Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
 
 
 Values = Literal[
-    "true", "none", "opaque", "once", "other", "longer", "shorter", "first", "previous", "shifted"
-]
+    "true", "none", "opaque", "zeros", "ones", "empty",
+    "once", "other", "longer", "shorter", "first", "previous", "shifted",
+]  # fmt: skip
 
 
 class Treatment(Record):
@@ -30,14 +31,18 @@ class Treatment(Record):
     true        its own, by the same way as the others: the control
     none        None
     opaque      an object that no operation knows
+    zeros       of its types: every number, yes or no, letter and key in it is 0
+    ones        so too, with 1
+    empty       of its types: lists, texts and tables without items
     once        the first one of the run is another of its type, wherever it comes again
     other       every one is another of its type
-    longer      so too, and lists and texts grow
+    longer      its own, but lists and texts grow
     shorter     its own, but lists and texts lack their last items
     first       its own first value, for ever
     previous    for each value, its own value before the first of these
 
-    Equal values are changed alike in the whole run. A program that looks into the interpreter
+    Equal values of one type are changed alike in the whole run; with `zeros` and `ones` those of
+    all types. A program that looks into the interpreter
     (frames, code, tracing) answers nothing from then on.
     """
 

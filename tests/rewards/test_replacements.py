@@ -17,7 +17,7 @@ from collab.sandbox import Treatment, Verdict
 from collab.sandbox.verdict import Check, Values
 
 ROOT = Path(__file__).parents[2]
-MOST = 17
+MOST = 20
 """As docs/rewards.md says, the run that is scored included."""
 RIGHT = "right"
 Run = tuple[str, int, int]
@@ -60,14 +60,15 @@ def answers(**by_values: str) -> Callable[[Run], str]:
 
 
 CHANGED = dict.fromkeys(("once", "other", "longer", "shorter"), "wrong")
+MATTER = {"zeros": "f", "ones": "o"}
 
 
 @pytest.mark.parametrize(
     ("answer", "count"),
     [
-        (lambda run: RIGHT if run[0] in ("", "true") else f"{run[0]} {run[1]}", 7),
-        (answers(none="n", first="f", previous="p"), 11),
-        (answers(opaque="o", **CHANGED, first="f", previous="f", shifted="s"), MOST),
+        (lambda run: RIGHT if run[0] in ("", "true") else f"{run[0]} {run[1]}", 9),
+        (answers(none="n", zeros="z", ones="o", first="f", previous="p"), 13),
+        (answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s"), 19),
     ],
     ids=["values of another kind", "its own values", "a yes or no, shifted"],
 )
@@ -97,7 +98,7 @@ def test_no_program_takes_more_runs_than_the_docs_say() -> None:
 
 def test_the_docs_say_how_many_runs_it_takes() -> None:
     text = " ".join((ROOT / "docs" / "rewards.md").read_text().split())
-    said = re.search(r"takes seven runs of most .* eleven of some, and at most (\d+)\b", text)
+    said = re.search(r"takes nine runs of most .* thirteen of some, and at most (\d+)\b", text)
     assert said
     assert int(said.group(1)) == MOST
 
@@ -113,6 +114,6 @@ def test_two_runs_that_reach_the_time_limit_end_it() -> None:
 
 def test_one_run_that_reaches_the_time_limit_counts_once() -> None:
     """Its verdict is looked at again, and it is run no second time."""
-    answer = answers(opaque="o", **CHANGED, first="f", previous="f", shifted="s")
+    answer = answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s")
     assert tried(answer, lambda run: run[0] == "opaque")[0].shown
     assert tried(answer, lambda run: run == ("once", 0, 0))[0].shown

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from collab.sandbox import Sandbox, Treatment, Trial, Verdict
-from collab.sandbox.jail.values import other
+from collab.sandbox.jail.values import copied, emptied, filled, other, shape
 from collab.sandbox.verdict import Values
 
 Pair = namedtuple("Pair", "a b")
@@ -189,3 +189,61 @@ def test_only_the_function_of_its_lines_gives_other_values(sandbox: Sandbox) -> 
         test = "assert candidate(4) == 4"
         assert judged(sandbox, program, test, values="other", lines=lines).passed is kept
     assert not judged(sandbox, program, test, values="true", lines=(5, 6)).loaded
+
+
+def test_equal_numbers_are_changed_alike_of_any_type_and_place() -> None:
+    for seed in (0, 1):
+        assert other(2, seed) == other(2.0, seed) == other(Fraction(2), seed) == other(2 + 0j, seed)
+        assert other(0.0, seed) == other(-0.0, seed)
+        assert sum(other([1, 2], seed)) == sum(other([2, 1], seed))
+    assert shape(True) == shape(1) == shape(1.0)
+    assert shape({1, 2.0}) == shape({2, 1})
+    assert shape({"a": 1, "b": 2}) == shape({"b": 2, "a": 1}) != shape({"a": 2, "b": 1})
+
+
+def test_values_without_contents_and_without_length() -> None:
+    value = [3, True, "ab", b"x", (2.5, None), {7: "k"}, Pair(4, 5)]
+    assert filled(value, 1) == [1, True, "11", b"1", (1.0, None), {1: "1"}, Pair(1, 1)]
+    assert filled(False, 1) is True
+    assert [emptied(v) for v in (value, "ab", (1,), {1: 2}, 5)] == [[], "", (), {}, 5]
+    assert emptied(Pair("a", [1])) == Pair("", [])
+
+
+def test_no_method_of_the_program_is_called_to_change_a_value() -> None:
+    called: list[str] = []
+
+    class Counting(type):
+        def __eq__(cls, _: object) -> bool:
+            called.append("metaclass")
+            return False
+
+        def __hash__(cls) -> int:
+            called.append("metaclass")
+            return 1
+
+    class Spy(metaclass=Counting):
+        def __hash__(self) -> int:
+            called.append("hash")
+            return 1
+
+        def __eq__(self, _: object) -> bool:
+            called.append("eq")
+            return False
+
+        def __iter__(self) -> Iterator[int]:
+            called.append("iter")
+            return iter([1])
+
+    class Items(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            called.append("iter")
+            return super().__iter__()
+
+    values: list[Any] = [{Spy()}, {Spy(): Spy()}, Spy(), [Spy()], Items([1]), Counter([Spy()])]
+    called.clear()
+    for value in values:
+        for change in (copied, shape, emptied):
+            change(value)
+        for seed in (0, 1):
+            other(value, seed), other(value, seed, longer=True), filled(value, seed)
+    assert called == []

@@ -20,8 +20,13 @@ from collab.rewards.context import RewardContext
 if TYPE_CHECKING:
     from collab.sandbox import Treatment, Values, Verdict
 
-CHANGED: tuple[Values, ...] = ("once", "other", "longer", "shorter")
-"""Values of the helper's own types, each in two ways."""
+CONTENTS: tuple[Values, ...] = ("once", "other")
+"""Values of the helper's own types, each in two ways.
+
+They count only where something is lost with all numbers and letters 0, and with all 1: then more
+matters than that some values are equal, or cancel."""
+LENGTHS: tuple[Values, ...] = ("longer", "shorter")
+"""So too, of other lengths; they count only where something is lost with all of them empty."""
 OWN: tuple[Values, ...] = ("first", "previous")
 """The helper's own values in the wrong place: for a yes or no there is no other value."""
 MAX_HANGS = 2
@@ -81,21 +86,34 @@ class _Runs:
         return Contribution(True, f"without it {without} of {len(self._steady)} tests are lost")
 
     async def _treatment_that_counts(self) -> Treatment | None:
-        for values in CHANGED:
-            lost = await self._lost(values, 0) and await self._lost(values, 1)
-            if lost and await self._differ(values):
-                return self._treatment(values, 0)
+        for kinds, matter in ((CONTENTS, self._contents), (LENGTHS, self._lengths)):
+            for values in kinds:
+                lost = await self._lost(values, 0) and await self._lost(values, 1)
+                if lost and await self._differ(values) and await matter():
+                    return self._treatment(values, 0)
+        return await self._own_that_counts()
+
+    async def _own_that_counts(self) -> Treatment | None:
         first, previous = [await self._lost(values, 0) for values in OWN]
+        if len(self._hung) >= MAX_HANGS or not (await self._contents() or await self._lengths()):
+            return None
         if any(first[i] != previous[i] for i in first if i in previous):
             return self._treatment("first", 0)
-        opaque, shifted = await self._lost("opaque", 0), await self._lost("shifted", 0)
-        if any(lost[i] != shifted[i] for lost in (first, opaque) for i in lost if i in shifted):
+        ones, shifted = await self._lost("ones", 0), await self._lost("shifted", 0)
+        if any(lost[i] != shifted[i] for lost in (first, ones) for i in lost if i in shifted):
             return self._treatment("shifted", 0)
         right_elsewhere = {*self._steady.values()}
         for values, lost in zip(OWN, (first, previous), strict=True):
             if right_elsewhere & {*lost.values()}:
                 return self._treatment(values, 0)
         return None
+
+    async def _contents(self) -> bool:
+        """Whether it matters what the values hold, beyond which of them are equal or cancel."""
+        return bool(await self._missing("zeros") and await self._missing("ones"))
+
+    async def _lengths(self) -> bool:
+        return bool(await self._missing("empty"))
 
     async def _differ(self, values: Values) -> bool:
         """Whether two ways to change the values lead to different answers."""

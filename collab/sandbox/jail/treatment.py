@@ -12,7 +12,6 @@ from __future__ import annotations
 import _tracemalloc
 import ast
 import collections
-import marshal
 import os
 import sys
 import typing
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any, Protocol
 
-from .values import copied, other, shape, shorter
+from .values import copied, emptied, filled, other, shape, shorter
 
 _LOOKS = (
     "sys._current_", "sys.settrace", "sys.setprofile", "sys.monitoring", "sys.addaudithook",
@@ -133,11 +132,12 @@ def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
 class _Values:
     """What every value of the helper passes through.
 
-    A change is a function of the value: equal values are changed alike in the whole run, and one
-    object stays one. So what a program works out of the values alone, such as `aux(x) - aux(x)`,
-    comes to the same. Only `shifted` gives each yes or no in the place of the next one; what is
-    lost by it counts only beside a change of the other kind. Once changed and true values could
-    stand beside each other, because the treatment ended amid a run, no answer counts any more.
+    A change is a function of the value: equal values of one type are changed alike in the whole
+    run, and one object stays one. So what a program works out of the values alone, such as
+    `aux(x) - aux(x)`, comes to the same. Only `shifted` gives each yes or no in the place of the
+    next one; what is lost by it counts only beside a change of the other kind. Once changed and
+    true values could stand beside each other, because the treatment ended amid a run, no answer
+    counts any more.
     """
 
     def __init__(self, values: str, seed: int) -> None:
@@ -165,7 +165,7 @@ class _Values:
             self.end()
         if each:
             return map(self, value)
-        text = _text(value)
+        text = shape(value)
         if not self._first:
             self._first.append(text)
         is_first = text == self._first[0]
@@ -176,7 +176,7 @@ class _Values:
             self.end()
         if over or self._rule is None:
             return value
-        if self._shifts and isinstance(value, bool):
+        if self._shifts and type(value) is bool:
             self._last, earlier = value, self._last
             return value if earlier is None else earlier
         before = self._given.get(id(value))
@@ -184,18 +184,10 @@ class _Values:
             return before[2]
         try:
             changed = self._rule(value, text, is_first)
-        except (RecursionError, MemoryError, IndexError):
+        except (ArithmeticError, RecursionError, MemoryError, IndexError):
             changed = value
         self._given[id(value)] = value, text, changed  # the object lives on, so its id is its own
         return changed
-
-
-def _text(value: Any) -> bytes | None:
-    """The same for equal values of Python's own types, and of what is made of them."""
-    try:
-        return marshal.dumps(value, 0)
-    except (ValueError, MemoryError):
-        return shape(value)
 
 
 Rule = Callable[[Any, bytes | None, bool], Any]
@@ -238,6 +230,9 @@ def _rule(values: str, seed: int) -> Rule:
         "other": lambda value, *_: other(value, seed),
         "longer": lambda value, *_: other(value, seed, longer=True),
         "shorter": lambda value, *_: shorter(value, seed),
+        "zeros": lambda value, *_: filled(value, 0),
+        "ones": lambda value, *_: filled(value, 1),
+        "empty": lambda value, *_: emptied(value),
         "first": first,
         "previous": previous,
         "shifted": lambda value, *_: value,

@@ -1,4 +1,8 @@
-"""Other values of the same kind: what a helper might have given, but did not."""
+"""Other values of the same kind: what a helper might have given, but did not.
+
+Only what is Python's own is looked into. No set or dict is made of a program's own objects, and
+none is hashed, compared or iterated by its own methods, so that none can count what is done here.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ import decimal
 import fractions
 import functools
 import marshal
+import math
 import string
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 DEEPEST = 8
@@ -24,11 +29,18 @@ _LAZY: tuple[type, ...] = (
 )  # fmt: skip
 
 
-def other(value: Any, seed: int, *, longer: bool = False) -> Any:
-    """A value of the same type, and another one for another seed; lists and texts grow if `longer`.
+_NUMBERS: tuple[type, ...] = (int, float, complex, decimal.Decimal, fractions.Fraction)
+_HASHED: tuple[type, ...] = (*_SCALARS, *_NUMBERS, range)
+_MAPPINGS = (dict, collections.Counter, collections.OrderedDict, collections.defaultdict)
+Each = Callable[[Any, int], Any]
+"""From an item of a container and its place to the item that takes its place."""
 
-    None and a bare yes or no stay, for nothing else is like them. Only what is Python's own is
-    looked into; no method that the program defines is called.
+
+def other(value: Any, seed: int, *, longer: bool = False) -> Any:
+    """A value of the same type, and another one for another seed.
+
+    Equal numbers of any type and place are changed alike. With `longer` what is held stays, and
+    lists and texts grow. None and a bare yes or no stay, for nothing else is like them.
     """
     if value is None or type(value) is bool:
         return value
@@ -37,22 +49,46 @@ def other(value: Any, seed: int, *, longer: bool = False) -> Any:
 
 def shorter(value: Any, seed: int) -> Any:
     """A list, tuple, text or range without its last items, one for seed 0; others stay."""
-    if type(value) in (list, tuple, str, bytes, range):
+    if _among(type(value), (list, tuple, str, bytes, range)):
         return value[: max(0, len(value) - 1 - seed)]
     return value
 
 
+def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
+    """`value` with `digit`, 0 or 1, as every number, yes or no, letter and key, of its type."""
+    kind = type(value)
+    if _among(kind, (bool, *_NUMBERS)):
+        return kind(digit)
+    if kind is str:
+        return str(digit) * len(value)
+    if _among(kind, (bytes, bytearray)):
+        return kind(str(digit).encode() * len(value))
+    if depth == 0:
+        return value
+    return _container(value, lambda item, _: filled(item, digit, depth - 1), keys=True)
+
+
+def emptied(value: Any, depth: int = DEEPEST) -> Any:
+    """`value` with no item in its lists, texts and tables; others stay."""
+    kind = type(value)
+    if _among(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
+        return kind()
+    if kind is range:
+        return range(0)
+    if _among(kind, _MAPPINGS):
+        return collections.defaultdict(value.default_factory) if kind is _MAPPINGS[3] else kind()
+    if _among(kind, _LAZY) and not _among(kind, _FUNCTIONS):
+        return iter(())
+    return value if depth == 0 else _container(value, lambda item, _: emptied(item, depth - 1))
+
+
 def copied(value: Any, depth: int = DEEPEST) -> Any:
     """`value` again, as deep as `other` looks; what cannot change is the same object."""
-    if depth == 0 or type(value) in (*_SCALARS, *_LAZY, range):
+    if depth == 0 or _among(type(value), (*_SCALARS, *_LAZY, range)):
         return value
     if type(value) is bytearray:
         return bytearray(value)
-
-    def change(items: Iterable[Any]) -> list[Any]:
-        return [copied(item, depth - 1) for item in items]
-
-    copy = _container(value, 0, False, change)
+    copy = _container(value, lambda item, _: copied(item, depth - 1))
     same = type(value) is tuple and all(a is b for a, b in zip(value, copy, strict=True))
     return value if same else copy
 
@@ -61,102 +97,164 @@ def shape(value: Any) -> bytes | None:
     """A text that is the same for equal values, of a program's classes too; None where none is."""
     try:
         return marshal.dumps(_shape(value, DEEPEST), 0)
-    except ValueError:
+    except (ValueError, MemoryError):
         return None
 
 
 def _shape(value: Any, depth: int) -> Any:
-    if depth == 0 or type(value) in (*_SCALARS, bytearray):
-        return value
-    items: Iterable[Any]
-    if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
-        items = value
-    elif isinstance(value, dict):
-        items = [*value.items()]
-    else:
-        try:
-            items = object.__getattribute__(value, "__dict__").items()
-        except AttributeError:
-            raise ValueError from None
-    return [id(type(value)), [_shape(item, depth - 1) for item in items]]
-
-
-def _other(value: Any, seed: int, longer: bool, depth: int) -> Any:
     kind = type(value)
-    if kind is bool:
-        return value if seed % 2 else not value
-    if kind in (int, float, complex, decimal.Decimal, fractions.Fraction):
-        return _number(value, seed)
+    if _among(kind, (bool, *_NUMBERS)):
+        return _ratio(value)
+    if depth == 0 or _among(kind, (*_SCALARS, bytearray)):
+        return value
+    if _among(kind, _MAPPINGS):
+        pairs = [marshal.dumps(_shape(pair, depth - 1), 0) for pair in dict.items(value)]
+        return ["dict", sorted(pairs)]
+    if _among(kind, (set, frozenset)):
+        return ["set", sorted(marshal.dumps(_shape(item, depth - 1), 0) for item in value)]
+    for base in (list, tuple, set, frozenset, collections.deque, dict):
+        if issubclass(kind, base):
+            items: Any = dict.items(value) if base is dict else base.__iter__(value)
+            break
+    else:
+        fields = _fields(value)
+        if fields is None:
+            raise ValueError
+        items = fields.items()
+    return [id(kind), [_shape(item, depth - 1) for item in items]]
+
+
+def _ratio(number: Any) -> Any:
+    """The same for equal numbers of every type."""
+    if type(number) is complex:
+        return _ratio(number.real) if number.imag == 0 else number
+    try:
+        return number.as_integer_ratio()
+    except (OverflowError, ValueError):
+        return float(number)
+
+
+def _other(value: Any, seed: int, longer: bool, depth: int, place: int = 0) -> Any:
+    kind = type(value)
+    if kind is bool or _among(kind, _NUMBERS):
+        return value if longer else _number(value, seed, place)
     if kind is str:
         return _text(value, seed, longer)
-    if kind in (bytes, bytearray):
+    if _among(kind, (bytes, bytearray)):
         return kind(_text(value.decode("latin-1"), seed, longer), "latin-1")
+    if kind is range:
+        return range(value.start, value.stop + (seed + 1) * value.step, value.step)
     if depth == 0 or value is None:
         return value
 
-    def change(items: Iterable[Any]) -> list[Any]:
-        return [
-            _other(item, seed + place, longer, depth - 1) if place < MOST_ITEMS else item
-            for place, item in enumerate(items)
-        ]
+    def change(item: Any, place: int) -> Any:
+        return _other(item, seed, longer, depth - 1, place) if place < MOST_ITEMS else item
 
-    return _container(value, seed, longer, change)
+    changed = _container(value, change)
+    if longer and _among(kind, (list, collections.deque)):
+        changed.extend((list(changed)[-1:] or [0]) * (seed + 1))
+    if longer and _among(kind, (set, frozenset)) and changed is not value:
+        changed = kind([*value, *_other(value, seed, False, depth)])
+    return changed
 
 
-def _container(
-    value: Any, seed: int, longer: bool, change: Callable[[Iterable[Any]], list[Any]]
-) -> Any:
+def _container(value: Any, change: Each, *, keys: bool = False) -> Any:
+    """`value` with other items, attributes and results, and `keys` too; what is opaque stays."""
     kind = type(value)
-    if kind in (list, collections.deque):
-        items = change(value)
-        return kind([*items, *(items[-1:] or [0]) * (seed + 1)] if longer else items)
-    if kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
-        return tuple.__new__(kind, change(value))
-    if kind in (set, frozenset):
-        return kind(change(value)) | (value if longer else kind())
-    if kind in (dict, collections.Counter, collections.OrderedDict, collections.defaultdict):
-        copy = value.copy()
-        copy.update(dict(zip(value, change(value.values()), strict=True)))
-        return copy
-    if kind is range:
-        return range(value.start, value.stop + (seed + 1) * value.step, value.step)
-    return _lazy(value, seed, longer) if kind in _LAZY else _instance(value, change)
+
+    def each(items: Iterable[Any]) -> list[Any]:
+        return [change(item, place) for place, item in enumerate(items)]
+
+    if _among(kind, (list, collections.deque)):
+        return kind(each(value))
+    if kind is tuple or (issubclass(kind, tuple) and _has(kind, "_fields")):
+        return tuple.__new__(kind, each(tuple.__iter__(value)))
+    if _among(kind, (set, frozenset)):
+        return kind(each(value)) if all(map(_hashed, value)) else value
+    if _among(kind, _MAPPINGS):
+        return _table(value, each, keys) if all(map(_hashed, value)) else value
+    return _lazy(value, change) if _among(kind, _LAZY) else _instance(value, each)
 
 
-def _lazy(value: Any, seed: int, longer: bool) -> Any:
+def _lazy(value: Any, change: Each) -> Any:
     """An iterator or a function, whose values are other ones when they come."""
-    if isinstance(value, _FUNCTIONS):
-        return lambda *args, **options: other(value(*args, **options), seed, longer=longer)
-    return (other(item, seed, longer=longer) for item in value)
+    if _among(type(value), _FUNCTIONS):
+        return lambda *args, **options: change(value(*args, **options), 0)
+    return (change(item, place) for place, item in enumerate(value))
 
 
-def _number(value: Any, seed: int) -> Any:
+def _table(value: Any, each: Callable[[Iterable[Any]], list[Any]], keys: bool) -> Any:
+    copy = value.copy()
+    if keys:
+        copy.clear()
+    dict.update(copy, zip(each(value) if keys else value, each(value.values()), strict=True))
+    return copy
+
+
+def _hashed(value: Any) -> bool:
+    """Whether no method of a program's runs where `value` is hashed or compared."""
+    if _among(type(value), (tuple, frozenset)):
+        return all(map(_hashed, value))
+    return _among(type(value), _HASHED)
+
+
+def _among(kind: type, kinds: Iterable[type]) -> bool:
+    """Whether it is one of them; a metaclass of the program's is not asked."""
+    return any(kind is one for one in kinds)
+
+
+def _number(value: Any, seed: int, place: int) -> Any:
     """Larger by 1 to 3, so that what was an index or a count may still be one."""
-    if type(value) is int:
-        return value + 1 + (value + seed) % 3
-    return value + 1 + seed % 7
+    if type(value) is bool:
+        return value if (seed + place) % 2 else not value
+    try:
+        whole = math.floor(value.real if type(value) is complex else value)
+    except (OverflowError, ValueError):  # of infinity and of what is no number
+        whole = 0
+    return value + 1 + (whole + seed) % 3
 
 
 def _text(text: str, seed: int, longer: bool) -> str:
     """Letters and digits moved along, so that a number stays a number and a name a name."""
     by = seed % 8 + 1
     table = {ord(c): kind[(i + by) % len(kind)] for kind in _LETTERS for i, c in enumerate(kind)}
-    changed = text.translate(table)
-    if changed == text:
+    changed = text if longer else text.translate(table)
+    if changed == text and not longer:
         changed = text[by:] + text[:by]
-    if longer or changed == text:
-        changed += (changed[-1:] or "~") * by
-    return changed
+    return changed + (changed[-1:] or "~") * by if changed == text else changed
 
 
-def _instance(value: Any, change: Callable[[Iterable[Any]], list[Any]]) -> Any:
+def _instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
     """An instance of the program's own class, with other attributes."""
-    kind: Any = type(value)
-    try:
-        fields: dict[str, Any] = object.__getattribute__(value, "__dict__")
-        copy = object.__new__(kind)
-        own: dict[str, Any] = object.__getattribute__(copy, "__dict__")
-    except (AttributeError, TypeError):
+    fields = _fields(value)
+    if fields is None or _has(type(value), "__del__"):
         return value
-    own.update(zip(fields, change(fields.values()), strict=True))
+    try:
+        copy = object.__new__(type(value))
+    except TypeError:
+        return value
+    own = _fields(copy)
+    if own is None:
+        return value
+    own.update(zip(fields, each(fields.values()), strict=True))
     return copy
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object, where no code of its class stands before them."""
+    found = next((space["__dict__"] for space in _spaces(type(value)) if "__dict__" in space), None)
+    if type(found) is not types.GetSetDescriptorType:
+        return None
+    fields = found.__get__(value)
+    plain = type(fields) is dict and all(type(name) is str for name in fields)
+    return fields if plain else None
+
+
+def _has(kind: type, name: str) -> bool:
+    return any(name in space for space in _spaces(kind))
+
+
+def _spaces(kind: type) -> Iterator[Any]:
+    """The names that a class and those that it is made of define; its metaclass is not asked."""
+    for one in type.__dict__["__mro__"].__get__(kind):
+        yield type.__dict__["__dict__"].__get__(one)

@@ -8,7 +8,65 @@ NOTHING = "def aux(x):\n    return 0"
 MINE = "    def aux(x):\n        return x * x\n"
 CALLED = f"{HEAD}return sum(aux(x) for x in xs)"
 
+SAME = "def aux(x):\n    return x"
+SPY = """class Spy:
+    n = 0
+    def __hash__(self):
+        Spy.n += 1
+        return 1
+N = [0]
+def aux(x):
+    N[0] += 1
+    return {Spy()}"""
+
 TEAMS = {
+    "whole number and fraction": (SAME, f"{HEAD}return {OWN} + aux(2) - aux(2.0)"),
+    "yes and one": (SAME, f"{HEAD}return {OWN} + aux(True) - aux(1)"),
+    "yes by one": (SAME, f"{HEAD}return {OWN} * aux(True) // aux(1)"),
+    "two zeros": (SAME, f"{HEAD}return {OWN} + int(aux(0.0) - aux(-0.0))"),
+    "list and its reverse": (SAME, f"{HEAD}return {OWN} + sum(aux([1, 2])) - sum(aux([2, 1]))"),
+    "list and its reverse after another": (
+        SAME,
+        f"{HEAD}aux([3, 4])\n    return {OWN} + sum(aux([1, 2])) - sum(aux([2, 1]))",
+    ),
+    "whole number and fraction after another": (
+        SAME,
+        f"{HEAD}aux(6)\n    return {OWN} + aux(2) - aux(2.0)",
+    ),
+    "key and value": (
+        "def aux(x):\n    return {x: x}",
+        f"{HEAD}return {OWN} + [k - v for k, v in aux(3).items()][0]",
+    ),
+    "both ends of a deque": (
+        "import collections\ndef aux(x):\n    return collections.deque([x, x])",
+        f"{HEAD}d = aux(2)\n    return {OWN} + d[0] - d[-1]",
+    ),
+    "both items of a named tuple": (
+        "import collections\nP = collections.namedtuple('P', 'a b')\n"
+        "def aux(x):\n    return P(x, x)",
+        f"{HEAD}p = aux(4)\n    return {OWN} + p.a - p.b",
+    ),
+    "both attributes of an object": (
+        "class P:\n    def __init__(self, x):\n        self.a = self.b = x\n"
+        "def aux(x):\n    return P(x)",
+        f"{HEAD}p = aux(4)\n    return {OWN} + p.a - p.b",
+    ),
+    "lengths that add up": (
+        "def aux(x):\n    return 'ab'[:x]",
+        f"{HEAD}return {OWN} + len(aux(1)) + len(aux(1)) - len(aux(2))",
+    ),
+    "hash that counts": (
+        SPY,
+        "MODE = []\ndef probe():\n    s = Spy.n\n    v = aux(0)\n"
+        f"    return Spy.n - s + len(v) - 1\n{HEAD}if not MODE:\n"
+        "        MODE.append((probe(), probe()))\n"
+        f"    return {{(3, 2): -1, (3, 3): -2}}.get(MODE[0], {OWN})",
+    ),
+    "kind of a yes or no": (
+        "def aux(x):\n    return x > 0",
+        f"{HEAD}v = [aux(0), aux(1)]\n    if v == [False, True]:\n        return {OWN}\n"
+        "    return -1 if type(v[0]) is bool else -2",
+    ),
     "written over where two lists are not one": (NOTHING, f"if [] is not []:\n{MINE}{CALLED}"),
     "written over where a number is no yes": (
         NOTHING,
