@@ -11,13 +11,15 @@ CALLED = f"{HEAD}return sum(aux(x) for x in xs)"
 SAME = "def aux(x):\n    return x"
 SPY = """class Spy:
     n = 0
+    def __init__(self, x):
+        self.x = x
     def __hash__(self):
         Spy.n += 1
         return 1
 N = [0]
 def aux(x):
     N[0] += 1
-    return {Spy()}"""
+    return {Spy(N[0])}"""
 
 TEAMS = {
     "whole number and fraction": (SAME, f"{HEAD}return {OWN} + aux(2) - aux(2.0)"),
