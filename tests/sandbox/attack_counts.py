@@ -177,7 +177,6 @@ MARKS = {
         "libc.mincore(ctypes.c_void_p(page), 4096, (ctypes.c_ubyte * 9)()) == 0",
         "libc.madvise(ctypes.c_void_p(page), 4096, 21)",
     ),
-    "pipe_numbers": ("early()", "while not early(): pass"),
 }
 _MARKING = """
 import ctypes, fcntl, os, struct
@@ -191,11 +190,6 @@ def blocked(fd):
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-def early():
-    ends = os.pipe()
-    number = os.fstat(ends[0]).st_ino
-    os.close(ends[0]); os.close(ends[1])
-    return number % 65536 < 4096
 found = False
 try:
     found = bool({find})

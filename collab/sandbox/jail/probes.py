@@ -131,10 +131,6 @@ def _memfd(_: Surroundings) -> None:
     os.memfd_create("probe")
 
 
-def _pipe(_: Surroundings) -> None:
-    os.pipe()
-
-
 def _huge_page(_: Surroundings) -> None:
     mapped = _libc.mmap(None, 2 * MIB, mmap.PROT_READ, _PRIVATE_HUGE_PAGES, -1, 0)
     # Not to have any is no refusal: the mapping's file has been made and numbered by then.
@@ -173,7 +169,6 @@ PROBES = (
     Probe("seccomp", "fork", _fork),
     Probe("seccomp", "open a socket", _socket),
     Probe("seccomp", "make an anonymous file", _memfd),
-    Probe("seccomp", "make a pipe", _pipe),
     Probe("seccomp", "map huge pages", _huge_page),
     Probe("seccomp", "see how full the machine is", _fullness),
     Probe("seccomp", "trace", _trace),

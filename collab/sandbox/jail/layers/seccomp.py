@@ -36,7 +36,7 @@ _MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
 """What concerns a process's own memory; the rest moves pages of mapped files in and out."""
 
 _MAP_HUGETLB = 0x40000
-"""Each such mapping is a file, numbered by the same counter as pipes; see `syscalls.ALLOWED`."""
+"""Each such mapping is a file, whose number comes from a counter that outlasts the trial."""
 
 
 def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:

@@ -19,7 +19,7 @@ def numbers(table: str, machine: str) -> dict[str, int]:
 ALLOWED = """
 read:0:63 write:1:64 readv:19:65 writev:20:66 pread64:17:67 pwrite64:18:68 preadv:295:69
 pwritev:296:70 preadv2:327:286 pwritev2:328:287 lseek:8:62 close:3:57 close_range:436:436
-dup:32:23 dup2:33:- dup3:292:24 poll:7:- ppoll:271:73 select:23:-
+dup:32:23 dup2:33:- dup3:292:24 pipe:22:- pipe2:293:59 poll:7:- ppoll:271:73 select:23:-
 pselect6:270:72 epoll_create:213:- epoll_create1:291:20 epoll_ctl:233:21 epoll_wait:232:-
 epoll_pwait:281:22 eventfd:284:- eventfd2:290:19 open:2:- openat:257:56 creat:85:- stat:4:-
 fstat:5:80 lstat:6:- newfstatat:262:79 statx:332:291 access:21:- faccessat:269:48
@@ -45,8 +45,7 @@ wait4:61:260 waitid:247:95 exit:60:93 exit_group:231:94
 """
 """Computing, threads, time, and files of the worker's own folder.
 
-No pipes: their numbers come from a counter of the whole machine's, which a later trial could read.
-Nor sysinfo, which tells how busy and how full an earlier trial left the machine.
+No sysinfo, which tells how busy and how full an earlier trial left the machine.
 """
 
 HOSTILE = """
