@@ -13,7 +13,6 @@ from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, failure_of
-from collab.runs import metric_names as names
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished
 from collab.runtime.notes import tools_told
@@ -21,7 +20,6 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
-from collab.trainers.training.alarms import Alarms
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -34,9 +32,9 @@ from collab.trainers.training.events import (
     TrainingProgress,
 )
 from collab.trainers.training.folder import TrainingFolder
+from collab.trainers.training.history import History
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import run_started
-from collab.trainers.training.skipping import Skipping
 from collab.trainers.training.step import Stepper
 from collab.trainers.training.trackers import Tracker, open_trackers
 from collab.trainers.training.validation import mean_return
@@ -81,18 +79,13 @@ class TrainingRun:
         play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
         self._ending = Ending.of(self.spec, self.total_steps)
-        self.step = 0
-        """Steps that are done."""
-        self.tokens = 0
-        """Tokens that were generated in them."""
+        self._history = History(recipe, self.spec, self.total_steps)
         self._emit = emit or _ignore
         self._loading = loading
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
         self._trackers: list[Tracker] = []
-        self._alarms = Alarms(recipe.task.reward if recipe.task else None)
-        self._skipping = Skipping(self.spec.max_skipped_steps, self.total_steps)
         self._opening = run_started(recipe, self.spec, self.tasks, out)
         self._began = time.perf_counter()
 
@@ -172,6 +165,16 @@ class TrainingRun:
         return {**about, **self._ending.planned(), "status": "running"}
 
     @property
+    def step(self) -> int:
+        """Steps that are done."""
+        return self._history.step
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were generated in them."""
+        return self._history.tokens
+
+    @property
     def is_over(self) -> bool:
         """Whether the step that was done is the last one."""
         return self._ending.is_reached(self.step, self.tokens)
@@ -214,14 +217,10 @@ class TrainingRun:
             return
         self._folder.cut(state["sizes"])
         self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
-        self.step = self._saved_step = int(state["step"])
         rows = self._folder.rows()
+        self._history.restore(int(state["step"]), rows)
+        self._saved_step = self.step
         self.evaluations.restore(state, rows)
-        steps = [row for row in rows if row["type"] == "step.finished"]
-        self._skipping.restore(steps)
-        self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
-        for row in steps:
-            self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         began = time.perf_counter()
@@ -229,10 +228,8 @@ class TrainingRun:
         self._log_episodes(groups)
         data = await stepper.learn(self.step, groups, times, self._report)
         data.times["step"] = time.perf_counter() - began
-        self.step += 1
         metrics = step_metrics(data, policies)
-        self.tokens += int(metrics[names.TOKENS])
-        warnings = (*data.warnings, *self._alarms.read(metrics))
+        warnings = (*data.warnings, *self._history.add(metrics))
         self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
         self._track(metrics)
         self._emit(
@@ -245,7 +242,7 @@ class TrainingRun:
                 of_tokens=self.spec.tokens,
             )
         )
-        self._skipping.see(data.skipped)
+        self._history.check_skipped(data.skipped)
         await self._evaluate_when_due(policies)
 
     def _log_episodes(self, groups: Sequence[Sequence[Episode]]) -> None:

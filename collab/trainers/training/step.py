@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from threading import Event as Flag
 
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
@@ -23,7 +20,7 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.samples import Sample, make_samples
+from collab.trainers.learner.samples import make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.training.curriculum import phase_at
 from collab.trainers.training.data import TaskOrder
@@ -31,6 +28,7 @@ from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import STEP, too_many_failed
 from collab.trainers.training.timing import StepTimer
+from collab.trainers.training.updating import Updates
 
 Report = Callable[[str, int, int], None]
 """Called with the part of the step under way, its episodes that are done, and all of them."""
@@ -51,15 +49,18 @@ class Stepper:
         self._policies, self._learner = policies, learner
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        self._updates = Updates(policies, learner)
         self._models = PolicyModels(
-            policies, self._samplings, spec.micro_batch_tokens, self._thread
+            policies, self._samplings, spec.micro_batch_tokens, self._updates.thread
         )
         self._session: Session | None = None
         self._phase = -1
         self._credit: StepCredit | None = None
-        self.torn = False
+
+    @property
+    def torn(self) -> bool:
         """Whether an update was left half done, so that the parameters are those of no step."""
+        return self._updates.torn
 
     async def open(self) -> None:
         """Hand the team's models to an algorithm that reads them; raises what they raise."""
@@ -124,7 +125,7 @@ class Stepper:
         began = time.perf_counter()
         samples = make_samples(credit, self._samplings, self._spec)
         await self._learner.sleep()
-        update = await self._update(samples, step)
+        update = await self._updates.take(samples, step)
         times["update"] = time.perf_counter() - began
         skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
         return StepData(groups, credit, update, times, skipped)
@@ -135,23 +136,7 @@ class Stepper:
         if session is not None:
             await session.aclose()
         await self._models.aclose()
-        await asyncio.to_thread(self._thread.shutdown)
-
-    async def _update(self, samples: Sequence[Sample], step: int) -> Update:
-        cancelled = Flag()
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)
-        self.torn = self._policies.moved = True
-        try:
-            update = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            cancelled.set()
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # it is the cancellation, or comes too late for anybody
-            raise
-        self.torn = False
-        return update
+        await self._updates.aclose()
 
     async def _session_at(self, step: int) -> Session:
         phase = phase_at(step, self._recipe, self._spec)
