@@ -67,9 +67,9 @@ class TrainerSpec(Spec):
     (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
     `maac`, critics; `vdn` and `qmix`, parts of the return; `madpo` and `marlhf`, preferences;
     `pmic`, a bonus of mutual information; `rae`, a moving average; `at-grpo`, for `greedy` trees;
-    `c3`, for sequential teams that fan out; `shaped`, another rule with process rewards; or one's
-    own, a function or a class: `file.py:NAME`, or a registered name. Options are given as
-    `{use: NAME, options: {...}}`."""
+    `c3`, for sequential teams that fan out; `sft`, the likelihood of solved episodes; `shaped`,
+    another rule with process rewards; or one's own, a function or a class: `file.py:NAME`, or a
+    registered name. Options are given as `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, episodes of one task that are compared with each other."""
     tasks: str | None = None
@@ -117,7 +117,7 @@ class TrainerSpec(Spec):
     clip_ratio_high: float | None = Field(default=None, gt=0.0)
     """The epsilon above 1, where it is another, as DAPO's 0.28; `cispo` has this one only."""
     inner_epochs: int = Field(default=1, ge=1)
-    """Optimiser steps on the same episodes; more than 1 needs a clip."""
+    """Optimiser steps on the same episodes; more than 1 needs a clip, but for `sft`."""
     importance_cap: float | None = Field(default=None, gt=0.0)
     """Multiply each token's loss by trainer / sampler probability, at most this; None does not."""
     importance_band: tuple[float, float] | None = None
@@ -217,7 +217,8 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="after")
     def _loss_is_sound(self) -> TrainerSpec:
-        if self.inner_epochs > 1 and self.objective_used == "reinforce":
+        likelihood = self.algorithm.use == "sft"
+        if self.inner_epochs > 1 and self.objective_used == "reinforce" and not likelihood:
             raise ValueError(
                 f"inner_epochs {self.inner_epochs} moves the policy away from the one that"
                 " sampled; set clip_ratio, e.g. 0.2, or inner_epochs to 1"

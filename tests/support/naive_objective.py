@@ -261,6 +261,21 @@ def advantages(
     return result
 
 
+def kept(found: Sequence[Episode], above: float | None) -> list[list[float]]:
+    """1 for every turn of an episode that `sft` learns from, 0 for those of the others."""
+    table = []
+    for episode in found:
+        rewards = [turn.score.reward for turn in episode.turns if turn.score]
+        if episode.when_solved == "absorb":
+            rewards += rewards[-1:] * ((episode.horizon or 0) - len(rewards))
+        largest = 4.0 * (episode.horizon or 0)
+        last = episode.turns[-1].score
+        assert last is not None
+        is_kept = bool(last.solved) if above is None else sum(rewards) / largest > above
+        table.append([float(is_kept)] * len(episode.turns))
+    return table
+
+
 def std(values: Sequence[float]) -> float:
     mean = sum(values) / len(values)
     found = sqrt(sum((value - mean) ** 2 for value in values) / len(values))

@@ -58,6 +58,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kl": {"kl_coef": 0.3},
     "kl_batch_tokens": {"kl_coef": 0.3, "token_weighting": "batch_tokens"},
     "local_parts": {"local_parts": {"a": ["own_a"], "b": ["own_b"]}, "team_weight": 0.5},
+    "sft": {"algorithm": "sft"},
+    "sft_kl": {"algorithm": "sft", "kl_coef": 0.3, "token_weighting": "response_mean"},
+    "sft_above": {"algorithm": {"use": "sft", "options": {"above": 0.4}}},
     "gspo_in_small_batches": {"objective": "gspo", "clip_ratio": 0.05, "micro_batch_tokens": 16},
     "small_micro_batches": {"micro_batch_tokens": 16},
     "gradient_checkpointing": {"gradient_checkpointing": True},
@@ -169,7 +172,10 @@ def gradients_of_naive(
     found = {}
     for agent in ("a", "b"):
         played = [len(episode.turns) for episode in episodes]
-        table = naive.advantages(naive.returns_of(episodes, agent, spec), played, spec)
+        if spec.algorithm.use == "sft":
+            table = naive.kept(episodes, spec.algorithm.options.get("above"))
+        else:
+            table = naive.advantages(naive.returns_of(episodes, agent, spec), played, spec)
         responses = [
             (d.action, table[g][t], 1 / len(episodes))
             for g, episode in enumerate(episodes)

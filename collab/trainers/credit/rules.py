@@ -22,6 +22,7 @@ from collab.trainers.credit.marloo import marloo
 from collab.trainers.credit.preferences.madpo import MADPO
 from collab.trainers.credit.preferences.marlhf import MARLHF
 from collab.trainers.credit.rae import Rae
+from collab.trainers.credit.sft import Sft
 
 RULES: dict[str, Any] = {
     "magrpo": magrpo,
@@ -40,6 +41,7 @@ RULES: dict[str, Any] = {
     "qmix": QMIX,
     "pmic": PMIC,
     "rae": Rae,
+    "sft": Sft,
     "at-grpo": at_grpo,
     "c3": C3,
 }

@@ -1,0 +1,90 @@
+"""Fine-tuning by likelihood on what the team itself got right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Episode
+from collab.runs import metric_names
+from collab.stats import mean
+from collab.trainers.credit.group import Group, Weights
+
+
+class Sft:
+    """A_t^(g) = 1 for every response of an episode that is kept, 0 for all others.
+
+    The objective is then the log-likelihood of what is kept, over G. Of the team's own samples
+    that is rejection sampling, again and again (expert iteration: STaR, arXiv 2203.14465; RAFT,
+    2304.06767), for each agent of the team by itself. It is no policy gradient: several
+    `inner_epochs` on the same episodes need no clip. Nothing is learned from what failed, and
+    nothing at all from a group without success; an answer that others happened to rescue is
+    learned like one that was right. It is a warm start, not an end.
+
+    Args:
+        above: keep the episodes whose return is more than this share of the largest return; None
+            keeps those that solved their task.
+    """
+
+    def __init__(self, *, above: float | None = None) -> None:
+        if above is not None and not 0 <= above < 1:
+            raise RecipeError(
+                f"algorithm 'sft': above {above:g} must be a share of the largest return, 0 or more"
+                " and less than 1, e.g. 0.5"
+            )
+        self._above = above
+        self._kept = 0.0
+
+    def keeps(self, episode: Episode) -> bool:
+        """Whether the episode, which is whole, is learned from.
+
+        Raises:
+            TrainingError: its reward does not say whether the task is solved, and `above` is None.
+        """
+        if self._above is not None:
+            largest = episode.largest_return or 0.0
+            return largest > 0 and (episode.joint_return or 0.0) > self._above * largest
+        if episode.score is None or episode.score.solved is None:
+            raise TrainingError(
+                f"algorithm 'sft' learns from solved episodes, and the reward of {episode.task}"
+                " does not say what is solved; set its option above, e.g. 0.8 of the largest"
+                " return, or solves: true on a part of the reward"
+            )
+        return episode.solved
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        """As `Algorithm.credit`."""
+        kept = [[float(self.keeps(episode)) for episode in group.episodes] for group in groups]
+        self._kept = mean([share for shares in kept for share in shares])
+        return [
+            {(g, t, agent): own[g] for g, t in group.rewards for agent in group.agents}
+            for group, own in zip(groups, kept, strict=True)
+        ]
+
+    def measures(self) -> Mapping[str, float]:
+        """`sft/kept`: the share of the episodes that are learned from."""
+        return {metric_names.KEPT: self._kept}
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
+        """Raise RecipeError where the objective would not be the likelihood of what is kept."""
+        plain = {
+            "turn_structure": ("chains", "whole episodes are kept or not"),
+            "joint_mode": ("aligned", "episodes are kept as they were played"),
+            "normalise": ("none", "its weights are 1 and 0, and no advantages"),
+            "objective_used": ("reinforce", "a likelihood has no ratio to clip"),
+        }
+        for key, (right, reason) in plain.items():
+            if (value := getattr(spec, key)) != right:
+                raise RecipeError(
+                    f"algorithm 'sft' with {key.removesuffix('_used')} '{value}': {reason}; set it"
+                    f" to '{right}'"
+                )
+
+    def state(self) -> Mapping[str, Any]:
+        """Nothing is kept from step to step."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing was kept."""

@@ -1,0 +1,123 @@
+"""The warm start: likelihood of what the team itself got right."""
+
+from __future__ import annotations
+
+import asyncio
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.rule_runs import check_resume
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec, load_recipe
+from collab.records import Episode, Score, Turn
+from collab.trainers import TrainingRun
+from collab.trainers.credit.group import make_group, tree_of
+from collab.trainers.credit.sft import Sft
+from collab.trainers.credit.shape import Shape
+from collab.trainers.training.check import check_recipe
+
+
+def played(*scores: tuple[float, bool | None]) -> Any:
+    """A group of episodes of two agents and one turn, by reward of 4 and whether it is solved."""
+    episodes = [
+        Episode(
+            id=f"t#{n}",
+            task="suite/t",
+            team="pair",
+            sample=n,
+            turns=(
+                Turn(index=0, decisions=(), score=Score(reward=r, maximum=4.0, solved=s, parts=())),
+            ),
+            horizon=1,
+        )
+        for n, (r, s) in enumerate(scores)
+    ]
+    tree = tree_of(episodes, Shape("chains", len(episodes), 1))
+    rewards = {node: dict.fromkeys("ab", scores[node[0]][0]) for node in tree.nodes}
+    return make_group(episodes, ("a", "b"), rewards, tree, 1.0)
+
+
+def kept(rule: Sft, group: Any) -> dict[str, list[float]]:
+    [weights] = asyncio.run(rule.credit([group]))
+    return {a: [float(weights[g, 0, a]) for g in range(len(group.episodes))] for a in "ab"}
+
+
+def test_solved_episodes_weigh_one_for_every_agent() -> None:
+    rule = Sft()
+    group = played((4.0, True), (3.9, False), (1.0, True), (0.0, False))
+    assert kept(rule, group) == {"a": [1, 0, 1, 0], "b": [1, 0, 1, 0]}
+    assert rule.measures() == {"sft/kept": 0.5}
+
+
+def test_a_bound_on_the_return_takes_the_place_of_solved() -> None:
+    group = played((4.0, None), (2.0, None), (2.1, None), (-1.0, None))
+    assert kept(Sft(above=0.5), group)["a"] == [1, 0, 1, 0]
+
+
+def test_a_reward_that_says_nothing_of_solved_is_told() -> None:
+    with pytest.raises(TrainingError, match=r"suite/t does not say what is solved; set its option"):
+        kept(Sft(), played((4.0, None)))
+
+
+@pytest.mark.parametrize(
+    ("trainer", "told"),
+    [
+        ({"turn_structure": "tree"}, "turn_structure 'tree'"),
+        ({"joint_mode": "cross"}, "joint_mode 'cross'"),
+        ({"normalise": "group"}, "normalise 'group'"),
+        ({"clip_ratio": 0.2}, "objective 'ppo': a likelihood has no ratio to clip"),
+        ({"algorithm": {"use": "sft", "options": {"above": 1.0}}}, "above 1 must be a share"),
+    ],
+)
+def test_what_is_no_likelihood_is_refused(
+    trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RecipeError, match=told):
+        check_recipe(make_game(tiny_words, tmp_path, **{"algorithm": "sft", **trainer}))
+
+
+def test_likelihood_may_take_several_steps_on_the_same_episodes() -> None:
+    assert TrainerSpec.model_validate({"algorithm": "sft", "inner_epochs": 3}).inner_epochs == 3
+    with pytest.raises(ValueError, match="set clip_ratio"):
+        TrainerSpec(inner_epochs=3)
+
+
+def solvable(model: Path, folder: Path, **trainer: Any) -> Recipe:
+    """The game, in which a task is solved where the first agent says `left`."""
+    data = make_game(model, folder, **trainer).model_dump(mode="json", exclude_none=True)
+    part = data["task"]["reward"]["parts"]["a_left"]
+    part |= {"solves": True, "options": {"phrases": ["left"], "agent": "a"}}
+    return Recipe.model_validate(data)
+
+
+def test_it_resumes_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = solvable(
+        tiny_words,
+        tmp_path,
+        algorithm="sft",
+        group_size=8,
+        inner_epochs=2,
+        steps=3,
+        checkpoint_every=1,
+    )
+    rows = check_resume("sft", tiny_words, tmp_path, recipe=recipe)
+    assert any(row["sft/kept"] > 0 for row in rows)
+
+
+def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_path: Path) -> None:
+    warm = solvable(
+        tiny_words, tmp_path, algorithm="sft", group_size=16, learning_rate=0.02, steps=12
+    )
+    asyncio.run(TrainingRun(warm, tmp_path / "warm").run())
+    rows = [loads(line) for line in (tmp_path / "warm" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["solved"] > rows[0]["solved"] + 0.3
+    after = load_recipe(str(tmp_path / "warm"), trainer="cross", settings=["trainer.steps=1"])
+    assert after.trainer is not None
+    assert after.trainer.algorithm.use == "cross"
+    asyncio.run(TrainingRun(after, tmp_path / "after").run())
+    row = loads((tmp_path / "after" / "metrics.jsonl").read_text().splitlines()[0])
+    assert row["solved"] > rows[0]["solved"] + 0.2, "it begins where the warm start ended"
