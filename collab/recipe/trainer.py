@@ -14,6 +14,7 @@ Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
 TurnStructure = Literal["chains", "tree", "greedy"]
 Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
+UpdateOrder = Literal["simultaneous", "alternating", "sequential"]
 Policies = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard"]
 
@@ -118,6 +119,17 @@ class TrainerSpec(Spec):
     """The epsilon above 1, where it is another, as DAPO's 0.28; `cispo` has this one only."""
     inner_epochs: int = Field(default=1, ge=1)
     """Optimiser steps on the same episodes; more than 1 needs a clip, but for `sft`."""
+    update_order: UpdateOrder = "simultaneous"
+    """`simultaneous`: every agent learns from the same weights (MAGRPO). `alternating`: one agent
+    learns, the others stay as they are, in the order of the team. `sequential`: agents learn one
+    after the other, in a random order that is new at every step, and the weight of each is
+    multiplied by how much likelier those before it have made their part of the joint action
+    (HAPPO)."""
+    alternate_every: int = Field(default=1, ge=1)
+    """With `alternating`: steps that an agent learns before it is the next one's turn."""
+    compound_ratio_cap: float | None = Field(default=2.0, gt=1.0)
+    """With `sequential`: that multiplier, a product over whole responses, is held between 1 / cap
+    and cap; None leaves it, which is exact and of high variance."""
     importance_cap: float | None = Field(default=None, gt=0.0)
     """Multiply each token's loss by trainer / sampler probability, at most this; None does not."""
     importance_band: tuple[float, float] | None = None
@@ -202,6 +214,16 @@ class TrainerSpec(Spec):
             raise ValueError(
                 f"group_size 1 has no standard deviation for normalise '{self.normalise}'; set"
                 " group_size to 2 or more, or normalise to 'none' or 'step'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _order_has_several_policies(self) -> TrainerSpec:
+        if self.update_order != "simultaneous" and self.policies == "shared_adapter":
+            raise ValueError(
+                f"update_order '{self.update_order}' is of agents with parameters of their own, and"
+                " with policies 'shared_adapter' they share them; set policies to 'adapters', or"
+                " update_order to 'simultaneous'"
             )
         return self
 

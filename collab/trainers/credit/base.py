@@ -85,6 +85,16 @@ class FansOut(Protocol):
         """How often each agent answers to the same answers before its own; see `Shape`."""
 
 
+def pays_as_played(algorithm: object) -> bool:
+    """Whether a response's weight is of the joint action that it was part of.
+
+    It is unless the algorithm has an attribute `pays_as_played` that says otherwise: where a
+    response is paid what it earns with other responses of its teammates, or a share of the team's
+    return, no ratio of the teammates' probabilities belongs to the weight.
+    """
+    return bool(getattr(algorithm, "pays_as_played", True))
+
+
 @runtime_checkable
 class ChecksRecipe(Protocol):
     """An algorithm that is not right for every team, or not with every option of a trainer."""

@@ -31,6 +31,8 @@ class C3:
         fan_out: by agent, in the order in which they act.
     """
 
+    pays_as_played = False
+
     def __init__(self, *, fan_out: list[int]) -> None:
         if not fan_out or min(fan_out) < 1:
             raise RecipeError(

@@ -17,6 +17,7 @@ from collab.trainers.credit.base import (
     Prepares,
     Spreads,
     make_algorithm,
+    pays_as_played,
 )
 from collab.trainers.credit.counterfactual.rule import Counterfactual
 from collab.trainers.credit.group import Choice, Group, Key, Node, Weights
@@ -58,6 +59,11 @@ class Shaped:
     def compares(self) -> bool:
         """As `PerGroup.compares`, of the rule."""
         return bool(getattr(self._rule, "compares", False))
+
+    @property
+    def pays_as_played(self) -> bool:
+        """As the function of that name, of the rule."""
+        return pays_as_played(self._rule)
 
     async def open(self, models: TeamModels) -> None:
         """As `UsesModels.open`."""

@@ -22,11 +22,13 @@ from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 from collab.trainers.learner.update import Update, count, count_kl
+from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
 
 KL_PROBES = 1
@@ -51,8 +53,12 @@ class NotFinite(Exception):
 class TorchLearner:
     """Learns in this process: holds the optimisers of the policies and takes their steps."""
 
-    def __init__(self, policies: Policies, spec: TrainerSpec, total_steps: int) -> None:
+    def __init__(
+        self, policies: Policies, spec: TrainerSpec, total_steps: int, seed: int = 0
+    ) -> None:
+        """`seed` is that of the run, from which a random order of updates is drawn."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
+        self._seed = seed
         self.optimisers = {
             policy.name: Optimiser(policy.parameters.values(), spec.weight_decay)
             for policy in policies
@@ -72,11 +78,14 @@ class TorchLearner:
             Cancelled: `cancelled` was set.
         """
         update = Update(rate=rate_at(step, self.total_steps, self.spec))
-        for policy in self.policies:
-            own = [s for s in samples if s.agent in policy.agents]
-            own = [s for s in own if s.alive or self.spec.kl_coef]
+        order = updated_at(step, list(self.policies), self.spec, self._seed)
+        ratios = CompoundRatios(self.spec, self._measure)
+        for place, policy in enumerate(order):
+            own = learned_by(policy, ratios.weighed(samples), self.spec)
             if own:
-                with _memory(self.spec, policy):
+                ratios.tell(update, policy, own)
+                watched = ratios.following(policy, samples, later=order[place + 1 :])
+                with _memory(self.spec, policy), watched:
                     self._learn_or_skip(policy, own, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # or what learning has left is still there while the next step is sampled
@@ -108,6 +117,9 @@ class TorchLearner:
         """As `Learner.load`."""
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
+
+    def _measure(self, policy: Policy, samples: Sequence[Sample]) -> list[float]:
+        return [sum(row) for row in logprobs_of(policy, samples, self.spec.micro_batch_tokens)]
 
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event

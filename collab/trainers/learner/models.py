@@ -17,8 +17,8 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, unwrapped, without_adapters
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
-from collab.trainers.learner.logprobs import response_logprobs
-from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.samples import Sample
 
 T = TypeVar("T")
@@ -60,25 +60,15 @@ class PolicyModels:
         """As `TeamModels.logprobs`."""
         policy, sampling = self._policies.of(agent), self._samplings[agent]
         samples = [_sample(agent, action, sampling) for action in actions]
-        return await _on(self._thread, lambda: self._logprobs(policy, samples, reference))
+        return await _on(
+            self._thread,
+            lambda: logprobs_of(policy, samples, self._batch_tokens, reference=reference),
+        )
 
     async def aclose(self) -> None:
         """Let the models beside the team's go."""
         for engine in self._others.values():
             await engine.aclose()
-
-    @torch.no_grad()
-    def _logprobs(
-        self, policy: Policy, samples: Sequence[Sample], reference: bool
-    ) -> list[tuple[float, ...]]:
-        found: dict[int, tuple[float, ...]] = {}
-        with policy.reference() if reference else policy.training() as model:
-            for batch in pack([(len(sample), 0) for sample in samples], self._batch_tokens):
-                rows = [[samples[number]] for number in batch]
-                scored = response_logprobs(model, rows, policy.device).logprobs
-                pieces = torch.split(scored, [len(row[0].token_ids) for row in rows])
-                found |= {n: tuple(p.tolist()) for n, p in zip(batch, pieces, strict=True)}
-        return [found[number] for number in range(len(samples))]
 
 
 class Frozen:

@@ -41,6 +41,8 @@ class Sample:
     top_k: int = 0
     token_weights: tuple[float, ...] = ()
     """The advantage of each of `token_ids`, where the algorithm gives it by token."""
+    joint: tuple[int, int, int] = (0, 0, 0)
+    """Its joint action: the number of its group in the step, the episode, and the turn."""
 
     @property
     def truncated(self) -> bool:
@@ -63,7 +65,8 @@ def make_samples(
     A discussion's turn holds several responses of one agent; each gets the turn's weight.
     """
     samples = []
-    for group, weights in zip(credit.groups, credit.weights, strict=True):
+    pairs = zip(credit.groups, credit.weights, strict=True)
+    for number, (group, weights) in enumerate(pairs):
         for (episode, turn, agent), weight in weights.items():
             share = group.visit_share[episode, turn] / len(credit.groups)
             decisions = group.episodes[episode].turns[turn].decisions
@@ -82,6 +85,7 @@ def make_samples(
                     top_p=sampling.top_p,
                     top_k=sampling.top_k,
                     token_weights=own if isinstance(weight, Sequence) else (),
+                    joint=(number, episode, turn),
                 )
                 samples.append(sample)
     return _weigh_tokens(samples, samplings, spec)

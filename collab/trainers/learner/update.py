@@ -41,6 +41,10 @@ class Update:
     """The loss of each policy; absent where no response had a weight."""
     gradient_norms: dict[str, float] = field(default_factory=dict)
     """The gradient norm of each policy before clipping; absent where it was not finite."""
+    order: dict[str, int] = field(default_factory=dict)
+    """The place of each policy that learned in the order of updates, from 1."""
+    compound_ratios: dict[str, float] = field(default_factory=dict)
+    """By policy: the mean of what its weights were multiplied by, as others were updated before."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Why a policy with something to learn from was left as it was, by its name."""
     rate: float = 0.0

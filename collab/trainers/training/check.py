@@ -17,7 +17,7 @@ from collab.runtime.independence import dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
-from collab.trainers.credit.base import ChecksRecipe
+from collab.trainers.credit.base import Algorithm, ChecksRecipe, pays_as_played
 from collab.trainers.training.curriculum import phases
 from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.trackers import check_trackers
@@ -66,10 +66,22 @@ def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
     algorithm = algorithm_for(spec.algorithm)
     if isinstance(algorithm, ChecksRecipe):
         algorithm.check(recipe, spec)
+    _check_order(spec, algorithm)
     if getattr(algorithm, "compares", False) and spec.group_size == 1:
         raise RecipeError(
             f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
             " that every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
+        )
+
+
+def _check_order(spec: TrainerSpec, algorithm: Algorithm) -> None:
+    as_played = pays_as_played(algorithm) and spec.joint_mode == "aligned"
+    if spec.update_order == "sequential" and not as_played:
+        raise RecipeError(
+            "update_order 'sequential' multiplies a weight by how much likelier teammates have made"
+            f" the joint action that it is of, and those of algorithm '{spec.algorithm.use}' with"
+            f" joint_mode '{spec.joint_mode}' are not of the joint action that was played; set"
+            " update_order to 'simultaneous', or algorithm to e.g. 'marloo', 'coma' or 'maac'"
         )
 
 

@@ -106,7 +106,7 @@ class TrainingRun:
         policies = await asyncio.to_thread(
             open_policies, self.recipe, self.spec, loading=self._loading
         )
-        learner = TorchLearner(policies, self.spec, self.total_steps)
+        learner = TorchLearner(policies, self.spec, self.total_steps, self.recipe.seed)
         stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
         try:
             self._stateful = learner, stepper.algorithm

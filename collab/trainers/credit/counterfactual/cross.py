@@ -26,6 +26,7 @@ class Cross(Counterfactual):
     """
 
     name = "cross"
+    pays_as_played = False
 
     def __init__(self, *, shifts: Shifts | None = None) -> None:
         super().__init__(shifts or "all", shifts or FEW)

@@ -24,6 +24,7 @@ class Shapley(Counterfactual):
     """
 
     name = "shapley"
+    pays_as_played = False
 
     def __init__(self) -> None:
         super().__init__("all", "all")

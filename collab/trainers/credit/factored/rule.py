@@ -24,6 +24,7 @@ class Factored:
 
     name = ""
     compares = True
+    pays_as_played = False
 
     def __init__(
         self, *, rate: float = 1e-3, width: int = 0, steps: int = 4, model: str | None = None

@@ -42,6 +42,8 @@ class MADPO:
         shifts: see `cross`.
     """
 
+    pays_as_played = False
+
     def __init__(self, *, beta: float = 0.1, pairs: int = 4, shifts: Shifts | None = None) -> None:
         if beta <= 0 or pairs < 1:
             raise RecipeError(

@@ -54,6 +54,11 @@ class MARLHF:
         self._model = RewardModel(rate=rate, width=width, steps=steps, model=model)
         self._pays, self._told = False, dict[str, float]()
 
+    @property
+    def pays_as_played(self) -> bool:
+        """As the function of that name."""
+        return not isinstance(self._rule, Cross)
+
     async def open(self, models: TeamModels) -> None:
         """As `UsesModels.open`."""
         self._model.open(models)
