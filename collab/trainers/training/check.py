@@ -80,7 +80,7 @@ def _check_order(spec: TrainerSpec, algorithm: Algorithm) -> None:
         raise RecipeError(
             "update_order 'sequential' multiplies a weight by how much likelier teammates have made"
             f" the joint action that it is of, and those of algorithm '{spec.algorithm.use}' with"
-            f" joint_mode '{spec.joint_mode}' are not of the joint action that was played; set"
+            f" joint_mode '{spec.joint_mode}' are not its return beside a baseline; set"
             " update_order to 'simultaneous', or algorithm to e.g. 'marloo', 'coma' or 'maac'"
         )
 
