@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, told
-from collab.trust.held import is_held
+from collab.trust.held import is_held, of_function
 from collab.trust.modules import local_modules
 from collab.trust.sources import check_imports, sources_of
 
@@ -54,7 +54,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     """
     origin, _, attribute = reference.rpartition(":")
     check_module(kind, reference)
-    if is_held(reference):
+    if is_held(of_function(reference)):
         raise Untrusted(
             f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
             " you trust it, give --trust (in Python: trust=True)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -42,6 +42,21 @@ class Spec(BaseModel):
     def _sections(cls) -> dict[str, type[Spec]]:
         """Parts below this one whose keys are easily taken for its own, by their key."""
         return {}
+
+
+def specs_in(value: Any) -> Iterator[Spec]:
+    """A part of a recipe and every part below it.
+
+    They are found by their types: what their author has called agents and parts of a reward does
+    not matter.
+    """
+    if isinstance(value, Spec):
+        yield value
+        value = dict(value)
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    for below in value if isinstance(value, list | tuple) else ():
+        yield from specs_in(below)
 
 
 def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
+from collab.trust.held import of_server
 
 
 def address(url: str, name: str, form: str, key: str) -> str:
@@ -130,6 +131,11 @@ class MCPServer(Spec):
     """The environment variable, `..._API_KEY`, that holds the key for an address."""
     seconds: float = Field(default=30.0, gt=0)
     """The longest that the server may take to start and to list its tools."""
+
+    @property
+    def lock(self) -> str:
+        """What it goes by while it is held back; see `collab.trust.held`."""
+        return of_server(self.mcp, (self.key,) if self.key else self.environment)
 
     def __str__(self) -> str:
         return f"mcp {self.mcp if isinstance(self.mcp, str) else shlex.join(self.mcp)}"

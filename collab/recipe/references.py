@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from collab.recipe.base import Spec, specs_in
+from collab.recipe.component import Component
 from collab.runs.layout import ADAPTER_CONFIG, EPISODES
 
 Kind = Literal[
@@ -24,7 +26,11 @@ _FUNCTION_KEYS = {
     "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
     "generate",
 }  # fmt: skip
-_COMPONENT_KEYS = {"team", "task", "reward", "trainer", "extends"}
+_COMPONENT_KEYS = {
+    "team", "task", "reward", "trainer", "extends",
+    "recipe", "tasks", "trainers",
+}  # fmt: skip
+"""The last three are those of a study."""
 _FREE_TEXT = {
     "role", "prompt", "revise", "discuss", "templates",
     "name", "description", "options", "hidden",
@@ -44,6 +50,20 @@ def is_file_function(text: str) -> bool:
     return _FILE_FUNCTION.fullmatch(text) is not None
 
 
+def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
+    """What the fields of a part of a recipe name, and of all parts below it: kind, field, text."""
+    for part in specs_in(spec):
+        for key, value in part if not isinstance(part, Component) else ():
+            for item in value if isinstance(value, tuple) else (value,):
+                text = item.use if isinstance(item, Component) else item
+                if (
+                    isinstance(text, str)
+                    and key not in _FREE_TEXT
+                    and (kind := _kind_of(text, key))
+                ):
+                    yield kind, key, text
+
+
 def changed(data: Any, change: Change) -> Any:
     """A copy of a recipe's data, or of a part of it, with `change` made to every name in it."""
     return _changed(data, "", change)
@@ -56,12 +76,17 @@ def _changed(value: Any, key: str, change: Change) -> Any:
         return {
             inner: item
             if inner in _FREE_TEXT and key not in _OF_THE_USER
-            else _changed(item, "" if key in _OF_THE_USER else str(inner), change)
+            else _changed(item, "" if key in _OF_THE_USER else _last(inner), change)
             for inner, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [_changed(item, key, change) for item in value]
     return _changed_text(value, key, change) if isinstance(value, str) else value
+
+
+def _last(key: Any) -> str:
+    """What a key stands for: of a setting's, `team.agents.a.model`, its last word."""
+    return str(key).rpartition(".")[2]
 
 
 def _changed_text(text: str, key: str, change: Change) -> str:

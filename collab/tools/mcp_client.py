@@ -14,10 +14,11 @@ from typing import Any
 from pydantic_core import to_json
 
 from collab.distribution import install
-from collab.errors import CollabError, RecipeError, ToolUnavailable, UnknownName, told
+from collab.errors import CollabError, RecipeError, ToolUnavailable, UnknownName, Untrusted, told
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
 from collab.tools.base import Tool
+from collab.trust.held import is_held
 
 MOST_TOOLS = 128
 MOST = 100_000
@@ -41,6 +42,7 @@ class ToolServers:
         Raises:
             ToolUnavailable: the extra is missing, or the server does not start in its time.
             RecipeError: it has no tool of a name in `only`, or one that models cannot be told of.
+            Untrusted: a recipe from elsewhere names it, and there is no yes.
         """
         key = spec.model_copy(update={"only": None}).model_dump_json()
         if key not in self._servers:
@@ -77,7 +79,13 @@ class Connection:
 
         Raises:
             ToolUnavailable: as `ToolServers.tools`.
+            Untrusted: a recipe from elsewhere names it, and there is no yes.
         """
+        if is_held(self.spec.lock):
+            raise Untrusted(
+                f"{self.spec} is named by a recipe from elsewhere and would run with your rights;"
+                " read it; if you trust it, give --trust (in Python: trust=True)"
+            )
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve(self._ready))
         await self._ready

@@ -1,35 +1,48 @@
-"""Functions from elsewhere without a yes, held back where functions are loaded.
+"""What comes from elsewhere and has no yes, held back where it would begin to run.
 
-Whoever reads a recipe is to settle its question before its functions are used. This is the lock
-behind that rule: a door that forgets to ask finds it shut.
+Whoever reads a recipe is to settle its question before its functions are loaded and its servers of
+tools are started. This is the lock behind that rule: a door that forgets to ask finds it shut.
+What is held goes by a name: that of a function's file or module, that of a server's whole command.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 _held: set[str] = set()
 _free: set[str] = set()
 
 
-def hold(reference: str) -> None:
-    """Keep a function from being loaded, unless there was a yes to its file in this process."""
-    if (origin := _origin(reference)) not in _free:
-        _held.add(origin)
+def hold(name: str) -> None:
+    """Keep something from running, unless there was a yes to it in this process."""
+    if name not in _free:
+        _held.add(name)
 
 
-def release(reference: str) -> None:
-    """Let the functions of this one's file or module be loaded, now and later."""
-    origin = _origin(reference)
-    _free.add(origin)
-    _held.discard(origin)
+def release(name: str) -> None:
+    """Let it run, now and later."""
+    _free.add(name)
+    _held.discard(name)
 
 
-def is_held(reference: str) -> bool:
-    return _origin(reference) in _held
+def is_held(name: str) -> bool:
+    """Whether it may not run yet."""
+    return name in _held
 
 
-def _origin(reference: str) -> str:
-    """The file, links followed, or the module: loading runs all of it."""
+def of_function(reference: str) -> str:
+    """The name of a function's file, links followed, or of its module: loading runs all of it."""
     origin = reference.rpartition(":")[0]
     return str(Path(origin).resolve()) if origin.endswith(".py") else origin
+
+
+def of_server(mcp: str | Sequence[str], given: Sequence[str]) -> str:
+    """The name of a server of tools: its command or address, and the variables it is `given`."""
+    words = [mcp] if isinstance(mcp, str) else [_word(word) for word in mcp]
+    return "\0".join(["mcp", *words, "with", *given])
+
+
+def _word(word: str) -> str:
+    """A Python file by its whole path, wherever the current folder is."""
+    return str(Path(word).resolve()) if word.endswith(".py") else word

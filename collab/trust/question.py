@@ -24,6 +24,8 @@ class Item:
     """What exactly; a function by the digest of its source, so that it may be moved."""
     reference: str = ""
     """Of a function: as the recipe names it."""
+    lock: str = ""
+    """Of what is held back until there is a yes: its name in `collab.trust.held`."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ def settle(question: Question, consent: Consent) -> None:
 def remember(question: Question) -> None:
     """Note a yes, as far as the configuration folder can be written; its functions may run."""
     for item in question.items:
-        if item.reference:
-            release(item.reference)
+        if item.lock:
+            release(item.lock)
     if question.open:
         with suppress(OSError):
             question.remember()

@@ -1,5 +1,6 @@
 """Whatever command or call is given somebody else's folder: nothing of it runs before a yes."""
 
+import asyncio
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,9 +16,12 @@ from typer.testing import CliRunner
 import collab
 from collab import plugins
 from collab.cli.app import COMMANDS, app
-from collab.errors import CollabError, Untrusted
+from collab.errors import CollabError, ToolUnavailable, Untrusted
 from collab.evaluation.overlap import overlap_notes
 from collab.recipe import load_recipe, load_task, read_recipe
+from collab.recipe.hosted import MCPServer
+from collab.tools import ToolServers
+from collab.trust import held, question
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
 EVIL = """\
@@ -152,14 +156,31 @@ def test_nothing_runs_before_a_yes(
 ) -> None:
     monkeypatch.chdir(home)
     above = home / "runs" if where == "runs" else home.parent / f"{home.name}-elsewhere"
+    assert _ran(DOORS[door], above) == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_runs_where_no_door_asks(
+    home: Path, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions and servers of tools have locks of their own, where they are loaded and started."""
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(question.Question, "open", ())
+    monkeypatch.setattr(question, "remember", lambda _: None)
+    monkeypatch.setattr(held, "_free", set())
+    assert _ran(DOORS[door], home.parent / f"{home.name}-elsewhere") == []
+
+
+def _ran(door: Callable[[Path], Any], above: Path) -> list[str]:
+    """The kinds of which something ran when the door was given their folders."""
     ran = []
     for kind in KINDS:
         with suppress(CollabError):
-            DOORS[door](above / kind)
+            door(above / kind)
         if (mark := above / kind / "functions" / "ran").exists():
             mark.unlink()
             ran.append(kind)
-    assert ran == []
+    return ran
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,26 +204,21 @@ def test_a_door_that_forgets_to_ask_is_shut(home: Path, monkeypatch: pytest.Monk
     (folder / "functions" / "ran").unlink()
 
 
-@pytest.mark.parametrize("name", ["prompt", "name", "options", "hidden", "templates"])
-def test_a_name_hides_no_function(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Agents and parts are called what their author likes, keys of free text included."""
-    monkeypatch.chdir(tmp_path)
-    make_project(tmp_path, TEAM, n_words=1)
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
-    (theirs / "run.json").write_text("{}")
-    (theirs / "evil.py").write_text(EVIL)
-    team = {"name": "t", "agents": {name: AGENT | {"parser": "evil.py:f"}}}
-    (theirs / "recipe.yaml").write_text(yaml.safe_dump({"team": team, "model": "echo"}))
-    with pytest.raises(Untrusted, match=r"evil\.py"):
-        load_recipe("theirs")
-    parts = {"parts": {name: {"use": "evil.py:f"}}}
-    task = {"name": "x", "kind": "text", "source": {"path": "../tasks/words.jsonl"}}
-    (theirs / "suite.yaml").write_text(yaml.safe_dump({**task, "reward": parts}))
-    with pytest.raises(Untrusted, match=r"evil\.py"):
-        load_task("theirs/suite.yaml")
+def test_a_server_is_not_started_before_a_yes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    folder = home.parent / f"{home.name}-elsewhere" / "server"
+    for asked in (load_recipe, read_recipe):
+        with suppress(Untrusted):
+            asked(str(folder))
+        server = read_recipe(str(folder))[0].team.agents["a"].tools[0]
+        assert isinstance(server, MCPServer)
+        with pytest.raises(Untrusted, match="--trust"):
+            asyncio.run(ToolServers().tools(server))
+    assert not (folder / "functions" / "ran").exists()
+    load_recipe(str(folder), trust=True)
+    with pytest.raises(ToolUnavailable):  # it runs, and is no server
+        asyncio.run(ToolServers().tools(server))
+    (folder / "functions" / "ran").unlink()
 
 
 def test_a_generator_in_a_module_is_asked_about(

@@ -1,0 +1,78 @@
+"""Agents and parts of a reward may be called as key words of a recipe are."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collab.recipe import Recipe, TaskSpec, read_recipe, read_task
+from collab.recipe.schema import json_schema
+
+MODEL = {"engine": "openai", "name": "m", "base_url": "http://evil.example/v1", "key": "A_API_KEY"}
+SERVER = {"mcp": ["sh", "-c", "touch ran"]}
+EXPERT = {"source": "expert", "model": {**MODEL, "base_url": "http://expert.example/v1"}}
+ASKED = ("evil.py", "evil.example", "expert.example", "touch ran", "scripted")
+
+
+def _keys(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
+        for below in schema.values():
+            yield from _keys(below)
+    elif isinstance(schema, list):
+        for below in schema:
+            yield from _keys(below)
+
+
+WORDS = sorted({word for word in _keys(json_schema()) if not keyword.iskeyword(word)})
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "evil.py").write_text("")
+    (folder / "words.jsonl").write_text('{"prompt": "p"}\n')
+    (tmp_path / "scripted.yaml").write_text("[]")
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    return folder
+
+
+def test_the_words_are_those_of_a_recipe() -> None:
+    assert {"options", "prompt", "model", "agents", "parts", "templates", "tools"} <= set(WORDS)
+
+
+def test_an_agents_name_hides_nothing(theirs: Path) -> None:
+    path = theirs / "recipe.yaml"
+    hidden = {}
+    for word in WORDS:
+        agent = {"prompt": "p", "model": MODEL, "parser": "evil.py:f", "tools": [SERVER]}
+        scripted = {"prompt": "p", "model": "scripted:../scripted.yaml"}
+        team = {"turns": 2, "feedback": [EXPERT], "agents": {word: agent, f"{word}_2": scripted}}
+        path.write_text(yaml.safe_dump({"team": team, "model": "echo"}))
+        recipe, question = read_recipe(str(path))
+        assert isinstance(recipe, Recipe)
+        asked = question.text()
+        if missing := [text for text in ASKED if text not in asked]:
+            hidden[word] = missing
+    assert hidden == {}
+
+
+def test_a_parts_name_hides_nothing(theirs: Path) -> None:
+    path = theirs / "suite.yaml"
+    task = {"name": "x", "kind": "text", "source": {"path": "words.jsonl"}}
+    hidden = []
+    for word in WORDS:
+        parts = {word: {"use": "evil.py:f"}}
+        path.write_text(yaml.safe_dump({**task, "reward": {"parts": parts}}))
+        spec, question = read_task(str(path))
+        assert isinstance(spec, TaskSpec)
+        if "evil.py" not in question.text():
+            hidden.append(word)
+    assert hidden == []
