@@ -210,12 +210,13 @@ def test_a_server_is_not_started_before_a_yes(home: Path, monkeypatch: pytest.Mo
     for asked in (load_recipe, read_recipe):
         with suppress(Untrusted):
             asked(str(folder))
-        server = read_recipe(str(folder))[0].team.agents["a"].tools[0]
-        assert isinstance(server, MCPServer)
+        held_back = read_recipe(str(folder))[0].team.agents["a"].tools[0]
+        assert isinstance(held_back, MCPServer)
         with pytest.raises(Untrusted, match="--trust"):
-            asyncio.run(ToolServers().tools(server))
+            asyncio.run(ToolServers().tools(held_back))
     assert not (folder / "functions" / "ran").exists()
-    load_recipe(str(folder), trust=True)
+    server = load_recipe(str(folder), trust=True).team.agents["a"].tools[0]
+    assert isinstance(server, MCPServer)
     with pytest.raises(ToolUnavailable):  # it runs, and is no server
         asyncio.run(ToolServers().tools(server))
     (folder / "functions" / "ran").unlink()
