@@ -27,7 +27,7 @@ from collab.stats import mean
 from collab.study.cells import Cell
 from collab.study.results import CellResult, Point, Status, StudyResults
 from collab.study.spec import StudySpec
-from collab.trainers.training.events import Evaluation, largest_return
+from collab.trainers.training.events import Evaluation, TaskResult, largest_return
 
 MAY_GROW = ("description", "seeds", "level")
 """Keys of a study that may be others when it is gone on with; more seeds are more cells."""
@@ -57,6 +57,7 @@ class StudyFolder:
             raise RecordError(f"{path} is being written by another study") from None
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        self._measure = spec.measure
         self._failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
@@ -139,11 +140,23 @@ class StudyFolder:
         }
         kept = [found[step] for step in sorted(found) if found[step].sampled]
         points = [
-            Point(tokens=e.tokens or 0, value=mean([r.joint_return for r in e.sampled.values()]))
+            Point(tokens=e.tokens or 0, value=mean([self._value(r) for r in e.sampled.values()]))
             for e in kept
         ]
+        if self._measure == "solved":
+            return points, 1.0
         most = [m for e in kept if (m := largest_return(e.sampled)) is not None]
         return points, max(most, default=None)
+
+    def _value(self, result: TaskResult) -> float:
+        if self._measure == "return":
+            return result.joint_return
+        if result.solved is None:
+            raise RecordError(
+                "nothing in the reward says whether a task is solved, which this study measures;"
+                " set `solves: true` for a part of the reward, or measure to return"
+            )
+        return result.solved
 
     def _check_same(self, spec: StudySpec) -> None:
         """Refuse to go on with a study that is another one."""

@@ -56,9 +56,8 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
         own = [trainer for trainer in results.trainers if trainer.task == task]
         series = [one for t in own for one in _series(t, results, names.index(t.trainer))]
         note = f"Band: 95 % interval over seeds, {OVER_SEEDS}; thin: each seed."
-        yield Panel(
-            f"Held-out return on {task}, over tokens", SECTION, series, note=note, along="tokens"
-        )
+        title = f"{_measured(results)} on {task}, over tokens"
+        yield Panel(title, SECTION, series, note=note, along="tokens")
 
 
 def study_tables(results: StudyResults) -> Iterator[Table]:
@@ -70,7 +69,7 @@ def study_tables(results: StudyResults) -> Iterator[Table]:
             f"At {results.tokens:,} generated tokens",
             ["Trainer", "Seeds", "Before", "At the end", "On the way", "Level", "Tokens to level"],
             rows,
-            "Held-out returns, in points. On the way: the mean over all tokens of the budget."
+            f"{_measured(results)}. On the way: the mean over all tokens of the budget."
             f" 95 % intervals over seeds: {OVER_SEEDS}.",
         )
     rows = [_difference_row(found, several) for found in results.differences]
@@ -79,9 +78,15 @@ def study_tables(results: StudyResults) -> Iterator[Table]:
             f"Against {results.differences[0].baseline}",
             ["Trainer", "Pairs", "At the end", "On the way"],
             rows,
-            "Differences paired by task and seed; over all tasks in shares of the largest return."
+            "Differences paired by task and seed; over all tasks in shares of the largest value."
             f" 95 % intervals: {OVER_SEEDS}.",
         )
+
+
+def _measured(results: StudyResults) -> str:
+    if results.measure == "solved":
+        return "Share of held-out episodes that is solved"
+    return "Held-out return, in points"
 
 
 def told_tokens(trainer: TrainerResult) -> str:

@@ -1,6 +1,7 @@
 """A study in numbers: what `study.json` holds, `--json` ends with and the table shows.
 
-Returns are in points, on held-out tasks; intervals are over seeds.
+Values are of held-out tasks: returns in points, or shares of the episodes that are solved, as the
+study's `measure` says. Intervals are over seeds.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from collab.records import Record
+from collab.study.spec import Measure
 
 Status = Literal["waiting", "interrupted", "failed", "done"]
 
@@ -39,7 +41,7 @@ class Point(Record):
     tokens: int
     """Generated in training before it."""
     value: float
-    """The mean return over held-out tasks."""
+    """The mean over held-out tasks of what the study measures."""
 
 
 class CellResult(Record):
@@ -54,7 +56,7 @@ class CellResult(Record):
     seconds: float = 0.0
     points: tuple[Point, ...] = ()
     maximum: float | None = None
-    """The largest return."""
+    """The largest value."""
 
 
 class TrainerResult(Record):
@@ -64,11 +66,11 @@ class TrainerResult(Record):
     trainer: str
     seeds: tuple[int, ...]
     curve: tuple[OverSeeds, ...]
-    """The return at each of the study's marks."""
+    """The value at each of the study's marks."""
     on_the_way: OverSeeds
-    """The mean return over all tokens of the budget: the higher, the sooner it was learned."""
+    """The mean value over all tokens of the budget: the higher, the sooner it was learned."""
     level: float
-    """The return that is to be reached."""
+    """The value that is to be reached."""
     tokens_to_level: tuple[float | None, ...]
     """By seed; None where it was not reached."""
     tokens: OverSeeds | None = None
@@ -80,12 +82,12 @@ class Difference(Record):
     """A trainer less the first one, paired by task and seed."""
 
     task: str | None
-    """None for all tasks together, in shares of the largest return."""
+    """None for all tasks together, in shares of the largest value."""
     trainer: str
     baseline: str
     pairs: int
     end: OverSeeds
-    """Of the returns when all tokens are spent."""
+    """Of the values when all tokens are spent."""
     on_the_way: OverSeeds
 
 
@@ -119,6 +121,7 @@ class StudyResults(Record):
     description: str
     status: Literal["running", "done", "interrupted", "failed"]
     """`failed`: every cell has ended, and some of them failed."""
+    measure: Measure = "return"
     tokens: int
     """The budget of each cell."""
     marks: tuple[int, ...]

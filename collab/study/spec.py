@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,6 +17,11 @@ RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evalua
 """Settings that make the budgets equal, which are the study's own."""
 
 
+Measure = Literal["return", "solved"]
+"""What cells are compared by: the mean return of held-out episodes, or the share of them that is
+solved, which teams whose rewards have other maxima share."""
+
+
 class TrainerEntry(Spec):
     """One trainer of the study, under a name of its own."""
 
@@ -24,7 +29,8 @@ class TrainerEntry(Spec):
     trainer: str = "magrpo"
     """A trainer's name or file."""
     settings: dict[str, Any] = {}
-    """By key, as `--set` takes them; e.g. `trainer.algorithm: mine.py:rule`."""
+    """By key, as `--set` takes them; e.g. `trainer.algorithm: mine.py:rule`, or `team: NAME` for
+    another team on the same tasks."""
 
 
 class StudySpec(Spec):
@@ -45,9 +51,11 @@ class StudySpec(Spec):
     """Tokens that each cell generates in training."""
     evaluations: int = Field(default=4, ge=1)
     """On held-out tasks, at equal marks of tokens, besides the one before training."""
+    measure: Measure = "return"
+    """What is compared: held-out `return`, or the share `solved`."""
     level: float | None = Field(default=None, gt=0.0, le=1.0)
-    """The share of the largest return whose tokens are told; default: half-way from where training
-    begins to the best end of any trainer on that task."""
+    """The share of the largest return, or the share solved, whose tokens are told; default:
+    half-way from where training begins to the best end of any trainer on that task."""
     settings: dict[str, Any] = {}
     """Of all cells, by key, as `--set` takes them; e.g. `trainer.group_size: 8`."""
 

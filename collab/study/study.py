@@ -133,6 +133,7 @@ class Study:
             study=self.folder.path.name,
             description=self.spec.description,
             status=status,
+            measure=self.spec.measure,
             tokens=self.spec.tokens,
             marks=tuple(self.marks),
             cells=tuple(cells),

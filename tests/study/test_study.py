@@ -240,3 +240,24 @@ def test_as_many_at_once_as_the_machine_bears() -> None:
     assert jobs_for(plans, cores=8, memory=90) == 2, "0.9 x 90 / 40"
     assert jobs_for(plans, cores=8, memory=10) == 1
     assert jobs_for(plans, cores=8, memory=None) == 3
+
+
+@pytest.mark.parametrize("solves", [True, False])
+def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solves: bool) -> None:
+    """Both start at different returns; an episode is solved where the part that says so is 1."""
+    text = STUDY.replace("seeds: 2", "seeds: 1").replace("tokens: 100", "tokens: 30")
+    text = text.replace("evaluations: 2", "evaluations: 1\nmeasure: solved")
+    text += f"  task.reward.parts.a_left.solves: {str(solves).lower()}\n"
+    (project / "s.yaml").write_text(text)
+    found = collab("s.yaml", "--jobs", "1", status=0 if solves else 2)
+    if not solves:
+        assert "set `solves: true` for a part of the reward" in found.stderr
+        return
+    cells = results(project).cells
+    for cell in cells:
+        rows = (project / "studies/s" / cell.name / "metrics.jsonl").read_text().splitlines()
+        first = next(r for r in map(json.loads, rows) if r["type"] == "evaluation.finished")
+        shares = [task["solved"] for task in first["sampled"].values()]
+        assert cell.maximum == 1.0
+        assert cell.points[0].value == sum(shares) / len(shares)
+    assert "held-out share solved" in found.stdout

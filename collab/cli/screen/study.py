@@ -60,10 +60,11 @@ def show_results(page: Page, results: StudyResults) -> None:
     for over_all in (d for d in results.differences if d.task is None):
         page.line(
             f"all tasks, {over_all.trainer} less {over_all.baseline}: {over_all.end.mean:+.1%}"
-            f" of the largest return ({_limits(over_all.end, '+.1%')},"
+            f" of the largest value ({_limits(over_all.end, '+.1%')},"
             f" {counted(over_all.pairs, 'pair')})"
         )
-    page.line(("95 % intervals over seeds; differences paired by seed", DIM))
+    measured = "share solved" if results.measure == "solved" else "return"
+    page.line((f"held-out {measured}; 95 % intervals over seeds, pairs share a seed", DIM))
 
 
 def _interval(value: OverSeeds) -> str:

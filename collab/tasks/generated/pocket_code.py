@@ -111,6 +111,7 @@ def _row(number: int, first: Step, then: Step) -> dict[str, Any]:
         "entry_point": "main",
         "helper": helper,
         "rest": rest,
+        "whole": f"{helper} and {then.words.format('the result')}",
         "test": "\n".join(["def check(candidate):", *asserts, ""]),
         "canonical_solution": f"    return {nested}\n",
         "canonical_aux": f"def aux(x):\n    return {first.code.format('x')}\n",
