@@ -11,13 +11,17 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.schema import json_schema
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.team import AgentSpec, TeamSpec
-from collab.recipe.trainer import EvaluationSpec, LoraSpec, PhaseSpec, TrainerSpec
+from collab.recipe.trainer import TrainerSpec
+from collab.recipe.training.curriculum import LevelsSpec, PhaseSpec
+from collab.recipe.training.evaluation import EvaluationSpec
+from collab.recipe.training.lora import LoraSpec
 
 __all__ = [
     "AgentSpec",
     "BudgetSpec",
     "EvaluationSpec",
     "FeedbackSpec",
+    "LevelsSpec",
     "LoraSpec",
     "ModelSpec",
     "PartSpec",

@@ -8,7 +8,9 @@ from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
-from collab.recipe.feedback import FeedbackSpec
+from collab.recipe.training.curriculum import LevelsSpec, PhaseSpec
+from collab.recipe.training.evaluation import EvaluationSpec
+from collab.recipe.training.lora import LoraSpec
 
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
@@ -19,44 +21,6 @@ Policies = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard"]
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
-
-
-class LoraSpec(Spec):
-    """The shape of every agent's adapter (LoRA, arXiv 2106.09685)."""
-
-    rank: int = Field(default=16, ge=1)
-    """r, the width of an adapter."""
-    alpha: float = Field(default=32.0, gt=0)
-    """An adapter's output is multiplied by alpha / rank."""
-    targets: tuple[str, ...] = ()
-    """Names of the linear layers that are adapted, e.g. `q_proj`; none named takes them all."""
-
-
-class PhaseSpec(Spec):
-    """A phase of training with turns and feedback of its own."""
-
-    steps: int = Field(ge=1)
-    """Optimiser steps that the phase lasts."""
-    turns: int = Field(ge=1)
-    """H during the phase."""
-    feedback: tuple[FeedbackSpec, ...] | None = None
-    """Default: the team's."""
-
-
-class EvaluationSpec(Spec):
-    """Play on held-out tasks, before training and after it."""
-
-    tasks: str = "test"
-    """A split of the suite, or rows such as `133-163`."""
-    every: int | None = Field(default=None, ge=1)
-    """Also after every so many steps."""
-    every_tokens: int | None = Field(default=None, ge=1)
-    """Also whenever so many more tokens were generated in training, by the step that reaches
-    them."""
-    samples: int = Field(default=4, ge=1)
-    """Episodes of each task under the training's own sampling settings."""
-    greedy: bool = True
-    """One more episode of each task at temperature 0."""
 
 
 class TrainerSpec(Spec):
@@ -165,6 +129,9 @@ class TrainerSpec(Spec):
 
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases that come first; after them the team's own turns and feedback hold."""
+    levels: LevelsSpec | None = None
+    """Begin with the easiest tasks, and go on to harder ones as they are learned; None takes all of
+    them from the start. Needs `steps` or `tokens`."""
     evaluation: EvaluationSpec | None = None
     """Measuring the team on held-out problems; None for none."""
 
@@ -234,6 +201,15 @@ class TrainerSpec(Spec):
                 f"schedule '{self.schedule}' falls to 0 at the last step, and with tokens"
                 f" {self.tokens} nobody knows which one that is; set steps too, or schedule to"
                 " 'constant'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _passes_can_be_counted(self) -> TrainerSpec:
+        if self.levels and not (self.steps or self.tokens):
+            raise ValueError(
+                "with levels nobody knows how many steps a pass over the tasks has; set steps, or"
+                " tokens"
             )
         return self
 

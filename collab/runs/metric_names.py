@@ -18,6 +18,7 @@ PART = "part/*"
 VALUE = "value/*"
 SCHEME = "scheme/*"
 
+TASK_LEVEL = "level"
 DEAD_GROUPS = "groups/dead"
 SKIPPED_GROUPS = "groups/skipped"
 SKIPPED = "skipped/*"

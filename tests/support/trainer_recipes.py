@@ -12,7 +12,9 @@ WORDS = ("left", "right", "go", "stay", "agree", "refuse", "say", "a", "word", "
 
 
 def make_game(model: Path, folder: Path, **trainer: Any) -> Recipe:
-    rows = [{"task_id": str(n), "text": f"say a word {n}"} for n in range(12)]
+    rows = [
+        {"task_id": str(n), "text": f"say a word {n}", "level": n % 4 // 2 + 1} for n in range(12)
+    ]
     path = folder / "game.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return Recipe.model_validate(

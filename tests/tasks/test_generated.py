@@ -31,9 +31,22 @@ def test_the_seed_says_which_problems_there_are_and_no_two_are_alike(level: int)
     assert len({(row["helper"], row["rest"]) for row in rows}) == len(rows)
 
 
+def test_several_levels_in_one_suite_stand_in_their_order() -> None:
+    rows = suite(130, options={"levels": [1, 2, 3], "each": 45}).rows
+    assert [row["level"] for row in rows] == [1] * 45 + [2] * 45 + [3] * 40
+    assert len({row["task_id"] for row in rows}) == 130
+    assert rows[:45] == suite(45, options={"level": 1}).rows
+    tried = [str(row["test"]) for row in rows]
+    assert all("candidate(0)" in test for test in tried[:45])
+    assert all("candidate([" in test for test in tried[45:90])
+    assert all("candidate('" in test for test in tried[90:])
+
+
 @pytest.mark.parametrize(
     ("source", "error", "said"),
     [
+        ({"generate": {"use": "pocket_code", "options": {"levels": [1, 3], "each": 60}},
+          "rows": 120}, TaskError, r"set task.source.rows to 110 or less"),
         ({"generate": "pocket_cod"}, RecipeError, "did you mean 'pocket_code'"),
         ({"generate": {"use": "pocket_code", "options": {"level": 9}}}, RecipeError, "level"),
         ({"generate": {"use": "pocket_code", "options": {"level": 3}}, "rows": 999}, TaskError,

@@ -48,7 +48,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     """Read the recipe's suite, and choose what is trained on and what is held out.
 
     Raises:
-        RecipeError: a problem is both trained on and held out.
+        RecipeError: a problem is both trained on and held out, or has no level.
         TaskError: a selection names no problem.
     """
     assert recipe.task is not None, "check_recipe has passed"
@@ -65,4 +65,22 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
                 f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
                 " set trainer.tasks and trainer.evaluation.tasks to different rows"
             )
+    if spec.levels is not None:
+        by_level(training, spec.levels.field)
     return TaskOrder(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed, suite.spec)
+
+
+def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Problem]]:
+    """The problems by the number in `field`, the lowest first; raises RecipeError without one."""
+    found: dict[float, list[Problem]] = {}
+    for problem in problems:
+        level = {**problem.hidden, **problem.public}.get(field)
+        if isinstance(level, bool) or not isinstance(level, int | float):
+            told = "no such field" if level is None else f"{level!r:.40}"
+            raise RecipeError(
+                f"trainer.levels needs a number in the field '{field}' of every task, and"
+                f" {problem.address} has {told}; set trainer.levels.field to one that holds it, or"
+                " leave trainer.levels out"
+            )
+        found.setdefault(level, []).append(problem)
+    return dict(sorted(found.items()))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,12 @@ class TrainingFolder:
 
     def append_episode(self, episode: Episode) -> None:
         self._logs[EPISODES].append(episode.model_dump_json())
+
+    def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
+        """Write the groups of a step, whose numbers in the run begin with `first`."""
+        for number, group in enumerate(groups, start=first):
+            for episode in group:
+                self.append_episode(episode.model_copy(update={"group": number}))
 
     def append_held_out(self, played: HeldOut) -> None:
         self._logs[EVALUATION].append(played.model_dump_json())

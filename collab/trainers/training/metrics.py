@@ -35,6 +35,8 @@ class StepData:
     """Seconds by kind of work, and of the whole `step`."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Why nothing was learned: by the whole `step`, or a policy's share of it."""
+    level: float | None = None
+    """That of the step's tasks, in a run with levels."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -73,6 +75,8 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
                 metrics[names.named(pattern, policy.name)] = values[policy.name]
     metrics.update(_mismatch(data.update))
     metrics.update(_costs(data, episodes, policies))
+    if data.level is not None:
+        metrics[names.TASK_LEVEL] = data.level
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
     return metrics

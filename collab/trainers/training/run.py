@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.records import Episode, failure_of
+from collab.records import failure_of
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished
 from collab.runtime.notes import tools_told
@@ -33,6 +33,7 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.history import History
+from collab.trainers.training.levels import Levels
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import run_started
 from collab.trainers.training.step import Stepper
@@ -82,6 +83,7 @@ class TrainingRun:
         self._history = History(recipe, self.spec, self.total_steps)
         self._emit = emit or _ignore
         self._loading = loading
+        self.levels = Levels(self.tasks, self.spec.levels)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
@@ -107,7 +109,7 @@ class TrainingRun:
             open_policies, self.recipe, self.spec, loading=self._loading
         )
         learner = TorchLearner(policies, self.spec, self.total_steps, self.recipe.seed)
-        stepper = Stepper(self.recipe, self.spec, self.tasks, policies, learner)
+        stepper = Stepper(self.recipe, self.spec, self.levels, policies, learner)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -221,11 +223,12 @@ class TrainingRun:
         self._history.restore(int(state["step"]), rows)
         self._saved_step = self.step
         self.evaluations.restore(state, rows)
+        self.levels.restore(state.get("levels", {}))
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         began = time.perf_counter()
         groups, times = await stepper.play(self.step, self._report)
-        self._log_episodes(groups)
+        self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
         data = await stepper.learn(self.step, groups, times, self._report)
         data.times["step"] = time.perf_counter() - began
         metrics = step_metrics(data, policies)
@@ -244,12 +247,6 @@ class TrainingRun:
         )
         self._history.check_skipped(data.skipped)
         await self._evaluate_when_due(policies)
-
-    def _log_episodes(self, groups: Sequence[Sequence[Episode]]) -> None:
-        for number, group in enumerate(groups):
-            for episode in group:
-                place = self.step * self.spec.tasks_per_step + number
-                self._folder.append_episode(episode.model_copy(update={"group": place}))
 
     async def _evaluate_when_due(self, policies: Policies) -> bool:
         if not self.evaluations.due(self.step, self.tokens, last=self.is_over):
@@ -271,7 +268,8 @@ class TrainingRun:
             self._save(policies)
 
     def _save(self, policies: Policies) -> None:
-        state = {**self.evaluations.state(), "sizes": self._folder.sizes()}
+        own = {"levels": self.levels.state(), "sizes": self._folder.sizes()}
+        state = {**self.evaluations.state(), **own}
         path = self._checkpoints.save(self.step, *self._stateful, state)
         self._folder.save_team(self.recipe, policies)
         self._saved_step = self.step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from collab.recipe import Recipe, TrainerSpec
@@ -23,7 +24,7 @@ from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.training.curriculum import phase_at
-from collab.trainers.training.data import TaskOrder
+from collab.trainers.training.levels import Levels
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import STEP, too_many_failed
@@ -41,11 +42,11 @@ class Stepper:
         self,
         recipe: Recipe,
         spec: TrainerSpec,
-        tasks: TaskOrder,
+        levels: Levels,
         policies: Policies,
         learner: Learner,
     ) -> None:
-        self._recipe, self._spec, self._tasks = recipe, spec, tasks
+        self._recipe, self._spec, self._levels = recipe, spec, levels
         self._policies, self._learner = policies, learner
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
@@ -79,7 +80,7 @@ class Stepper:
     async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
         """The episodes of each task of `step`, counted from 0, and the seconds by kind of work."""
         session = await self._session_at(step)
-        problems = self._tasks.batch(step)
+        problems = self._levels.batch(step)
         shape = self._shape(session)
         total = len(problems) * shape.episodes
         timer, done = StepTimer(), 0
@@ -109,6 +110,18 @@ class Stepper:
         report: Report,
     ) -> StepData:
         """Give credit to the episodes and learn from them, unless too many of them failed."""
+        share = self._levels.share(groups)
+        data = replace(await self._learn(step, groups, times, report), level=self._levels.level)
+        self._levels.add(step, share)
+        return data
+
+    async def _learn(
+        self,
+        step: int,
+        groups: Sequence[Sequence[Episode]],
+        times: dict[str, float],
+        report: Report,
+    ) -> StepData:
         if reason := too_many_failed(groups, self._spec):
             await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
@@ -117,7 +130,7 @@ class Stepper:
         report("credit", 0, 0)
         began = time.perf_counter()
         giving = self._credit or self._begin_credit(session)
-        played = zip(self._tasks.batch(step), map(whole, groups), strict=True)
+        played = zip(self._levels.batch(step), map(whole, groups), strict=True)
         credit = await giving.credit(list(played))
         await self._end_credit()
         times["judging"] += time.perf_counter() - began

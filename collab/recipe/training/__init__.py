@@ -1,0 +1,1 @@
+"""The sections of a trainer, each with settings of its own."""
