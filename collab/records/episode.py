@@ -14,6 +14,11 @@ WhenSolved = Literal["absorb", "stop", "continue"]
 """What becomes of the turns after the one that solves the task: `TeamSpec.when_solved`."""
 
 
+Further = Literal["", "solo", "continuation"]
+"""Why an episode was played beside those that are compared: `solo`, to see what is reached without
+some agents; `continuation`, to see what a state on another episode's way is worth."""
+
+
 class Episode(Record):
     """One attempt of a team at a problem."""
 
@@ -31,6 +36,8 @@ class Episode(Record):
     """H, the turns that the team could have played; None where a record does not say it."""
     when_solved: WhenSolved = "absorb"
     """How turns that were not played count, since the task was solved before them."""
+    further: Further = ""
+    """Where set, nothing is learned from it, and its return is not that of the team as it plays."""
     failure: Failure | None = None
     """Why the episode could not be finished; its rewards are then not to be used."""
     started: str = ""

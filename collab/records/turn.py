@@ -24,7 +24,8 @@ class Decision(Record):
     """The messages added to the agent's history (the first one carries its role)."""
     action: Action
     given: bool = False
-    """Taken over from another episode that drew it; here it was not drawn, and is not learned."""
+    """Taken over from another episode that drew it, or left empty since the agent was not asked:
+    here it was not drawn, and is not learned."""
 
 
 class Turn(Record):

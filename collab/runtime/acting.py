@@ -58,6 +58,8 @@ class Acting:
     histories: dict[str, list[Message]] = field(default_factory=dict)
     given: dict[Place, list[Decision]] = field(default_factory=dict)
     """Decisions that are taken as they are, by their places: nobody is asked for them."""
+    silent: Sequence[str] = ()
+    """Agents that are never asked; their answers are empty."""
 
     def restore(self, turns: Sequence[Turn]) -> None:
         """Take turns that were played already for what the agents remember."""
@@ -82,7 +84,9 @@ class Acting:
         drawn = []
         for move in moves:
             given = self.given.get((turn, round_.number, move.agent))
-            if given is None:
+            if move.agent in self.silent:
+                move.say_nothing()
+            elif given is None:
                 drawn.append(self._play_out(move))
             else:
                 move.steps = [Step(decision.observation, decision.action) for decision in given]
@@ -150,7 +154,7 @@ class Acting:
                 saw=tuple(round_.others[move.agent]),
                 observation=step.observation,
                 action=step.action,
-                given=(turn, round_.number, move.agent) in self.given,
+                given=move.agent in self.silent or (turn, round_.number, move.agent) in self.given,
             )
             decisions.append(decision)
             self.context.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))

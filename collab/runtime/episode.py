@@ -21,6 +21,7 @@ from collab.records import (
     failure_of,
 )
 from collab.records import Turn as TurnRecord
+from collab.records.episode import Further
 from collab.runtime.acting import Acting, RolloutContext, Told
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
 from collab.runtime.harness.move import ActionFailed
@@ -66,6 +67,10 @@ class Start:
     given: tuple[Decision, ...] = ()
     """Decisions of the first turn that is played, which are taken as they are in place of asking
     their agents; from another episode of the same task and the same turns before."""
+    silent: tuple[str, ...] = ()
+    """Agents that are not asked, and answer with an empty text."""
+    further: Further = ""
+    """As `Episode.further`."""
     until: int | None = None
     """Stop after so many turns, feedback included, as if there were more to come."""
 
@@ -76,10 +81,12 @@ class EpisodeRun:
     def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
         self.context, self.problem, self.seed = context, start.problem, seed
         self.group, self.sample, self._until = start.group, start.sample, start.until
+        self._further = start.further
         self.id = f"{start.problem.address}#{start.sample}"
         self._turns: list[TurnRecord] = list(start.turns)
         self._acting = Acting(context, self.problem, self.id, self.sample, seed)
         self._acting.restore(start.turns)
+        self._acting.silent = start.silent
         self._acting.given = {(len(start.turns), d.round, d.agent): [] for d in start.given}
         for decision in start.given:
             place = (len(start.turns), decision.round, decision.agent)
@@ -201,6 +208,7 @@ class EpisodeRun:
             turns=tuple(self._turns),
             horizon=self.context.recipe.team.turns,
             when_solved=self.context.recipe.team.when_solved,
+            further=self._further,
             failure=failure,
             started=self._started_at,
             seconds=time.perf_counter() - self._started,

@@ -64,6 +64,10 @@ class Move:
         """Tell the agent something before its next response."""
         self._pending.extend(messages)
 
+    def say_nothing(self) -> None:
+        """Answer with an empty text, of which the agent's model knows nothing."""
+        self.steps.append(Step(tuple(self._pending), Action(text="")))
+
     async def generate(self, *, may_call: bool = True) -> Action:
         """Ask the agent's model for one response to all that it has observed.
 

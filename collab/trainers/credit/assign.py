@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import isfinite
 
@@ -11,6 +12,7 @@ from collab.recipe import TrainerSpec
 from collab.records import Episode, Score
 from collab.stats import mean
 from collab.trainers.credit import Group, Node, Weights
+from collab.trainers.credit.further import FurtherEpisode, own_episodes
 from collab.trainers.credit.group import Rewards, Tree, make_group, tree_of
 from collab.trainers.credit.joint_actions import JointActions, reward_of
 from collab.trainers.credit.shape import Shape
@@ -27,7 +29,11 @@ async def group_of(
     spec: TrainerSpec,
     shape: Shape,
 ) -> Group:
-    """A task's episodes in the terms of credit; `joint` scores joint actions beside them."""
+    """A task's episodes in the terms of credit; `joint` scores joint actions beside them.
+
+    Episodes that were played beside the group stand in its `further`.
+    """
+    played, episodes = episodes, own_episodes(episodes)
     tree = tree_of(episodes, shape)
     aligned = {
         node: {agent: reward_of(_score_at(episodes, node), agent, spec) for agent in agents}
@@ -36,9 +42,30 @@ async def group_of(
     rewards: Rewards = aligned
     if spec.joint_mode == "cross":
         rewards = await _crossed(joint, tree, aligned, agents)
-    return make_group(
+    group = make_group(
         episodes, agents, rewards, tree, spec.discount, aligned=aligned, ask=joint.score
     )
+    return replace(group, further=_further(played, agents, spec, shape))
+
+
+def _further(
+    played: Sequence[Episode], agents: Sequence[str], spec: TrainerSpec, shape: Shape
+) -> tuple[FurtherEpisode, ...]:
+    """Those of a group's whole episodes that were played beside it.
+
+    Those that belong to an episode of the group that was lost are left out.
+    """
+    numbers = {episode.sample: n for n, episode in enumerate(own_episodes(played))}
+    found = []
+    for episode in played:
+        if not episode.further:
+            continue
+        sample, turn = shape.beside_which(episode.sample)
+        if sample in numbers:
+            scores = [t.score for t in episode.turns if t.score]
+            rewards = tuple({a: reward_of(s, a, spec) for a in agents} for s in scores)
+            found.append(FurtherEpisode(episode, (numbers[sample], turn), rewards))
+    return tuple(found)
 
 
 def _score_at(episodes: Sequence[Episode], node: Node) -> Score:

@@ -16,6 +16,7 @@ from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
 from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.shape import Further
 
 Rule = Callable[..., Weights]
 """A group in, its weights out; further parameters are options."""
@@ -83,6 +84,14 @@ class FansOut(Protocol):
     @property
     def fan_out(self) -> tuple[int, ...]:
         """How often each agent answers to the same answers before its own; see `Shape`."""
+
+
+@runtime_checkable
+class PlaysFurther(Protocol):
+    """An algorithm that needs further episodes beside those of a group."""
+
+    def further(self, recipe: Recipe) -> Further:
+        """Which; `Group.further` holds those that were played."""
 
 
 def pays_as_played(algorithm: object) -> bool:

@@ -10,6 +10,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runtime.rehearsal import rehearsed
 from collab.stats import mean
+from collab.trainers.credit.acting_order import acting_order
 from collab.trainers.credit.group import Group, Key, Weights
 from collab.trainers.credit.shape import Shape
 
@@ -54,20 +55,7 @@ class C3:
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where answers are not given one after the other, or not compared."""
-        turns = max([recipe.team.turns, *(phase.turns for phase in spec.curriculum)])
-        if turns > 1:
-            raise RecipeError(
-                f"algorithm 'c3' is for one turn, and the team plays {turns}; set team.turns to 1,"
-                " or algorithm to 'marloo'"
-            )
-        rounds = [round_.agents for round_ in rehearsed(recipe).rounds]
-        order = [agents[0] for agents in rounds]
-        if any(len(agents) > 1 for agents in rounds) or len(set(order)) < len(order):
-            raise RecipeError(
-                "algorithm 'c3' compares answers to the same answers before them: each agent must"
-                f" act once and by itself, and protocol '{recipe.team.protocol}' has them act as"
-                f" {rounds}; set protocol to 'sequential', or algorithm to 'cross'"
-            )
+        order = acting_order("c3", recipe, spec)
         if len(self.fan_out) != len(order) or prod(self.fan_out) != spec.group_size:
             raise RecipeError(
                 f"fan_out {list(self.fan_out)} of algorithm 'c3' must hold a number for each of"

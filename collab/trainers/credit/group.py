@@ -17,6 +17,7 @@ from collab.errors import TrainingError
 from collab.records import Episode
 from collab.stats import mean
 from collab.trainers.credit.absorbing import earned_from, geometric, solved_before
+from collab.trainers.credit.further import FurtherEpisode
 from collab.trainers.credit.shape import Shape
 
 Node = tuple[int, int]
@@ -72,6 +73,8 @@ class Group:
     """Of every joint action, those that follow it and make its return: in `greedy` none."""
     discount: float = 1.0
     """gamma."""
+    further: tuple[FurtherEpisode, ...] = ()
+    """Whole episodes that were played beside those of the group."""
 
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]

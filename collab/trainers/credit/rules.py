@@ -6,6 +6,7 @@ from typing import Any
 
 from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.c3 import C3
+from collab.trainers.credit.ccpo import CCPO
 from collab.trainers.credit.counterfactual.coma import Coma
 from collab.trainers.credit.counterfactual.cross import Cross
 from collab.trainers.credit.counterfactual.removal import Removal
@@ -44,4 +45,5 @@ RULES: dict[str, Any] = {
     "sft": Sft,
     "at-grpo": at_grpo,
     "c3": C3,
+    "ccpo": CCPO,
 }

@@ -9,6 +9,21 @@ from collab.recipe.trainer import TurnStructure
 
 
 @dataclass(frozen=True)
+class Further:
+    """Episodes that are played beside those of a group, which nothing is learned from."""
+
+    silent: tuple[str, ...] = ()
+    """Agents that are not asked in as many further episodes as the group has; () for none."""
+    continuations: int = 0
+    """Of chains: how often the rest of an episode is played anew from each state on its way."""
+
+    @property
+    def none(self) -> bool:
+        """Whether there are none."""
+        return not (self.silent or self.continuations)
+
+
+@dataclass(frozen=True)
 class Shape:
     """How the episodes of a group follow from each other: G chains, one tree, or its best path."""
 
@@ -18,6 +33,8 @@ class Shape:
     fan_out: tuple[int, ...] = ()
     """Of one turn whose agents act one after the other: how often each of them answers to the same
     answers before its own, G in all; () where every episode draws all of its answers."""
+    further: Further = Further()
+    """What is played beside them."""
 
     @property
     def roots(self) -> int:
@@ -35,6 +52,32 @@ class Shape:
         if self.structure == "greedy":
             return self.n_turns * (self.group_size - 1) + 1
         return self.group_size * self.leaves(0)
+
+    @property
+    def further_episodes(self) -> int:
+        """How many further episodes there are, at most."""
+        rest = self.episodes * (self.n_turns - 1) * self.further.continuations
+        return rest + (self.episodes if self.further.silent else 0)
+
+    def solo(self, sample: int) -> int:
+        """The sample that is played beside `sample` without the silent agents."""
+        return self.episodes + sample
+
+    def continuation(self, sample: int, turn: int, number: int) -> int:
+        """The sample that plays the rest of `sample` anew from the state after `turn`."""
+        state = sample * (self.n_turns - 1) + turn
+        solo = self.episodes if self.further.silent else 0
+        return self.episodes + solo + state * self.further.continuations + number
+
+    def beside_which(self, sample: int) -> tuple[int, int]:
+        """The sample that a further one is played beside; and of a continuation the turn after
+        which it goes on by itself, else -1."""
+        number = sample - self.episodes
+        if self.further.silent:
+            if number < self.episodes:
+                return number, -1
+            number -= self.episodes
+        return divmod(number // self.further.continuations, self.n_turns - 1)
 
     def first(self, sibling: int) -> int:
         """The sample that begins with the sibling of that number in the first turn."""

@@ -14,6 +14,7 @@ from collab.records import Episode, Failure, Problem, Score
 from collab.runs import metric_names
 from collab.trainers.credit.assign import check_weights, group_of
 from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
+from collab.trainers.credit.further import own_episodes
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalise import normalise
@@ -63,7 +64,8 @@ class StepCredit:
     def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
         """Begin with a task's episodes, those without failures."""
         key = tuple(episode.id for episode in episodes)
-        if len(episodes) >= min(2, self._spec.group_size) and key not in self._groups:
+        enough = len(own_episodes(episodes)) >= min(2, self._spec.group_size)
+        if enough and key not in self._groups:
             self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
 
     async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credit:
@@ -90,7 +92,7 @@ class StepCredit:
         await asyncio.gather(*self._groups.values(), return_exceptions=True)
 
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
-        joint = JointActions(problem, episodes, self._spec, self._judge)
+        joint = JointActions(problem, own_episodes(episodes), self._spec, self._judge)
         self._joint.append(joint)
         group = await group_of(
             episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape

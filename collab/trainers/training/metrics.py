@@ -15,6 +15,7 @@ from collab.records import Action, Episode, Turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.stats import deviation, mean
+from collab.trainers.credit.further import own_episodes
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
@@ -64,7 +65,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
-            metrics.update(_agent(agent, episodes, data.update.sums.get(agent)))
+            metrics.update(_agent(agent, own_episodes(episodes), data.update.sums.get(agent)))
         for pattern, values in (
             (names.LOSS, data.update.losses),
             (names.GRADIENT_NORM, data.update.gradient_norms),

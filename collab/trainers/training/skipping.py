@@ -10,6 +10,7 @@ from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
+from collab.trainers.credit.further import own_episodes
 from collab.trainers.training.rollouts import whole
 
 STEP = "step"
@@ -26,7 +27,7 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     if len(failed) > spec.max_dropped * len(episodes):
         told = _failures(failed, len(episodes))
         return f"{told}; more than trainer.max_dropped {spec.max_dropped:g}"
-    if failed and all(len(whole(group)) < min(2, spec.group_size) for group in groups):
+    if failed and all(len(own_episodes(whole(g))) < min(2, spec.group_size) for g in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
 

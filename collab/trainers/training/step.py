@@ -13,9 +13,9 @@ from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import FansOut
+from collab.trainers.credit.base import FansOut, PlaysFurther
 from collab.trainers.credit.models import UsesModels
-from collab.trainers.credit.shape import Shape
+from collab.trainers.credit.shape import Further, Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.models import PolicyModels
@@ -82,7 +82,7 @@ class Stepper:
         session = await self._session_at(step)
         problems = self._levels.batch(step)
         shape = self._shape(session)
-        total = len(problems) * shape.episodes
+        total = len(problems) * (shape.episodes + shape.further_episodes)
         timer, done = StepTimer(), 0
 
         def watch(event: Event) -> None:
@@ -178,4 +178,7 @@ class Stepper:
     def _shape(self, session: Session) -> Shape:
         spec = self._spec
         fan_out = self.algorithm.fan_out if isinstance(self.algorithm, FansOut) else ()
-        return Shape(spec.turn_structure, spec.group_size, session.recipe.team.turns, fan_out)
+        recipe, further = session.recipe, Further()
+        if isinstance(self.algorithm, PlaysFurther):
+            further = self.algorithm.further(recipe)
+        return Shape(spec.turn_structure, spec.group_size, recipe.team.turns, fan_out, further)

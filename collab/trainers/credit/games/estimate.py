@@ -11,7 +11,8 @@ from collab.records import Turn
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.games.game import Game, Vector
 from collab.trainers.credit.games.gradient import gradient
-from collab.trainers.credit.games.play import Records, drawing, outcomes, play
+from collab.trainers.credit.games.play import drawing, outcomes, play
+from collab.trainers.credit.games.records import Records
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import log
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from collab.records import Action, Decision, Episode, Message, Score, Turn
+from collab.records import Episode, Turn
+from collab.trainers.credit.further import FurtherEpisode
 from collab.trainers.credit.games.game import Game, Table
+from collab.trainers.credit.games.records import Draw, Joint, Records, actions_of
 from collab.trainers.credit.group import Choice, Group, Node, make_group, tree_of
 from collab.trainers.credit.shape import Shape
-
-Draw = Callable[[Table], int]
-"""Chances of a table's row in, the number of the one that was drawn out."""
-
-Joint = tuple[int, ...]
 
 
 def drawing(rng: np.random.Generator) -> Draw:
@@ -57,7 +53,8 @@ def play(
         joined = [_joined(game, made, choice) for choice in choices]
         return [None if joint is None else records.earned(turn, joint) for joint in joined]
 
-    return make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
+    group = make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
+    return replace(group, further=tuple(further_episodes(episodes, shape, draw, records)))
 
 
 def sample(
@@ -138,6 +135,44 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
             yield records.episode(sample, turns)
 
 
+def further_episodes(
+    episodes: Sequence[Episode], shape: Shape, draw: Draw, records: Records
+) -> Iterator[FurtherEpisode]:
+    """What is played beside chains: episodes without the silent agents, and continuations."""
+    silent = shape.further.silent
+    for number in range(len(episodes) if silent else 0):
+        turns = _rest([], 0, draw, records, silent)
+        episode = records.episode(shape.solo(number), turns, "solo")
+        yield FurtherEpisode(episode, (number, -1), _earned(turns, records))
+    for number, played in enumerate(episodes):
+        for turn in range(len(played.turns) - 1):
+            begun = played.turns[: turn + 1]
+            state = records.game.state_after(actions_of(begun[-1]))
+            for again in range(shape.further.continuations):
+                turns = _rest(begun, state, draw, records)
+                sample = shape.continuation(number, turn, again)
+                episode = records.episode(sample, turns, "continuation")
+                yield FurtherEpisode(episode, (number, turn), _earned(turns, records))
+
+
+def _rest(
+    begun: Sequence[Turn], state: int, draw: Draw, records: Records, silent: Sequence[str] = ()
+) -> list[Turn]:
+    """The turns of an episode of which some were played."""
+    turns = list(begun)
+    for turn in range(len(begun), records.game.turns):
+        joint = records.act(turn, state, draw, silent)
+        turns.append(records.turn(turn, state, joint))
+        if records.game.solves(joint):
+            break
+        state = records.game.state_after(joint)
+    return turns
+
+
+def _earned(turns: Sequence[Turn], records: Records) -> tuple[Mapping[str, float], ...]:
+    return tuple(records.earned(turn.index, actions_of(turn)) for turn in turns)
+
+
 def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
     """At each turn the siblings; all but the best one end there."""
     state, before = 0, list[Turn]()
@@ -164,11 +199,6 @@ def _fan_out(records: Records, shape: Shape, draw: Draw, before: Joint) -> Itera
         yield from _fan_out(records, shape, draw, (*before, records.draw(0, 0, before, draw)))
 
 
-def actions_of(turn: Turn) -> Joint:
-    """What the agents drew in a turn, in the order in which they act."""
-    return tuple(decision.action.token_ids[0] for decision in turn.decisions)
-
-
 def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
     """None where an agent is left out that has no action for it."""
     picks = [(agent, choice.get(agent, 0)) for agent in game.agents]
@@ -178,88 +208,3 @@ def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
         game.empty[agent] if pick is None else made[pick][n]
         for n, (agent, pick) in enumerate(picks)
     )
-
-
-@dataclass
-class Records:
-    """What a game leaves in the record. All that is equal in two groups is made once."""
-
-    game: Game
-    _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
-    _episodes: dict[tuple[int, ...], Episode] = field(default_factory=dict)
-    _earned: dict[tuple[int, Joint], dict[str, float]] = field(default_factory=dict)
-
-    def act(self, turn: int, state: int, draw: Draw) -> Joint:
-        """Have every agent draw its action, by what it sees."""
-        joint: Joint = ()
-        for _ in self.game.agents:
-            joint = (*joint, self.draw(turn, state, joint, draw))
-        return joint
-
-    def draw(self, turn: int, state: int, before: Joint, draw: Draw) -> int:
-        """Have the next agent draw its action, by what it sees of those before it."""
-        agent = self.game.agents[len(before)]
-        seen = tuple(before[n] for n in self.game.axes(agent)[:-1])
-        return draw(self.game.policies[agent, turn, state][seen])
-
-    def earned(self, turn: int, joint: Joint) -> dict[str, float]:
-        """By agent."""
-        if (turn, joint) not in self._earned:
-            self._earned[turn, joint] = {
-                agent: float(self.game.earned(turn, agent)[joint]) for agent in self.game.agents
-            }
-        return self._earned[turn, joint]
-
-    def turn(self, turn: int, state: int, joint: Joint) -> Turn:
-        """The record of a turn."""
-        key = (turn, state, joint)
-        if key not in self._turns:
-            self._turns[key] = self._make(turn, state, joint)
-        return self._turns[key]
-
-    def episode(self, sample: int, turns: Sequence[Turn]) -> Episode:
-        """The record of an episode."""
-        key = (sample, *map(id, turns))
-        if key not in self._episodes:
-            self._episodes[key] = Episode.model_construct(
-                id=f"game#{sample}",
-                task="game",
-                team="game",
-                sample=sample,
-                turns=tuple(turns),
-                horizon=self.game.turns,
-            )
-        return self._episodes[key]
-
-    def _make(self, turn: int, state: int, joint: Joint) -> Turn:
-        game = self.game
-        score = Score(
-            reward=float(game.rewards[turn][joint]),
-            maximum=float(game.rewards[turn].max()),
-            solved=None if game.solved is None else game.solves(joint),
-        )
-        decisions, artefacts, rounds = [], {}, dict[str, int]()
-        for agent, drawn in zip(game.agents, joint, strict=True):
-            axes = game.axes(agent)[:-1]
-            saw = tuple(game.agents[n] for n in axes)
-            rounds[agent] = max((rounds[name] + 1 for name in saw), default=0)
-            seen = tuple(joint[n] for n in axes)
-            artefacts[agent] = self._text(agent, drawn)
-            decisions.append(
-                Decision(
-                    agent=agent,
-                    round=rounds[agent],
-                    saw=saw,
-                    observation=(Message(role="user", content=f"state {state}, seen {seen}"),),
-                    action=Action(
-                        text=artefacts[agent],
-                        token_ids=(drawn,),
-                        logprobs=(log(game.policies[agent, turn, state][seen][drawn]),),
-                        prompt_ids=(turn, state, *seen),
-                    ),
-                )
-            )
-        return Turn(index=turn, decisions=tuple(decisions), artefacts=artefacts, score=score)
-
-    def _text(self, agent: str, drawn: int) -> str:
-        return "" if self.game.empty.get(agent) == drawn else f"{agent} {drawn}"
