@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from support.shares import one_in
 
 from collab.analysis import classify, helper_use
 
@@ -126,7 +127,7 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", CONSTRUCTS)
+@pytest.mark.parametrize("name", one_in(2, CONSTRUCTS))
 def test_twice_the_program_takes_about_twice_the_steps(name: str) -> None:
     make = CONSTRUCTS[name]
     once, twice = make(SMALL), make(2 * SMALL)
@@ -137,14 +138,7 @@ def test_twice_the_program_takes_about_twice_the_steps(name: str) -> None:
     assert steps(work(twice)) < MAX_GROWTH * steps(work(once))
 
 
-EVERY = [
-    pytest.param(name, marks=[pytest.mark.slow] if number % 3 else [])
-    for number, name in enumerate(CONSTRUCTS)
-]
-"""All constructs; a third of them by default."""
-
-
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", one_in(3, CONSTRUCTS))
 def test_the_largest_programs_are_analysed_in_seconds(name: str) -> None:
     make, size = CONSTRUCTS[name], 64
     while len(make(2 * size)) < 50_000:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.shares import one_in
 
 ODD: list[Any] = [None, 7, -1, 10**4000, 1.5, "x", ["x"], {"x": [1]}, [[{}]], True]
 COMMANDS = [
@@ -18,14 +19,28 @@ COMMANDS = [
 ]
 
 
+PLACES = [
+    "",
+    "models",
+    "tasks",
+    "samples",
+    "status",
+    "summary",
+    "run",
+    "team",
+    "versions",
+    "command",
+]
+PLACES += ["turns", "seed", "steps", "agents", "isolation"]
+
+
 @pytest.fixture
 def run(project: Path, collab: Any) -> Path:
     assert collab("run", "pair", "--task", "words/0-1", "-m", "echo", "--out", "run").status == 0
     return project / "run"
 
 
-@pytest.mark.parametrize("place", ["models", "tasks", "samples", "status", "summary", "run", "team",
-    "versions", "command", "turns", "seed", "steps", "agents", "isolation", ""])  # fmt: skip
+@pytest.mark.parametrize("place", one_in(2, PLACES))
 def test_run_json_of_any_shape(run: Path, collab: Any, place: str) -> None:
     about = json.loads((run / "run.json").read_text())
     for odd in ODD:

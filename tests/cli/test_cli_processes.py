@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.shares import one_in
 
 from collab.records import read_episodes
 
@@ -184,11 +185,11 @@ COMMANDS = [
     "models",
     "schema recipe",
     "init new",
-    pytest.param("doctor --json", marks=pytest.mark.slow),
+    "doctor --json",
 ]
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", one_in(2, COMMANDS))
 def test_a_reader_that_leaves_ends_a_command_quietly(collab, line: str) -> None:
     if "done" in line:
         done = collab("run", "pair", "--task", "words/0-3", "-m", "echo", "--out", "done")

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.shares import one_in
 
 from collab.evaluation.intervals import (
     CONFIDENCE,
@@ -74,21 +75,21 @@ DIFFERENCES: dict[str, Simulated] = {
 }
 
 
-@pytest.mark.parametrize("tasks", [31, 100])
+@pytest.mark.parametrize("tasks", one_in(2, [31, 100]))
 @pytest.mark.parametrize("name", MEANS)
 def test_intervals_of_means_cover_the_truth(name: str, tasks: int) -> None:
     low, high = mean_limits(simulated(MEANS[name], tasks), 0, 1)
     assert 0.93 <= covered(low, high, truth(MEANS[name])) <= 0.97
 
 
-@pytest.mark.parametrize("tasks", [31, 100])
+@pytest.mark.parametrize("tasks", one_in(2, [31, 100]))
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_intervals_of_paired_differences_cover_the_truth(name: str, tasks: int) -> None:
     low, high = difference_limits(simulated(DIFFERENCES[name], tasks), 1)
     assert 0.93 <= covered(low, high, truth(DIFFERENCES[name])) <= 0.97
 
 
-@pytest.mark.parametrize("tasks", [2, 3, 5, 8])
+@pytest.mark.parametrize("tasks", one_in(2, [2, 3, 5, 8]))
 def test_intervals_of_few_tasks_are_not_much_too_narrow(tasks: int) -> None:
     for simulate in MEANS.values():
         low, high = mean_limits(simulated(simulate, tasks, FEWER_CASES), 0, 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from support.scoring import joined_score
+from support.shares import one_in
 
 from collab.analysis import classify
 from collab.recipe import load_recipe, load_task
@@ -57,9 +58,12 @@ def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artefac
     return asyncio.run(score_all())
 
 
-@pytest.fixture(scope="module")
-def canonical(sandbox: Sandbox, problems: list[Problem]) -> dict[str, Score]:
-    """By address: the score of the canonical pair."""
+@pytest.fixture(scope="module", params=one_in(2, [4, 1]))
+def canonical(
+    sandbox: Sandbox, problems: list[Problem], request: pytest.FixtureRequest
+) -> dict[str, Score]:
+    """By address: the score of the canonical pair; of every fourth problem, or of all."""
+    problems = problems[:: request.param]
     scores = score(sandbox, problems, [pair(problem) for problem in problems])
     return {problem.address: found for problem, found in zip(problems, scores, strict=True)}
 
@@ -84,7 +88,7 @@ def test_every_canonical_pair_has_full_marks(canonical: dict[str, Score]) -> Non
 
 def test_every_canonical_pair_cooperates(canonical: dict[str, Score]) -> None:
     schemes = {address: found.scheme for address, found in canonical.items()}
-    assert set(schemes.values()) == COOPERATING, schemes
+    assert set(schemes.values()) <= COOPERATING, schemes
 
 
 def test_the_whole_solution_is_the_pair(sandbox: Sandbox, problems: list[Problem]) -> None:

@@ -75,6 +75,7 @@ def test_joint_rewards_lead_to_cooperation(two_words: Path, tmp_path: Path) -> N
     assert play(two_words, tmp_path, seed=0, steps=80) > 0.95 * OPTIMUM
 
 
+@pytest.mark.slow
 def test_individual_rewards_do_not(two_words: Path, tmp_path: Path) -> None:
     assert play(two_words, tmp_path, seed=0, steps=80, **INDIVIDUAL) < 0.8 * OPTIMUM
 
