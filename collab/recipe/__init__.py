@@ -3,7 +3,7 @@
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
 from collab.recipe.model import ModelSpec
-from collab.recipe.question import about_rows
+from collab.recipe.question import about_rows, check_functions
 from collab.recipe.recipe import BudgetSpec, Recipe
 from collab.recipe.reward import PartSpec, RewardSpec
 from collab.recipe.sampling import SamplingSpec
@@ -35,6 +35,7 @@ __all__ = [
     "TeamSpec",
     "TrainerSpec",
     "about_rows",
+    "check_functions",
     "json_schema",
     "load_recipe",
     "load_task",

@@ -14,10 +14,11 @@ from collab.trust.elsewhere import is_own
 class Files:
     """Reads YAML files, and remembers which of them belong to somebody else."""
 
-    def __init__(self) -> None:
-        self.own: list[Path] = []
+    def __init__(self, first: Files | None = None) -> None:
+        """With `first`, files that were read before count as well."""
+        self.own: list[Path] = [*first.own] if first else []
         """Files of the current project and of the library."""
-        self.foreign: dict[Path, str] = {}
+        self.foreign: dict[Path, str] = {**first.foreign} if first else {}
         """All others, each with a digest of its content."""
 
     def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:

@@ -62,18 +62,21 @@ def read_recipe(
     settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
     is_run: bool = False,
+    written_in: Files | None = None,
     **top: Any,
 ) -> tuple[Recipe, Question]:
     """The recipe that `load_recipe` gives, only to be looked at, and what is to be asked first.
 
     Args:
         is_run: whether the file `name` is that of a run's folder, which says so itself later.
+        written_in: the files that say `task`, `settings` and `top`; without, the user has typed
+            them, and what they name is not asked about.
 
     Raises:
         RecipeError: as `load_recipe`.
     """
     _check_top(top)
-    files = Files()
+    files = Files(written_in)
     data = {"model": DEFAULT_MODEL, **(defaults or {}), **_written(name, files, is_run=is_run)}
     data.update({key: value for key, value in top.items() if value is not None})
     own = data.get("task")
@@ -84,8 +87,8 @@ def read_recipe(
         overrides.apply(data, setting)
         data = _expand_recipe(data, files)
     recipe = validate(Recipe, data, name)
-    typed = overrides.texts(settings) | {str(value) for value in (task, *top.values()) if value}
-    return recipe, question_of(name, recipe, files, typed)
+    given = overrides.texts(settings) | {str(value) for value in (task, *top.values()) if value}
+    return recipe, question_of(name, recipe, files, set() if written_in else given)
 
 
 def _check_top(top: dict[str, Any]) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from collab.recipe import Recipe, load_recipe
-from collab.study.spec import StudySpec, TrainerEntry
-from collab.trust import Consent
+from collab.recipe import Recipe, check_functions, read_recipe
+from collab.recipe.files import Files
+from collab.study.spec import StudySpec, TrainerEntry, read_study
+from collab.trust import Consent, Question, joined, remember, settle
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,18 @@ class Cell:
         """What its folder is called."""
         return re.sub(r"[^\w.-]+", "-", f"{self.task}-{self.trainer}-seed-{self.seed}")
 
-    def load(self, trust: Consent) -> Recipe:
-        """Its recipe, as the process that trains it reads it; raises RecipeError, Untrusted."""
-        return load_recipe(
+    def read(self, written_in: Files | None = None) -> tuple[Recipe, Question]:
+        """Its recipe, and what is to be asked first; raises RecipeError.
+
+        Args:
+            written_in: the study's file, which what it says is asked about as a recipe is; without,
+                its process is meant, which takes all that it is given for the user's own words.
+        """
+        return read_recipe(
             self.recipe,
             task=self.suite,
             settings=self.settings,
-            trust=trust,
+            written_in=written_in,
             trainer=self.base,
             model=self.model,
             seed=self.seed,
@@ -50,6 +56,24 @@ class Cell:
         found += ["--task", self.suite] if self.suite else []
         found += ["--model", self.model] if self.model else []
         return [*found, *(part for setting in self.settings for part in ("--set", setting))]
+
+
+def load_study(path: Path, trust: Consent = False) -> StudySpec:
+    """The study in a YAML file, with a yes to all that its cells would do.
+
+    Raises:
+        RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.
+        Untrusted: it would run something from elsewhere, and there is no yes.
+    """
+    spec, files = read_study(path)
+    cells = cells_of(spec)
+    recipes, questions = zip(*(cell.read(files) for cell in cells), strict=True)
+    for recipe in recipes:
+        check_functions(recipe)
+    settle(joined(str(path), questions), trust)
+    for cell in cells:
+        remember(cell.read()[1])
+    return spec
 
 
 def cells_of(spec: StudySpec) -> list[Cell]:

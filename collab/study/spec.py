@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from collab.errors import RecipeError
 from collab.recipe.base import Spec
-from collab.recipe.documents import read_mapping
+from collab.recipe.files import Files
 from collab.recipe.load import validate
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
@@ -59,6 +59,13 @@ class StudySpec(Spec):
     settings: dict[str, Any] = {}
     """Of all cells, by key, as `--set` takes them; e.g. `trainer.group_size: 8`."""
 
+    @field_validator("recipe")
+    @classmethod
+    def _no_option(cls, recipe: str) -> str:
+        if recipe.startswith("-"):  # its process would take it for one
+            raise ValueError(f"'{recipe}' is no recipe; write a file's path, ./{recipe}")
+        return recipe
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_of_seeds(cls, value: Any) -> Any:
@@ -93,17 +100,22 @@ class StudySpec(Spec):
         return self
 
 
-def read_study(path: Path) -> StudySpec:
-    """The study in a YAML file; its recipe is looked for beside the file first.
+def read_study(path: Path) -> tuple[StudySpec, Files]:
+    """The study in a YAML file, only to be looked at, and the file as one of the user's or not.
+
+    Its recipe is looked for beside the file first.
 
     Raises:
         RecipeError: it cannot be read, or is no study.
     """
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
-    spec = validate(StudySpec, read_mapping(path), str(path))
+    files = Files()
+    spec = validate(StudySpec, files.read(path), str(path))
     beside = path.parent / spec.recipe
-    return spec.model_copy(update={"recipe": str(beside)}) if beside.exists() else spec
+    if beside.exists():
+        spec = spec.model_copy(update={"recipe": str(beside)})
+    return spec, files
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -69,6 +69,15 @@ class Question:
 
 NOTHING = Question("")
 """The question of a recipe that is the user's own."""
+
+
+def joined(name: str, questions: Iterable[Question]) -> Question:
+    """One question for several; each item is asked about once."""
+    asked = [*questions]
+    items = {(i.content, i.reference, i.lock): i for question in asked for i in question.items}
+    files = {file for question in asked for file in question.files}
+    return Question(name, tuple(items.values()), tuple(sorted(files)))
+
 
 Ask = Callable[[Question], bool]
 Consent = bool | Ask

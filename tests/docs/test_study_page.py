@@ -13,20 +13,20 @@ import pytest
 import yaml
 from support.blocks import DOCS, blocks
 
-from collab.study.cells import cells_of
-from collab.study.spec import StudySpec, read_study
+from collab.study.cells import cells_of, load_study
+from collab.study.spec import StudySpec
 
 
 def test_the_study_of_the_page_is_the_example() -> None:
     told = yaml.safe_load(blocks("study.md", "yaml")[0])
     shipped = DOCS.parent / "examples" / "studies" / "game.yaml"
     assert yaml.safe_load(shipped.read_text()) == told
-    spec = read_study(shipped)
+    spec = load_study(shipped)
     assert {f"`{key}`" for key in StudySpec.model_fields} <= set(
         re.findall(r"`\w+`", (DOCS / "study.md").read_text())
     )
     for cell in cells_of(spec):
-        trainer = cell.load(trust=False).trainer
+        trainer = cell.read()[0].trainer
         assert trainer
         assert (trainer.tokens, trainer.group_size) == (1000, 16)
 

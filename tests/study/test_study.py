@@ -19,10 +19,9 @@ from collab.errors import RecordError
 from collab.recipe import load_recipe
 from collab.recipe.dump import dump_recipe
 from collab.study import study as room
-from collab.study.cells import cells_of
+from collab.study.cells import cells_of, load_study
 from collab.study.machine import jobs_for
 from collab.study.results import StudyResults
-from collab.study.spec import read_study
 from collab.trainers import Plan, TrainingRun
 
 STUDY = """\
@@ -138,7 +137,7 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
 
     (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: 1"))
     monkeypatch.setattr(room, "train", killed)
-    study = room.Study(read_study(Path("s.yaml")), Path("studies/s"))
+    study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(study.run(1, 1))
     first = results(project)
@@ -198,9 +197,9 @@ def test_a_dry_run_trains_nothing_and_tells_every_cell(project: Path) -> None:
 def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
     text = STUDY.replace("trainers: [magrpo, ", "trainers: [marloo, mine.py:mine, ")
     (project / "s.yaml").write_text(text.replace("seeds: 2", "seeds: 1"))
-    cells = cells_of(read_study(Path("s.yaml")))
+    cells = cells_of(load_study(Path("s.yaml")))
     assert [cell.trainer for cell in cells] == ["marloo", "mine", "cross"]
-    trainer = cells[1].load(trust=False).trainer
+    trainer = cells[1].read()[0].trainer
     assert trainer
     assert trainer.algorithm.use.endswith("mine.py:mine")
     assert (trainer.tokens, trainer.steps, trainer.group_size) == (100, None, 4)
@@ -226,7 +225,7 @@ def test_mistakes_are_told_before_any_work(
 
 
 def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
-    spec = read_study(Path("s.yaml"))
+    spec = load_study(Path("s.yaml"))
     first = room.Study(spec, Path("studies/s"))
     with pytest.raises(RecordError, match="is being written by another study"):
         room.Study(spec, Path("studies/s"), resume=True)

@@ -57,15 +57,14 @@ def command(
     done is kept in every case.
     """
     from collab.errors import RecipeError
-    from collab.study.cells import cells_of
+    from collab.study.cells import cells_of, load_study
     from collab.study.machine import cores, free_memory, jobs_for
-    from collab.study.spec import read_study
     from collab.trainers import make_plan
 
     if retry and not resume:
         raise RecipeError("--retry goes with --resume: it says what to do with runs that failed")
-    spec = read_study(study)
-    plans = {cell.name: make_plan(cell.load(consent(trust))) for cell in cells_of(spec)}
+    spec = load_study(study, consent(trust))
+    plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
     many = jobs or jobs_for(list(plans.values()), cores(), free_memory())
     folder = out or Path("studies") / study.stem
     if dry_run:

@@ -1,0 +1,153 @@
+"""A study from elsewhere is asked about as a recipe is; nothing of it runs before a yes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.word_project import make_project
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.errors import RecipeError, Untrusted
+from collab.study.cells import cells_of, load_study
+
+TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
+EVIL = """\
+from pathlib import Path
+
+Path(__file__).with_name("ran").write_text("ran")
+
+
+def f(*anything, **options):
+    return [{"word": "w0", "answer": "Say w0."}]
+"""
+FUNCTION = "code/evil.py:f"
+AGENT = {"prompt": "p", "parser": FUNCTION}
+SERVER = {"mcp": [sys.executable, "code/evil.py"]}
+HOSTED = {"engine": "openai", "name": "m", "base_url": "http://evil.example/v1", "key": "A_API_KEY"}
+RULE = {"name": "r", "trainer": "magrpo", "settings": {"trainer.algorithm": FUNCTION}}
+
+SAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "a rule": ({"trainers": [FUNCTION]}, "run the function f"),
+    "a rule in settings": ({"settings": {"trainer.algorithm": FUNCTION}}, "run the function f"),
+    "a trainer's settings": ({"trainers": ["magrpo", RULE]}, "run the function f"),
+    "a trainer's file": ({"trainers": ["trainer.yaml"]}, "run the function f"),
+    "an engine": ({"model": FUNCTION}, "run the function f"),
+    "an agent": ({"settings": {"team.agents.options": AGENT}}, "run the function f"),
+    "a parser": ({"settings": {"agents.a.parser": FUNCTION}}, "run the function f"),
+    "a suite": ({"tasks": ["suite.yaml"]}, "run the function f"),
+    "a recipe": ({"recipe": "recipe.yaml"}, "run the function f"),
+    "a server": ({"settings": {"agents.a.tools": [SERVER]}}, "run the command"),
+    "an address": (
+        {"model": "openai:http://evil.example/v1#m"},
+        "send prompts and OPENAI_API_KEY to http://evil.example/v1",
+    ),
+    "a key": (
+        {"settings": {"agents.a.model": HOSTED}},
+        "send prompts and A_API_KEY to http://evil.example/v1",
+    ),
+    "isolation": ({"settings": {"sandbox.isolation": "unsafe"}}, "without any isolation"),
+}
+"""What a study may say, and what is asked then."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    make_project(home, TEAM, n_words=3)
+    monkeypatch.chdir(home)
+    return home
+
+
+def study(folder: Path, says: dict[str, Any]) -> Path:
+    """A study of the user's own team, in a folder with functions, a suite and so on."""
+    (folder / "code").mkdir(parents=True)
+    (folder / "code" / "evil.py").write_text(EVIL)
+    reward = {"parts": {"p": {"use": "nonempty"}}}
+    source = {"generate": FUNCTION, "rows": 1}
+    suite = {"name": "s", "kind": "text", "source": source, "reward": reward}
+    rows = {**suite, "source": {"path": "words.jsonl"}}
+    (folder / "words.jsonl").write_text('{"word": "w0"}\n')
+    files = {
+        "study": {
+            **{"recipe": "pair", "tasks": ["words"], "model": "echo", "trainers": ["magrpo"]},
+            **{"seeds": 1, "tokens": 10, **says},
+        },
+        "suite": suite,
+        "trainer": {"algorithm": FUNCTION},
+        "recipe": {"team": {"agents": {"b": AGENT}}, "task": rows},
+    }
+    for name, data in files.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
+    return folder / "study.yaml"
+
+
+@pytest.mark.parametrize("says", SAYS)
+def test_what_it_says_is_asked_about(home: Path, says: str) -> None:
+    said, asked = SAYS[says]
+    path = study(home.parent / "theirs", said)
+    for more in ([], ["--dry-run"]):
+        result = CliRunner().invoke(app, ["study", str(path), "--out", "s", *more])
+        assert result.exit_code == 2, result.output
+        shown = " ".join(result.output.split())
+        assert asked in shown
+        assert "--trust" in shown
+    assert not (path.parent / "code" / "ran").exists()
+    assert not Path("s").exists()
+
+
+@pytest.mark.parametrize("says", SAYS)
+def test_a_study_of_ones_own_asks_nothing(home: Path, says: str) -> None:
+    spec = load_study(study(home / "studies", SAYS[says][0]))
+    assert cells_of(spec)
+
+
+def test_a_yes_holds_for_the_study_and_for_its_runs(home: Path) -> None:
+    """Each run is a process of its own, which reads the recipe again and has nobody to ask."""
+    path = study(home.parent / "theirs", {"recipe": "recipe.yaml", "trainers": [FUNCTION]})
+    with pytest.raises(Untrusted, match="evil"):
+        load_study(path, trust=False)
+    asked: list[str] = []
+
+    def ask(question: Any) -> bool:
+        asked.append(question.text())
+        return True
+
+    spec = load_study(path, trust=ask)
+    assert len(asked) == 1
+    assert load_study(path) == spec
+    assert [question.open for _, question in (cell.read() for cell in cells_of(spec))] == [()]
+    path.write_text(path.read_text() + "description: changed\n")
+    with pytest.raises(Untrusted, match="evil"):
+        load_study(path)
+
+
+def test_a_study_in_the_folder_of_a_run_is_from_elsewhere(home: Path) -> None:
+    path = study(home / "runs" / "theirs", {"trainers": [FUNCTION]})
+    (path.parent / "run.json").write_text("{}")
+    with pytest.raises(Untrusted, match="evil"):
+        load_study(path)
+
+
+def test_a_recipe_is_no_option_of_the_command(home: Path) -> None:
+    with pytest.raises(RecipeError, match=r"write a file's path, \./--trust"):
+        load_study(study(home.parent / "theirs", {"recipe": "--trust"}))
+
+
+def test_pythons_own_functions_are_refused_with_every_yes(home: Path) -> None:
+    path = study(home.parent / "theirs", {"settings": {"agents.a.parser": "os:system"}})
+    with pytest.raises(RecipeError, match="function of Python itself"):
+        load_study(path, trust=True)
+
+
+def test_its_files_are_looked_for_beside_it(home: Path) -> None:
+    """As those of a recipe are; the names that are not there are looked up as before."""
+    path = study(home.parent / "theirs", {"trainers": ["trainer.yaml"], "tasks": ["suite.yaml"]})
+    [cell] = cells_of(load_study(path, trust=True))
+    assert cell.base == str(path.with_name("trainer.yaml").resolve())
+    assert cell.suite == str(path.with_name("suite.yaml").resolve())
