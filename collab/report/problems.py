@@ -47,7 +47,8 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
-    episodes = [item.episode for _, item in items]
+    own = [item for _, item in items if not item.episode.further]
+    episodes = [item.episode for item in own]
     known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
     row = [
         words(title, pair=_ends(items)),
@@ -58,7 +59,7 @@ def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
     if trained:
         steps = sorted({item.step for _, item in items if item.step is not None})
         for step in (steps[:1], steps[1:][-1:]):
-            row.append(_mean_return([item.episode for _, item in items if item.step in step]))
+            row.append(_mean_return([item.episode for item in own if item.step in step]))
     schemes = Counter(e.score.scheme for e in episodes if e.score and e.score.scheme)
     return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
-from typing import Any
+from typing import Any, Literal
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
@@ -23,6 +23,11 @@ from collab.trainers.credit.counterfactual.rule import Counterfactual
 from collab.trainers.credit.group import Choice, Group, Key, Node, Weights
 from collab.trainers.credit.models import TeamModels, UsesModels
 from collab.trainers.credit.rules import RULES
+from collab.trainers.credit.shape import Further
+from collab.trainers.credit.state_values import valued
+
+Source = Literal["artefact", "continuations"]
+"""Where a potential comes from."""
 
 Potential = Mapping[str, float]
 """Phi of the history after a joint action, by agent."""
@@ -31,22 +36,47 @@ Potential = Mapping[str, float]
 class Shaped:
     """A_t = that of another rule, of the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
 
-    Potential-based shaping (Ng, Harada and Russell 1999) with the judge for the potential, which
-    costs nothing: Phi(h_t) is what the joint artefact of the turn before would earn in the turns
-    that are left, were it kept as it is. Phi is 0 before the first turn and after the last, so the
-    sum telescopes to R_t - Phi(h_t): a baseline that knows the history, which leaves the gradient
-    and the optimum as they are. An agent that revises is paid for what it makes better, not for
-    what it was handed. It makes a difference from the second turn on; right for every protocol.
+    Potential-based shaping (Ng, Harada and Russell 1999). Phi is 0 before the first turn and after
+    the last one, so an agent that revises is paid for what it makes better, not for what it was
+    handed, and the gradient and the optimum stay as they are. It makes a difference from the second
+    turn on; right for every protocol. Phi(h_t) is one of two:
+
+    `artefact`, the judge's: what the joint artefact of the turn before would earn in the turns that
+    are left, were it kept as it is. It costs nothing. Phi may be wrong about what is still to come,
+    so the shaped rewards of later turns count too: they add up to R_t - Phi(h_t).
+
+    `continuations`, Monte-Carlo's: the mean return of k further episodes that go on from h_t, as
+    in VinePPO (arXiv 2410.01679). It has no bias, so a turn is paid its own shaped reward alone,
+    which has the mean of R_t - Phi(h_t) and less noise. It costs playing the rest of each of G
+    episodes k times from each of its states: at most k G (H - 1) episodes a task. For chains.
 
     Args:
         rule: the algorithm that is given the shaped rewards; one that scores no joint actions.
         options: that algorithm's own.
-        weight: Phi is multiplied by it.
+        potential: where Phi comes from.
+        weight: the artefact's Phi is multiplied by it.
+        continuations: k.
     """
 
     def __init__(
-        self, *, rule: str = "marloo", options: dict[str, Any] | None = None, weight: float = 1.0
+        self,
+        *,
+        rule: str = "marloo",
+        options: dict[str, Any] | None = None,
+        potential: Source = "artefact",
+        weight: float = 1.0,
+        continuations: int = 4,
     ) -> None:
+        if potential not in ("artefact", "continuations"):
+            raise RecipeError(
+                f"algorithm 'shaped': potential '{potential}' must be 'artefact' or 'continuations'"
+            )
+        if potential == "continuations" and (weight != 1 or continuations < 1):
+            raise RecipeError(
+                f"algorithm 'shaped' with potential 'continuations' plays on {continuations} times"
+                f" with weight {weight:g}; set continuations to 1 or more, and leave weight at 1,"
+                " as with another one the gradient would be biased"
+            )
         self._rule = make_algorithm(Component(use=rule, options=options or {}), RULES)
         if isinstance(self._rule, Counterfactual):
             raise RecipeError(
@@ -54,6 +84,7 @@ class Shaped:
                 " were played; set its option rule to e.g. 'marloo', 'magrpo', 'rae' or 'maac'"
             )
         self._name, self._weight = rule, weight
+        self._continuations = continuations if potential == "continuations" else 0
 
     @property
     def compares(self) -> bool:
@@ -70,14 +101,18 @@ class Shaped:
         if isinstance(self._rule, UsesModels):
             await self._rule.open(models)
 
+    def further(self, recipe: Recipe) -> Further:  # noqa: ARG002
+        """The continuations that Phi is the mean return of."""
+        return Further(continuations=self._continuations)
+
     async def prepare(self, group: Group) -> None:
         """As `Prepares.prepare`."""
         if isinstance(self._rule, Prepares):
-            await self._rule.prepare(shaped(group, self._weight))
+            await self._rule.prepare(self._shaped(group))
 
     async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
         """As `Algorithm.credit`."""
-        return await self._rule.credit([shaped(group, self._weight) for group in groups])
+        return await self._rule.credit([self._shaped(group) for group in groups])
 
     def measures(self) -> Mapping[str, float]:
         """As `Measures.measures`."""
@@ -91,7 +126,13 @@ class Shaped:
         """Raise RecipeError where the rule or the shaping would be wrong."""
         if isinstance(self._rule, ChecksRecipe):
             self._rule.check(recipe, spec)
-        if recipe.team.when_solved == "stop":
+        if self._continuations and spec.turn_structure != "chains":
+            raise RecipeError(
+                "algorithm 'shaped' plays on from the states of chains, and turn_structure is"
+                f" '{spec.turn_structure}'; set turn_structure to 'chains', or its option potential"
+                " to 'artefact'"
+            )
+        if recipe.team.when_solved == "stop" and not self._continuations:
             raise RecipeError(
                 "algorithm 'shaped' pays for what an artefact will earn in the turns that are left,"
                 " and with team.when_solved 'stop' one that solves the task earns nothing more; set"
@@ -107,7 +148,13 @@ class Shaped:
         """What is shaped, and what the rule has to say."""
         own = self._rule.describe(recipe, spec) if isinstance(self._rule, Describes) else ()
         turns = "; of one turn nothing is" if recipe.team.turns == 1 else ""
-        return [f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}", *own]
+        lines = [f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}"]
+        if further := self._continuations * spec.group_size * (recipe.team.turns - 1):
+            lines.append(f"continuations: at most {further:,} further episodes a task")
+        return [*lines, *own]
+
+    def _shaped(self, group: Group) -> Group:
+        return valued(group) if self._continuations else shaped(group, self._weight)
 
     def state(self) -> Mapping[str, Any]:
         """The rule's."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from support.rule_runs import check_resume
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
@@ -18,7 +19,7 @@ from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit.c3 import C3
-from collab.trainers.credit.games import Game, estimate, expectation, gradient, sample
+from collab.trainers.credit.games import Game, GameModels, estimate, expectation, gradient, sample
 from collab.trainers.credit.marloo import marloo
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
@@ -44,6 +45,38 @@ def test_the_gradient_is_exact(fan_out: tuple[int, ...]) -> None:
     found = asyncio.run(expectation(game, rule, shape.group_size, shape=shape))
     for agent, true in gradient(game).items():
         assert found[agent] == pytest.approx(true, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.3, 1.0])
+def test_learned_values_in_the_baseline_keep_the_gradient_exact(value: float) -> None:
+    """Of heads that have learned something, and are held fixed."""
+    game, (_, shape) = chain(2), of(2, 2)
+
+    async def found() -> Any:
+        learning = C3(fan_out=[2, 2], value=value, rate=0.1, steps=20)
+        await learning.open(GameModels())
+        for seed in range(5):
+            await learning.credit([sample(game, 4, np.random.default_rng(seed), shape=shape)])
+        assert learning.measures()["critic/a/explained"] > -1
+        fixed = C3(fan_out=[2, 2], value=value, rate=0.1, steps=0)
+        await fixed.open(GameModels())
+        fixed.restore(learning.state())
+        group = sample(game, 4, np.random.default_rng(9), shape=shape)
+        [with_values], [plain] = await fixed.credit([group]), await of(2, 2)[0].credit([group])
+        assert with_values != plain
+        return await expectation(game, fixed, 4, shape=shape)
+
+    exact = asyncio.run(found())
+    for agent, true in gradient(game).items():
+        assert exact[agent] == pytest.approx(true, abs=1e-7)
+
+
+def test_learned_values_go_on_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
+    algorithm = {"use": "c3", "options": {"fan_out": [2, 2], "value": 1.0}}
+    options = {"group_size": 4, "tasks_per_step": 1, "checkpoint_every": 1}
+    recipe = sequential(tiny_words, tmp_path, algorithm=algorithm, **options)
+    rows = check_resume(algorithm, tiny_words, tmp_path, recipe=recipe)
+    assert all({"critic/a/loss", "critic/b/loss"} <= set(row) for row in rows)
 
 
 def test_three_agents_of_whom_the_second_is_frozen() -> None:
@@ -167,6 +200,7 @@ def test_what_was_given_is_not_learned(tiny_words: Path, tmp_path: Path) -> None
         ([4, 2], {"normalise": "group"}, "set normalise to 'none'"),
         ([4, 2], {"curriculum": [{"steps": 1, "turns": 2}]}, "is for one turn"),
         ([0, 2], {}, "how often it answers"),
+        ([4, 2], {"algorithm": {"use": "c3", "options": {"fan_out": [4, 2], "value": 2}}}, "1 at"),
     ],
 )
 def test_what_would_be_wrong_is_refused(
@@ -174,7 +208,7 @@ def test_what_would_be_wrong_is_refused(
 ) -> None:
     algorithm = {"use": "c3", "options": {"fan_out": fan_out}}
     with pytest.raises(RecipeError, match=told):
-        check_recipe(sequential(tiny_words, tmp_path, algorithm=algorithm, **trainer))
+        check_recipe(sequential(tiny_words, tmp_path, **{"algorithm": algorithm, **trainer}))
 
 
 def test_a_parallel_team_is_refused(tiny_words: Path, tmp_path: Path) -> None:
