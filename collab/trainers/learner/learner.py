@@ -241,8 +241,10 @@ class TorchLearner:
                     f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                     f" {mismatch:.3g} nats a token, more than"
                     f" trainer.mismatch_tolerance {self.spec.mismatch_tolerance:g}: the model that"
-                    " sampled is not the one that is trained. Check that both hold the same"
-                    " adapter, in the same dtype; float32 agrees to 1e-4, bfloat16 to about 0.03"
+                    " sampled is not the one that is trained, or rounding is too coarse for it."
+                    " float32 agrees to 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32,"
+                    " or raise trainer.mismatch_tolerance and set trainer.importance_cap; if it is"
+                    " as large in float32, check that both hold the same adapter"
                 )
 
     def _check_change(self, policy: Policy, before: Any, update: Update) -> None:

@@ -1,0 +1,100 @@
+"""Teammates that are not trained: bit for bit as they were, and paid attention to all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.trainer_recipes import make_game
+
+from collab.recipe import Recipe
+from collab.recipe.component import Component
+from collab.trainers import TrainingRun
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.games import code_like, gradient, outcomes, sample, word_pair
+from collab.trainers.credit.games.estimate import gradient_of
+from collab.trainers.learner.policy import Policies
+from collab.trainers.training import run as run_module
+
+RULES = ["magrpo", "marloo", "cross", "coma"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_weights_are_those_of_a_team_that_is_trained_as_a_whole(rule: str) -> None:
+    group = sample(code_like(), 4, np.random.default_rng(1))
+    [whole] = asyncio.run(algorithm_for(Component(use=rule)).credit([group]))
+    [alone] = asyncio.run(
+        algorithm_for(Component(use=rule)).credit([replace(group, agents=("main",))])
+    )
+    assert set(alone) == {key for key in whole if key[2] == "main"}
+    assert all(alone[key] == whole[key] for key in alone)
+
+
+@pytest.mark.parametrize("rule", ["marloo", "cross", "coma"])
+def test_the_gradient_of_the_one_that_is_trained_is_exact(rule: str) -> None:
+    game = word_pair("and", 0.3, 0.6)
+    first, second = game.agents
+    found, algorithm = game.zeros(), algorithm_for(Component(use=rule))
+    for chance, group in outcomes(game, 2):
+        [weights] = asyncio.run(algorithm.credit([replace(group, agents=(first,))]))
+        for agent, part in gradient_of(game, group, weights).items():
+            found[agent] += chance * part
+    assert found[first] == pytest.approx(gradient(game)[first], abs=1e-12)
+    assert not found[second].any()
+
+
+def frozen_b(model: Path, folder: Path, adapter: Path, rule: str) -> Recipe:
+    options: dict[str, Any] = {"algorithm": rule, "steps": 3, "checkpoint_every": 1}
+    data = make_game(model, folder, group_size=4, tasks_per_step=1, **options).model_dump()
+    data["team"]["agents"]["b"] |= {"trainable": False, "adapter": str(adapter)}
+    return Recipe.model_validate(data)
+
+
+@pytest.fixture(scope="module")
+def adapter(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That b was trained to before."""
+    folder = tmp_path_factory.mktemp("before")
+    asyncio.run(TrainingRun(make_game(tiny_words, folder, steps=1), folder / "run").run())
+    return folder / "run" / "adapters" / "b"
+
+
+@pytest.mark.parametrize("rule", ["magrpo", "cross"])
+def test_base_and_teammate_stay_bit_by_bit(
+    rule: str,
+    adapter: Path,
+    tiny_words: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Policies] = []
+    open_policies = run_module.open_policies
+
+    def opening(*arguments: Any, **options: Any) -> Policies:
+        opened.append(open_policies(*arguments, **options))
+        return opened[-1]
+
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def watch(event: Any) -> None:
+        if event.type == "step.finished":
+            module = opened[0].by_name["a"].engine.module
+            seen.append({name: p.detach().clone() for name, p in module.named_parameters()})
+
+    monkeypatch.setattr(run_module, "open_policies", opening)
+    written = (adapter / "adapter_model.safetensors").read_bytes()
+    recipe = frozen_b(tiny_words, tmp_path, adapter, rule)
+    asyncio.run(TrainingRun(recipe, tmp_path / "run", emit=watch).run())
+    first, *_, last = seen
+    own = {name for name in first if name.endswith((".lora_A.a.weight", ".lora_B.a.weight"))}
+    moved = {name for name in first if not torch.equal(first[name], last[name])}
+    assert moved
+    assert moved <= own
+    assert any("lora" in name for name in set(first) - own), "b acts by its adapter"
+    assert (adapter / "adapter_model.safetensors").read_bytes() == written
+    saved = tmp_path / "run" / "checkpoints" / "step-000003" / "policies"
+    assert [path.name for path in saved.iterdir()] == ["a"]
