@@ -43,11 +43,7 @@ def evaluate(
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
             What fails within an episode is counted as failed.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
+    if _loop_is_running():
         raise CollabError("an event loop is running here; follow Evaluation(...).stream() in it")
     evaluated_teams = find_teams(
         teams,
@@ -64,6 +60,14 @@ def evaluate(
     evaluation = Evaluation(evaluated_teams, ks, out=Path(out) if out else None, trust=trust)
     asyncio.run(_follow(evaluation))
     return evaluation.results()
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # which is how asyncio says no
+        return False
+    return True
 
 
 async def _follow(evaluation: Evaluation) -> None:

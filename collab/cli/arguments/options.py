@@ -12,6 +12,13 @@ import typer
 from collab.errors import UnknownName
 from collab.trust import Consent, Question
 
+Team = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEAM|RECIPE|FOLDER",
+        help="A team's name, a team or recipe file, or the folder of a run.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -39,8 +46,19 @@ ModelName = Annotated[
         " ENGINE:NAME (see: collab models).",
     ),
 ]
+SAMPLES = typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem.")
+SEED = typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
+Samples = Annotated[int | None, SAMPLES]
+Seed = Annotated[int | None, SEED]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, all else on stderr.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the record.")]
+RunOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything; show the plan and the recipe.")
+]
 Isolation = Annotated[
     str | None,
     typer.Option(
@@ -49,8 +67,6 @@ Isolation = Annotated[
         help="How generated programs are run; unsafe isolates nothing. Default: sealed.",
     ),
 ]
-
-
 Trust = Annotated[
     bool,
     typer.Option(
@@ -80,6 +96,13 @@ def one_of(kind: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
         raise UnknownName(kind, value, known)
     return value
+
+
+def suite_of(addresses: Sequence[str] | None) -> str | None:
+    """The suite of the first of some problems' addresses, where any are given."""
+    from collab.tasks import split_address
+
+    return split_address(addresses[0])[0] if addresses else None
 
 
 def with_isolation(settings: Sequence[str] | None, isolation: str | None) -> list[str]:

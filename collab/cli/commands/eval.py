@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from collab.cli.arguments.options import (
+    SAMPLES,
+    SEED,
     Isolation,
     Json,
     ModelName,
@@ -25,46 +27,47 @@ if TYPE_CHECKING:
     from collab.trust import Consent
 
 
+Teams = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TEAM|RECIPE|RUN...",
+        help="Teams' names, team or recipe files, folders of runs and of training runs.",
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. train."),
+]
+Ks = Annotated[
+    str | None,
+    typer.Option(
+        "--k",
+        metavar="K,K",
+        help="Of pass@k and the best of k. Default: those of 1,3,5,10 up to --samples.",
+    ),
+]
+Greedy = Annotated[bool, typer.Option("--greedy", help="Every agent at temperature 0, one sample.")]
+EvaluationOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder for the record. Default: evals/ID."),
+]
+
+
 def command(
-    teams: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TEAM|RECIPE|RUN...",
-            help="Teams' names, team or recipe files, folders of runs and of training runs.",
-        ),
-    ],
+    teams: Teams,
     *,
     task: Problems = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. train."),
-    ] = None,
-    samples: Annotated[
-        int, typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem.")
-    ] = 1,
-    k: Annotated[
-        str | None,
-        typer.Option(
-            "--k",
-            metavar="K,K",
-            help="Of pass@k and the best of k. Default: those of 1,3,5,10 up to --samples.",
-        ),
-    ] = None,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Every agent at temperature 0, one sample.")
-    ] = False,
+    split: Split = None,
+    samples: Annotated[int, SAMPLES] = 1,
+    k: Ks = None,
+    greedy: Greedy = False,
     model: ModelName = None,
     settings: Settings = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
-    ] = 0,
+    seed: Annotated[int, SEED] = 0,
     sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the record. Default: evals/ID."),
-    ] = None,
+    out: EvaluationOut = None,
 ) -> None:
     r"""Compare teams on the same problems, with intervals.
 

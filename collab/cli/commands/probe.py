@@ -13,9 +13,12 @@ from collab.cli.arguments.options import (
     Isolation,
     Json,
     ModelName,
+    RunOut,
     Settings,
+    Team,
     Trust,
     consent,
+    suite_of,
     with_isolation,
 )
 
@@ -24,49 +27,44 @@ if TYPE_CHECKING:
     from collab.records import Problem
 
 
+TrainingProblems = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        "-t",
+        metavar="ADDRESS",
+        help="A suite, of which its training tasks are drawn, or problems. Repeatable.",
+    ),
+]
+GroupSize = Annotated[
+    int | None,
+    typer.Option(
+        "--samples",
+        "-n",
+        metavar="G",
+        min=2,
+        help="Episodes of each task. Default: the trainer's group_size, or 8.",
+    ),
+]
+Draws = Annotated[int, typer.Option("--tasks", metavar="N", min=1, help="Tasks to draw at most.")]
+SeedOfDraws = Annotated[
+    int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tasks.")
+]
+
+
 def command(
-    team: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEAM|RECIPE|FOLDER",
-            help="A team's name, a team or recipe file, or the folder of a run.",
-        ),
-    ],
+    team: Team,
     *,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--task",
-            "-t",
-            metavar="ADDRESS",
-            help="A suite, of which its training tasks are drawn, or problems. Repeatable.",
-        ),
-    ] = None,
+    task: TrainingProblems = None,
     model: ModelName = None,
     settings: Settings = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            "--samples",
-            "-n",
-            metavar="G",
-            min=2,
-            help="Episodes of each task. Default: the trainer's group_size, or 8.",
-        ),
-    ] = None,
-    tasks: Annotated[
-        int, typer.Option("--tasks", metavar="N", min=1, help="Tasks to draw at most.")
-    ] = 10,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tasks.")
-    ] = None,
+    samples: GroupSize = None,
+    tasks: Draws = 10,
+    seed: SeedOfDraws = None,
     sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="RUN", help="Folder for the record. Default: runs/ID."),
-    ] = None,
+    out: RunOut = None,
 ) -> None:
     """Tell, before anyone trains, what a team's play says of training it.
 
@@ -86,13 +84,13 @@ def command(
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing, 130 interrupted.
     """
+    from collab.cli.checks.plan import check
+    from collab.probe.tasks import draw, training_addresses
     from collab.recipe import load_recipe
-    from collab.tasks import split_address
 
-    addresses = task or []
     recipe = load_recipe(
         team,
-        task=split_address(addresses[0])[0] if addresses else None,
+        task=suite_of(task),
         settings=with_isolation(settings, sandbox),
         trust=consent(trust),
         model=model,
@@ -100,11 +98,7 @@ def command(
     )
     planned = recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else 8
     recipe = recipe.model_copy(update={"samples": samples or planned})
-
-    from collab.cli.checks.plan import check
-    from collab.probe.tasks import draw, training_addresses
-
-    recipe, problems = check(recipe, training_addresses(recipe, addresses))
+    recipe, problems = check(recipe, training_addresses(recipe, task or []))
     raise typer.Exit(_probe(recipe, draw(problems, tasks, recipe.seed), out, json=json))
 
 

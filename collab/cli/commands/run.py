@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from collab.cli.arguments.options import (
+    DryRun,
     Isolation,
     Json,
     ModelName,
     Problems,
+    RunOut,
+    Samples,
+    Seed,
     Settings,
+    Team,
     Trust,
     consent,
+    suite_of,
     with_isolation,
 )
 
@@ -28,50 +34,38 @@ if TYPE_CHECKING:
     from collab.runtime.best_of import BestOf
 
 
+BestOfOption = Annotated[
+    int | None,
+    typer.Option(
+        "--best-of",
+        metavar="G",
+        min=2,
+        help="Play G samples, score all combinations of the agents' answers, keep the best.",
+    ),
+]
+RequireSolved = Annotated[
+    bool,
+    typer.Option(
+        "--require-solved", "--require-pass", help="Exit 1 unless every episode is solved."
+    ),
+]
+
+
 def command(
-    team: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEAM|RECIPE|FOLDER",
-            help="A team's name, a team or recipe file, or the folder of a run.",
-        ),
-    ],
+    team: Team,
     *,
     task: Problems = None,
     model: ModelName = None,
     settings: Settings = None,
-    samples: Annotated[
-        int | None,
-        typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem."),
-    ] = None,
-    best_of: Annotated[
-        int | None,
-        typer.Option(
-            "--best-of",
-            metavar="G",
-            min=2,
-            help="Play G samples, score all combinations of the agents' answers, keep the best.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
-    ] = None,
+    samples: Samples = None,
+    best_of: BestOfOption = None,
+    seed: Seed = None,
     sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
-    ] = None,
-    require_solved: Annotated[
-        bool,
-        typer.Option(
-            "--require-solved", "--require-pass", help="Exit 1 unless every episode is solved."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, show the plan and the recipe.")
-    ] = False,
+    out: RunOut = None,
+    require_solved: RequireSolved = False,
+    dry_run: DryRun = False,
 ) -> None:
     r"""Run a team on problems, and score what it makes.
 
@@ -89,41 +83,39 @@ def command(
     that fails its tests is a result, not an error, unless with --require-solved.
     """
     from collab.recipe import load_recipe
-    from collab.runtime.notes import unused
-    from collab.tasks import split_address
 
     if best_of is not None and samples is not None:
         raise typer.BadParameter(
             f"it plays {best_of} samples already; leave --samples out", param_hint="--best-of"
         )
-    addresses = task or []
     recipe = load_recipe(
         team,
-        task=split_address(addresses[0])[0] if addresses else None,
+        task=suite_of(task),
         settings=with_isolation(settings, sandbox),
         trust=consent(trust),
         model=model,
         samples=best_of or samples,
         seed=seed,
     )
+    _check(recipe, model, best_of)
+    if dry_run:
+        _plan(recipe, task or [], json=json)
+        return
+    combine = best_of is not None
+    raise typer.Exit(
+        _run(recipe, task or [], out, json=json, require_solved=require_solved, combine=combine)
+    )
+
+
+def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
+    """Note what goes unused; raise RecipeError where the best of all combinations has no sense."""
+    from collab.runtime.best_of import check_best_of
+    from collab.runtime.notes import unused
+
     for note in unused(recipe, model):
         print(f"note: {note}", file=sys.stderr)
     if best_of is not None:
-        from collab.runtime.best_of import check_best_of
-
         check_best_of(recipe, best_of)
-    if dry_run:
-        _plan(recipe, addresses, json=json)
-    else:
-        status = _run(
-            recipe,
-            addresses,
-            out,
-            json=json,
-            require_solved=require_solved,
-            combine=best_of is not None,
-        )
-        raise typer.Exit(status)
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:

@@ -15,32 +15,40 @@ if TYPE_CHECKING:
     from collab.trainers import Plan
 
 
+StudyFile = Annotated[
+    Path, typer.Argument(metavar="STUDY.yaml", help="Trainers, tasks, seeds and a budget.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on: what is done stays, what was begun goes on.")
+]
+Retry = Annotated[
+    bool, typer.Option("--retry", help="With --resume: also what failed, from where it was.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", metavar="N", min=1, help="Runs at once. Default: what the machine bears."
+    ),
+]
+StudyDryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check every run; show what would be trained.")
+]
+StudyOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The study's folder. Default: studies/NAME."),
+]
+
+
 def command(
-    study: Annotated[
-        Path, typer.Argument(metavar="STUDY.yaml", help="Trainers, tasks, seeds and a budget.")
-    ],
+    study: StudyFile,
     *,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on: what is done stays, what was begun goes on.")
-    ] = False,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="With --resume: also what failed, from where it was.")
-    ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs", metavar="N", min=1, help="Runs at once. Default: what the machine bears."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check every run; show what would be trained.")
-    ] = False,
+    resume: Resume = False,
+    retry: Retry = False,
+    jobs: Jobs = None,
+    dry_run: StudyDryRun = False,
     trust: Trust = False,
     json: Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="The study's folder. Default: studies/NAME."),
-    ] = None,
+    out: StudyOut = None,
 ) -> None:
     """Train with several trainers at equal tokens, and compare them.
 

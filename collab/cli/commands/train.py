@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from collab.cli.arguments.options import (
+    DryRun,
     Isolation,
     Json,
     ModelName,
@@ -22,47 +23,52 @@ if TYPE_CHECKING:
     from collab.recipe import Recipe
 
 
+TrainableRecipe = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RECIPE|TEAM|FOLDER",
+        help="A recipe file, a team's name, or a trained team's folder.",
+    ),
+]
+Suite = Annotated[
+    str | None,
+    typer.Option("--task", "-t", metavar="SUITE", help="In place of the recipe's own."),
+]
+Trainer = Annotated[
+    str | None,
+    typer.Option(
+        "--trainer",
+        metavar="NAME",
+        help="In place of the recipe's own; magrpo where it names none.",
+    ),
+]
+SeedOfTraining = Annotated[
+    int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same training.")
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="RUN", help="Go on with a run from its last checkpoint."),
+]
+TrainingOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder of the run. Default: runs/ID."),
+]
+
+
 def command(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RECIPE|TEAM|FOLDER",
-            help="A recipe file, a team's name, or a trained team's folder.",
-        ),
-    ] = None,
+    recipe: TrainableRecipe = None,
     *,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", "-t", metavar="SUITE", help="In place of the recipe's own."),
-    ] = None,
-    trainer: Annotated[
-        str | None,
-        typer.Option(
-            "--trainer",
-            metavar="NAME",
-            help="In place of the recipe's own; magrpo where it names none.",
-        ),
-    ] = None,
+    task: Suite = None,
+    trainer: Trainer = None,
     model: ModelName = None,
     settings: Settings = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same training.")
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="RUN", help="Go on with a run from its last checkpoint."),
-    ] = None,
+    seed: SeedOfTraining = None,
+    resume: Resume = None,
     sandbox: Isolation = None,
     trust: Trust = False,
     json: Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run. Default: runs/ID."),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check everything; show the plan and the recipe."),
-    ] = False,
+    out: TrainingOut = None,
+    dry_run: DryRun = False,
 ) -> None:
     r"""Train a team: every agent by the joint reward, each with an adapter of its own.
 

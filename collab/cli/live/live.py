@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic
 
 from collab.cli.live.views import Event_contra, View, stage_text
@@ -15,7 +16,7 @@ A_SECOND = 4
 """Drawings."""
 
 
-class LiveView(Generic[Event_contra]):
+class LiveView(ABC, Generic[Event_contra]):
     """A report on a terminal, with a part below it that its kind gives the `lines` of."""
 
     progress = True
@@ -38,13 +39,13 @@ class LiveView(Generic[Event_contra]):
         )
         self._live.start()
 
+    @abstractmethod
     def follow(self, event: Event_contra) -> None:
         """Take note of what is under way."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lines(self) -> list[RenderableType]:
         """What is under way."""
-        raise NotImplementedError
 
     def see(self, event: Event_contra) -> None:
         if isinstance(event, self.work):

@@ -128,7 +128,7 @@ class Connection:
             return page_at(self.url)
         try:
             error = parse_json(said)["error"]
-            said = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):
-            pass  # it is said in another way
-        return without_key(said, self._key)
+            reason = str(error["message"] if isinstance(error, dict) else error)
+        except (ValueError, LookupError, TypeError):  # a body of another form, told as it is
+            reason = said
+        return without_key(reason, self._key)

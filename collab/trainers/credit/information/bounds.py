@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import log, pi
 from typing import Any
@@ -23,7 +24,7 @@ FEWEST = 4
 """With fewer samples a bound is not fitted."""
 
 
-class Bound:
+class Bound(ABC):
     """A network that is fitted to pairs of a history and the joint action that followed it."""
 
     def __init__(self, n_in: int, n_out: int, seed: int) -> None:
@@ -32,9 +33,9 @@ class Bound:
             self.network = nn.Sequential(nn.Linear(n_in, WIDTH), nn.ReLU(), nn.Linear(WIDTH, n_out))
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=RATE)
 
+    @abstractmethod
     def loss(self, histories: Tensor, actions: Tensor) -> Tensor:
         """What is made small."""
-        raise NotImplementedError
 
     def fit(self, histories: Tensor, actions: Tensor, steps: int) -> bool:
         """Take steps; returns whether there were enough samples."""
