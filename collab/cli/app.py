@@ -166,7 +166,7 @@ def collab_(
 ) -> None:
     """Teams of language models that work together, and can be trained together.
 
-    A recipe joins a team, a task and a model; a run leaves its record in runs/.
+    A recipe joins a team, a suite and a model; a run leaves its record in runs/.
 
     [bold]Examples[/]
       collab run coding --task humaneval/12   two agents write a program

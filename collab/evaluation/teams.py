@@ -29,7 +29,7 @@ class EvaluatedTeam:
 
     label: str
     recipe: Recipe
-    """The team's recipe, with the suite as its task and the samples that are evaluated."""
+    """The team's recipe, with the suite and the samples that are evaluated."""
     problems: tuple[Problem, ...]
     rows: tuple[int, ...]
     """The positions of the problems in the suite."""

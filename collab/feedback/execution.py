@@ -27,7 +27,7 @@ class Execution:
     def __init__(self, spec: ExecutionFeedback, sandbox: Sandbox) -> None:
         self._spec, self._sandbox = spec, sandbox
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """Raises FeedbackError for a problem that is not about code, SandboxError from the run."""
         from collab.sandbox import Trial
 

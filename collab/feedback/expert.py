@@ -57,7 +57,7 @@ class Expert:
     def __init__(self, spec: ExpertFeedback, model: Model) -> None:
         self._spec, self._model = spec, model
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """By agent: its edits.
 
         Raises:

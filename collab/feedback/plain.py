@@ -17,7 +17,7 @@ class OwnHistory:
 
     name = "self"
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
 
     async def aclose(self) -> None:
@@ -29,7 +29,7 @@ class Solved:
 
     name = "solved"
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """Raises FeedbackError where the reward does not say when the task is solved."""
         if outcome.solved is None:
             raise FeedbackError(
@@ -59,7 +59,7 @@ class Plugin:
         self._options = check_options(what, self._function, spec.options)
         check_call(what, self._function, ("outcome",), self._options)
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """Raises FeedbackError for what is no text, no `Feedback` and no mapping to them."""
         told = await in_thread(self._function, outcome, **self._options)
         if isinstance(told, str | Feedback):

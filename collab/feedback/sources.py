@@ -32,7 +32,7 @@ class Source(Protocol):
 
     name: str
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """By agent. An agent that is told nothing is left out."""
         ...
 
@@ -122,7 +122,7 @@ async def _ask(
     timeout = asyncio.timeout(spec.seconds)
     try:
         async with timeout:
-            return await source.tell(outcome)
+            return await source.give_feedback(outcome)
     except CollabError as error:
         return error
     except Exception as error:

@@ -35,7 +35,7 @@ class Static:
         self._spec = spec
         self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """To those who wrote lines of the joint program, remarks on theirs; to others, on all.
 
         Raises:

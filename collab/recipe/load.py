@@ -187,7 +187,7 @@ def _is_suite(task: Any, name: str) -> bool:
 
 
 def _as_suite(task: Any, like: str) -> Any:
-    """A task that is a data file, written as a suite of its own that extends `like`."""
+    """A suite that is a data file, written as YAML that extends `like`."""
     data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
     if not isinstance(task, str) or Path(task).suffix not in data:
         return task

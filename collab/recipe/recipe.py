@@ -1,4 +1,4 @@
-"""A recipe joins a team, a task, a model and a trainer."""
+"""A recipe joins a team, a suite of tasks, a model and a trainer."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_COMBINATIONS = 4096
 
 
 class BestOf(Record):
-    """The best of all combinations of a problem's answers, by the task's own reward."""
+    """The best of all combinations of a problem's answers, by the suite's own reward."""
 
     type: Literal["best_of"] = "best_of"
     task: str
@@ -61,7 +61,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
     dependence = dependence_planned(turn)
     remedy = "; leave --best-of out, or give the samples with --samples"
     if recipe.task is None:
-        raise RecipeError(f"--best-of needs a task, whose reward says what is best{remedy}")
+        raise RecipeError(f"--best-of needs a suite, whose reward says what is best{remedy}")
     if recipe.team.turns > 1:
         raise RecipeError(
             f"--best-of joins answers to one and the same question, and the team has"

@@ -163,7 +163,7 @@ class _StandIn:
             length = int(spec.max_new_tokens * CHARACTERS_A_TOKEN)
         self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
 
-    async def tell(self, outcome: Outcome) -> dict[str, Feedback]:
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         return {a: Feedback(source=self.name, text=self._text) for a in outcome.agents}
 
     async def aclose(self) -> None:

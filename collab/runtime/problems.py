@@ -16,10 +16,10 @@ from collab.trust import Consent
 def find_problems(
     recipe: Recipe, addresses: Sequence[str], *, trust: Consent = False
 ) -> tuple[Recipe, list[Problem]]:
-    """The problems at `addresses`, each once, and the recipe with their suite as its task.
+    """The problems at `addresses`, each once, and the recipe with their suite in its key `task`.
 
     The suite is the one that was read: a dataset on the hub is named with its commit id.
-    No address at all selects all of the recipe's task; `trust` is asked for another suite's.
+    No address at all selects all of the recipe's suite; `trust` is asked for another suite's.
 
     Raises:
         RecipeError: addresses of different suites, no suite at all, or a feedback source that can
@@ -41,7 +41,7 @@ def flat_addresses(addresses: Sequence[str | Sequence[str]]) -> list[str]:
 
     Raises:
         RecipeError: something else than text, or a list without an address, which would otherwise
-            select all of the recipe's task.
+            select all of the recipe's suite.
     """
     flat: list[str] = []
     for item in addresses:
@@ -50,7 +50,7 @@ def flat_addresses(addresses: Sequence[str | Sequence[str]]) -> list[str]:
             raise RecipeError(f"an address is text such as 'humaneval/12', got {item!r:.80}")
         if not inner:
             raise RecipeError(
-                "the list of addresses is empty; leave it out for the whole of the recipe's task"
+                "the list of addresses is empty; leave it out for the whole of the recipe's suite"
             )
         flat += inner
     return flat
@@ -62,8 +62,8 @@ def _one_suite(
     if not addresses:
         if recipe.task is None:
             raise RecipeError(
-                "the recipe names no task; give one with --task SUITE/PROBLEM; `collab tasks` lists"
-                " the suites"
+                "the recipe names no task suite; give one with --task SUITE/PROBLEM; `collab tasks`"
+                " lists the suites"
             )
         return recipe.task, [""]
     pairs = [split_address(address) for address in addresses]

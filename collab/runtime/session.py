@@ -160,11 +160,13 @@ class Session:
         """The joint reward of a joint action, given by each agent's artefact.
 
         Raises:
-            RecipeError: the recipe has no task. AgentError: the join failed.
+            RecipeError: the recipe has no suite. AgentError: the join failed.
             RewardError, SandboxError: as `Scorer.score`.
         """
         if self._scorer is None:
-            raise RecipeError("the recipe names no task, so there is no reward; set task")
+            raise RecipeError(
+                "the recipe names no task suite, so there is no reward; set its key task"
+            )
         agents = self.recipe.team.roles.among(artefacts).contributors
         assert self._join is not None, "open comes first"
         joint = make_joint(self._join, {name: artefacts[name] for name in agents}, problem)

@@ -74,7 +74,7 @@ class Team:
 
         Args:
             addresses: e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of these;
-                none at all for the whole of the recipe's task.
+                none at all for the whole of the recipe's suite.
             out: a folder for the record; None leaves none.
 
         Raises:
@@ -129,7 +129,7 @@ def load(
     """A team by name, or by the path of a team's, a recipe's or a trained team's file.
 
     Args:
-        task: a suite in place of the recipe's own; an address given to `run` brings its own.
+        task: a suite, in place of the recipe's own; an address given to `run` brings its own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
         trust: True for a yes to the functions of a recipe or a folder from elsewhere.
         top: top-level keys of the recipe, e.g. `model="echo"`, `samples=4`, `seed=1`.

@@ -1,4 +1,4 @@
-"""The cells of a study: a training run for each trainer, task and seed."""
+"""The cells of a study: a training run for each trainer, suite and seed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Cell:
     """One training run."""
 
     task: str
+    """Its suite, or its recipe where that brings the suite."""
     trainer: str
     seed: int
     recipe: str

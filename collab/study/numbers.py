@@ -11,7 +11,7 @@ from collab.stats import mean
 from collab.study.results import CellResult, Difference, OverSeeds, Point, TrainerResult
 
 Cells = Mapping[tuple[str, str, int], CellResult]
-"""Those that are done, by task, trainer and seed."""
+"""Those that are done, by suite, trainer and seed."""
 
 _ROUNDING = 1e-9
 """Points by which equal values may differ after they were averaged and subtracted."""
@@ -20,7 +20,7 @@ _ROUNDING = 1e-9
 def trainer_results(
     cells: Sequence[CellResult], marks: Sequence[int], level: float | None
 ) -> list[TrainerResult]:
-    """Every trainer on every task that has a cell that is done; `level` is a share."""
+    """Every trainer on every suite that has a cell that is done; `level` is a share."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
     found = []
     for task in dict.fromkeys(cell.task for cell in done):
@@ -33,7 +33,7 @@ def trainer_results(
 
 
 def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[Difference]:
-    """Each trainer less the first one: task by task, and over all of several tasks."""
+    """Each trainer less the first one: suite by suite, and over all of several suites."""
     done = {(c.task, c.trainer, c.seed): c for c in cells if c.status == "done" and c.points}
     tasks = list(dict.fromkeys(task for task, _, _ in done))
     trainers = list(dict.fromkeys(cell.trainer for cell in cells))

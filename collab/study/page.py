@@ -50,7 +50,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
 
 
 def curve_panels(results: StudyResults) -> Iterator[Panel]:
-    """A panel a task: each trainer's return over tokens, with its seeds behind it."""
+    """A panel a suite: each trainer's return over tokens, with its seeds behind it."""
     names = list(dict.fromkeys(cell.trainer for cell in results.cells))
     for task in dict.fromkeys(trainer.task for trainer in results.trainers):
         own = [trainer for trainer in results.trainers if trainer.task == task]
@@ -78,7 +78,7 @@ def study_tables(results: StudyResults) -> Iterator[Table]:
             f"Against {results.differences[0].baseline}",
             ["Trainer", "Pairs", "At the end", "On the way"],
             rows,
-            "Differences paired by task and seed; over all tasks in shares of the largest value."
+            "Differences paired by suite and seed; over all suites in shares of the largest value."
             f" 95 % intervals: {OVER_SEEDS}.",
         )
 
@@ -136,7 +136,7 @@ def _result_row(trainer: TrainerResult, several: bool) -> list[Cell]:
 
 
 def _difference_row(found: Difference, several: bool) -> list[Cell]:
-    where = found.task if found.task is not None else "all tasks"
+    where = found.task if found.task is not None else "all suites"
     form: Form = "points" if found.task is not None else "share"
     return [
         words(f"{where}, {found.trainer}" if several else found.trainer),

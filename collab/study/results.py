@@ -60,7 +60,7 @@ class CellResult(Record):
 
 
 class TrainerResult(Record):
-    """One trainer on one task, over the seeds whose cells are done."""
+    """One trainer on one suite, over the seeds whose cells are done."""
 
     task: str
     trainer: str
@@ -79,10 +79,10 @@ class TrainerResult(Record):
 
 
 class Difference(Record):
-    """A trainer less the first one, paired by task and seed."""
+    """A trainer less the first one, paired by suite and seed."""
 
     task: str | None
-    """None for all tasks together, in shares of the largest value."""
+    """None for all suites together, in shares of the largest value."""
     trainer: str
     baseline: str
     pairs: int

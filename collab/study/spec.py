@@ -1,4 +1,4 @@
-"""What a study is made of: trainers, tasks and seeds, and the tokens that each of them may take."""
+"""What a study is made of: trainers, suites, seeds, and the tokens that each training may take."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StudySpec(Spec):
     """What is compared: held-out `return`, or the share `solved`."""
     level: float | None = Field(default=None, gt=0.0, le=1.0)
     """The share of the largest return, or the share solved, whose tokens are told; default:
-    half-way from where training begins to the best end of any trainer on that task."""
+    half-way from where training begins to the best end of any trainer on that suite."""
     settings: dict[str, Any] = {}
     """Of all cells, by key, as `--set` takes them; e.g. `trainer.group_size: 8`."""
 

@@ -24,7 +24,7 @@ ENGINE = blocks("engines.md", "python")[0]
 MARK = "open('called', 'w').close()"
 
 FILES: dict[str, tuple[str, str, str]] = {
-    "a task": ("tasks/mine.yaml", TASK.replace("ROWS", "../rows.jsonl"), ""),
+    "a suite": ("tasks/mine.yaml", TASK.replace("ROWS", "../rows.jsonl"), ""),
     "a team": ("agents/mine.yaml", TEAM.replace("a word", "my word"), ""),
     "a reward part": (
         "own.py",

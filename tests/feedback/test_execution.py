@@ -25,18 +25,18 @@ GOOD = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
 WRONG = "def sum_of_squares(xs):\n    return 5"
 
 
-def tell(outcome: Outcome, sandbox: Sandbox, **settings: Any) -> dict[str, Feedback]:
-    return asyncio.run(Execution(ExecutionFeedback(**settings), sandbox).tell(outcome))
+def give_feedback(outcome: Outcome, sandbox: Sandbox, **settings: Any) -> dict[str, Feedback]:
+    return asyncio.run(Execution(ExecutionFeedback(**settings), sandbox).give_feedback(outcome))
 
 
 def test_all_examples_hold(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = tell(outcome_of(aux="", main=GOOD), sandbox)
+    told = give_feedback(outcome_of(aux="", main=GOOD), sandbox)
     assert told["main"].text == "Execution: 2 of 2 examples in the prompt hold."
     assert told["aux"] == told["main"]
 
 
 def test_failing_examples_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = tell(outcome_of(main=WRONG), sandbox)
+    told = give_feedback(outcome_of(main=WRONG), sandbox)
     assert told["main"].text == (
         "Execution: 1 of 2 examples in the prompt hold.\n- sum_of_squares([3]): expected 9, got 5"
     )
@@ -45,30 +45,30 @@ def test_failing_examples_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> N
 
 def test_errors_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     main = "def sum_of_squares(xs):\n    return xs[1] ** 2 + 1"
-    told = tell(outcome_of(main=main), sandbox)
+    told = give_feedback(outcome_of(main=main), sandbox)
     assert "sum_of_squares([3]): expected 9, but IndexError" in told["main"].text
 
 
 def test_a_program_that_does_not_load(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = tell(outcome_of(main="import no_such_module\n" + GOOD), sandbox)
+    told = give_feedback(outcome_of(main="import no_such_module\n" + GOOD), sandbox)
     assert told["main"].text.startswith("Execution: the joint program does not load: ")
     assert "no_such_module" in told["main"].text
 
 
 def test_only_so_many_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 0"), sandbox, limit=1)
+    told = give_feedback(outcome_of(main="def sum_of_squares(xs):\n    return 0"), sandbox, limit=1)
     assert told["main"].text.count("expected") == 1
     assert told["main"].text.endswith("- and 1 more")
 
 
 def test_long_values_are_cut(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = tell(outcome_of(main="def sum_of_squares(xs):\n    return 'x' * 9000"), sandbox)
+    told = give_feedback(outcome_of(main="def sum_of_squares(xs):\n    return 'x' * 9000"), sandbox)
     assert all(len(line) < 700 for line in told["main"].text.splitlines())
 
 
 def test_a_prompt_without_examples_says_so(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     problem = Problem(address="demo/1", public={"prompt": "def f(x):\n", "entry_point": "f"})
-    told = tell(outcome_of(problem=problem, main=GOOD), sandbox)
+    told = give_feedback(outcome_of(problem=problem, main=GOOD), sandbox)
     assert told["main"].text == "Execution: the prompt has no example to run."
 
 
@@ -146,7 +146,7 @@ def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> N
         artefacts = {"main": program}
         joint = join_for("text")(artefacts, problem)
         outcome = Outcome(problem, ("main",), artefacts, joint, None, 0)
-        return (await source.tell(outcome))["main"].text
+        return (await source.give_feedback(outcome))["main"].text
 
     async def all_texts() -> list[str]:
         return list(await asyncio.gather(*map(text_of, rows)))

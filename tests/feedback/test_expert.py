@@ -45,16 +45,16 @@ ADVICE = json.dumps({"aux": ["square x"], "main": ["sum, do not multiply", "drop
 GOOD = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"
 
 
-def tell(outcome: Outcome, *answers: Any, **settings: Any) -> dict[str, Feedback]:
+def give_feedback(outcome: Outcome, *answers: Any, **settings: Any) -> dict[str, Feedback]:
     """Feedback by an expert that answers from a script, which must be used up."""
     model = ScriptedModel(answers)
-    told = asyncio.run(Expert(ExpertFeedback(**settings), model).tell(outcome))
+    told = asyncio.run(Expert(ExpertFeedback(**settings), model).give_feedback(outcome))
     model.verify()
     return told
 
 
 def test_every_agent_gets_its_own_edits(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="", main=GOOD), ADVICE)
+    told = give_feedback(outcome_of(aux="", main=GOOD), ADVICE)
     assert told["aux"].text == "Expert advice:\n- square x"
     assert told["main"].text == "Expert advice:\n- sum, do not multiply\n- drop the print"
     assert [finding.message for finding in told["aux"].findings] == ["square x"]
@@ -64,7 +64,7 @@ def test_every_agent_gets_its_own_edits(outcome_of: OutcomeOf) -> None:
     "sound", ['"no change"', "{}", '{"main": []}', '```json\n"no change"\n```']
 )
 def test_no_change_when_sound(outcome_of: OutcomeOf, sound: str) -> None:
-    told = tell(outcome_of(aux="", main=GOOD), sound)
+    told = give_feedback(outcome_of(aux="", main=GOOD), sound)
     assert {item.text for item in told.values()} == {"Expert: no change needed."}
 
 
@@ -91,18 +91,18 @@ def test_advice_of_another_form_is_refused(text: str) -> None:
 
 
 def test_a_malformed_answer_is_asked_for_again(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="", main=GOOD), "Sure! {}", ADVICE)
+    told = give_feedback(outcome_of(aux="", main=GOOD), "Sure! {}", ADVICE)
     assert "square x" in told["aux"].text
 
 
 def test_after_the_retries_it_is_a_typed_failure(outcome_of: OutcomeOf) -> None:
     with pytest.raises(FeedbackError, match="no advice of the asked form in 3 attempts"):
-        tell(outcome_of(main=GOOD), "", "{", "nonsense", retries=2)
+        give_feedback(outcome_of(main=GOOD), "", "{", "nonsense", retries=2)
 
 
 def test_edits_are_clamped(outcome_of: OutcomeOf) -> None:
     advice = json.dumps({"main": ["x" * 9000, "two\nlines", *["more"] * 50]})
-    told = tell(outcome_of(main=GOOD), advice)
+    told = give_feedback(outcome_of(main=GOOD), advice)
     assert len(told["main"].findings) == 10
     assert len(told["main"].findings[0].message) == 500
     assert told["main"].findings[1].message == "two lines"

@@ -24,11 +24,11 @@ AUX = "def aux(x):\n    return x * x"
 MAIN = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"
 
 
-def tell(outcome: Outcome, **settings: Any) -> dict[str, Feedback]:
+def give_feedback(outcome: Outcome, **settings: Any) -> dict[str, Feedback]:
     async def go() -> dict[str, Feedback]:
         source = Static(StaticFeedback(**settings))
         try:
-            return await source.tell(outcome)
+            return await source.give_feedback(outcome)
         finally:
             await source.aclose()
 
@@ -40,7 +40,7 @@ def codes(feedback: Feedback) -> list[tuple[str, int | None]]:
 
 
 def test_sound_code(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux=AUX, main=MAIN))
+    told = give_feedback(outcome_of(aux=AUX, main=MAIN))
     assert told["aux"].text == "Static analysis:\n- `aux` is defined"
     assert told["main"].text == (
         "Static analysis:\n- `sum_of_squares` is defined\n"
@@ -51,7 +51,7 @@ def test_sound_code(outcome_of: OutcomeOf) -> None:
 def test_findings_are_in_each_agents_own_lines(outcome_of: OutcomeOf) -> None:
     aux = "import os\n\n\ndef aux(x):\n    return y * x"
     main = "def sum_of_squares(xs):\n    unused = 1\n    return sum(map(aux, xz))"
-    told = tell(outcome_of(aux=aux, main=main))
+    told = give_feedback(outcome_of(aux=aux, main=main))
     assert ("F821", 5) in codes(told["aux"])
     assert ("F401", 1) in codes(told["aux"])
     assert ("F841", 2) in codes(told["main"])
@@ -61,37 +61,39 @@ def test_findings_are_in_each_agents_own_lines(outcome_of: OutcomeOf) -> None:
 
 
 def test_leading_blank_lines_count(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux=AUX, main="\n\ndef sum_of_squares(xs):\n    return aux(xz)"))
+    told = give_feedback(
+        outcome_of(aux=AUX, main="\n\ndef sum_of_squares(xs):\n    return aux(xz)")
+    )
     assert ("F821", 4) in codes(told["main"])
 
 
 def test_what_others_provide_is_not_undefined(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
+    told = give_feedback(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
     assert "F821" not in str(told)
 
 
 def test_a_helper_that_is_missing(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="def other(x):\n    return x", main=MAIN))
+    told = give_feedback(outcome_of(aux="def other(x):\n    return x", main=MAIN))
     assert "your code does not define `aux`" in told["aux"].text
     assert "F821 Undefined name `aux`" in told["main"].text
 
 
 def test_lines_that_a_remark_names_are_the_agents_own(outcome_of: OutcomeOf) -> None:
     main = "import math\nimport os\n\nimport os\n\ndef sum_of_squares(xs):\n    return aux(os)"
-    told = tell(outcome_of(aux=AUX, main=main))["main"].text
+    told = give_feedback(outcome_of(aux=AUX, main=main))["main"].text
     assert "line 4: F811 Redefinition of unused `os` from line 2" in told
     assert "line 1: F811 Redefinition of unused `math` from what the prompt gives" in told
-    told = tell(outcome_of(aux=f"import os\n{AUX}", main=main))["main"].text
+    told = give_feedback(outcome_of(aux=f"import os\n{AUX}", main=main))["main"].text
     assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in told
 
 
 def test_no_code_at_all(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="", main=MAIN))
+    told = give_feedback(outcome_of(aux="", main=MAIN))
     assert told["aux"].text == "Static analysis:\n- no code was found in your answer"
 
 
 def test_a_function_that_returns_nothing(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
+    told = give_feedback(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
     assert "`aux` returns no value" in told["aux"].text
 
 
@@ -104,12 +106,12 @@ def test_a_function_that_returns_nothing(outcome_of: OutcomeOf) -> None:
     ],
 )
 def test_main_hears_whether_it_calls_aux(outcome_of: OutcomeOf, main: str, message: str) -> None:
-    told = tell(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
+    told = give_feedback(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
     assert message in told["main"].text
 
 
 def test_a_syntax_error_is_told_to_its_writer(outcome_of: OutcomeOf) -> None:
-    told = tell(outcome_of(aux="def aux(x):\n    return (x", main=MAIN))
+    told = give_feedback(outcome_of(aux="def aux(x):\n    return (x", main=MAIN))
     error = told["aux"].findings[0]
     assert (error.code, error.severity, error.line, error.column) == (
         "syntax-error",
@@ -123,7 +125,7 @@ def test_a_syntax_error_is_told_to_its_writer(outcome_of: OutcomeOf) -> None:
 
 
 def test_without_ast_ruff_tells_of_syntax(outcome_of: OutcomeOf) -> None:
-    told = tell(
+    told = give_feedback(
         outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return ((xs)"), tools=["ruff"]
     )
     assert codes(told["main"])[0][0] == "invalid-syntax"
@@ -156,7 +158,9 @@ def test_where_a_join_hides_whose_line_is_whose_all_are_told_of_the_joint_progra
 ) -> None:
     (tmp_path / "joins.py").write_text(JOINS)
     monkeypatch.chdir(tmp_path)
-    told = tell(outcome_of(planner=PLAN, coder=f"# it is mine\n{MAIN}", join=f"joins.py:{join}"))
+    told = give_feedback(
+        outcome_of(planner=PLAN, coder=f"# it is mine\n{MAIN}", join=f"joins.py:{join}")
+    )
     for agent in ("planner", "coder"):
         assert told[agent].text == f"Static analysis of the joint program:\n{told_all}"
         assert told[agent].findings[0].line is None
@@ -166,26 +170,28 @@ def test_a_program_that_only_joins_to_something_that_parses_is_not_called_broken
     outcome_of: OutcomeOf,
 ) -> None:
     halves = {"head": "def sum_of_squares(xs):\n    x = 0", "main": "    return sum(xs)"}
-    told = tell(outcome_of(**halves))
+    told = give_feedback(outcome_of(**halves))
     assert "parse" not in told["head"].text + told["main"].text
     assert "`sum_of_squares` is defined" in told["main"].text
 
 
 def test_matters_of_taste_are_left_out(outcome_of: OutcomeOf) -> None:
     main = f"def sum_of_squares(xs):\n    assert xs != 77\n    return aux(xs)  # {'x' * 200}"
-    told = tell(outcome_of(aux=AUX, main=main))
+    told = give_feedback(outcome_of(aux=AUX, main=main))
     assert {finding.source for finding in told["main"].findings} == {"ast"}
 
 
 def test_suppression_comments_are_ignored(outcome_of: OutcomeOf) -> None:
     main = "# ruff: noqa\ndef sum_of_squares(xs):\n    return aux(xz)  # noqa"
-    told = tell(outcome_of(aux=AUX, main=main))
+    told = give_feedback(outcome_of(aux=AUX, main=main))
     assert ("F821", 3) in codes(told["main"])
 
 
 def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> None:
     body = "".join(f"    a{n} = 1\n" for n in range(20))
-    told = tell(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n{body}    return xz"), limit=3)
+    told = give_feedback(
+        outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n{body}    return xz"), limit=3
+    )
     assert len(told["main"].findings) == 3
     assert told["main"].findings[0].code == "F821"
     assert told["main"].text.endswith("- and 20 more")
@@ -193,18 +199,22 @@ def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> Non
 
 def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
     artefacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
-    told = tell(outcome_of(**artefacts, tester="# nothing to define"), functions={"tester": ""})
+    told = give_feedback(
+        outcome_of(**artefacts, tester="# nothing to define"), functions={"tester": ""}
+    )
     assert "`first` is defined" in told["first"].text
     assert "your code does not define `second`" in told["second"].text
     assert told["tester"].text == "Static analysis: no remark."
-    told = tell(outcome_of(**artefacts), functions={"first": "missing"})
+    told = give_feedback(outcome_of(**artefacts), functions={"first": "missing"})
     assert "does not define `missing`" in told["first"].text
     assert "`sum_of_squares` is defined" in told["second"].text
 
 
 def test_mypy(outcome_of: OutcomeOf) -> None:
     main = "def sum_of_squares(xs: list[int]) -> str:\n    return sum(aux(x) for x in xs)"
-    told = tell(outcome_of(aux="def aux(x: int) -> int:\n    return x", main=main), tools=["mypy"])
+    told = give_feedback(
+        outcome_of(aux="def aux(x: int) -> int:\n    return x", main=main), tools=["mypy"]
+    )
     assert codes(told["main"]) == [("return-value", 2)]
     assert told["aux"].text == "Static analysis: no remark."
 
@@ -247,7 +257,7 @@ def test_closing_ends_what_runs() -> None:
 @pytest.mark.skipif(shutil.which("ty") is None, reason="ty is not installed")
 def test_ty(outcome_of: OutcomeOf) -> None:
     main = "def sum_of_squares(xs: list[int]) -> str:\n    return len(xs)"
-    told = tell(outcome_of(aux=AUX, main=main), tools=["ty"])
+    told = give_feedback(outcome_of(aux=AUX, main=main), tools=["ty"])
     assert [finding.line for finding in told["main"].findings] == [2]
 
 
@@ -278,7 +288,7 @@ def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
     source = Static(StaticFeedback())
     outcome = outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return xz")
     for _ in range(2):
-        assert "F821" in asyncio.run(source.tell(outcome))["main"].text
+        assert "F821" in asyncio.run(source.give_feedback(outcome))["main"].text
 
 
 @pytest.mark.parametrize(
@@ -309,7 +319,7 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
     problem = Problem(address="demo/1", public={"entry_point": "f"})
-    told = tell(outcome_of(problem=problem, main="def f(x):\n    return x"))
+    told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
     assert told["main"].text == "Static analysis:\n- `f` is defined"
 
 

@@ -77,7 +77,7 @@ def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
 async def told(source: Static | Execution, row: Row, response: str) -> None:
     artefacts, joint = analysed(row, response)
     outcome = Outcome(problem_of(row), ("aux", "main"), artefacts, joint, False, 0)
-    feedback = await source.tell(outcome)
+    feedback = await source.give_feedback(outcome)
     assert set(feedback) == {"aux", "main"}
     for agent, item in feedback.items():
         assert item.text

@@ -17,7 +17,7 @@ SCAFFOLD = Path(__file__).with_name("scaffold")
 def command(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put it.")] = Path(),
 ) -> None:
-    """Make a project of your own: a team, a task, a recipe.
+    """Make a project of your own: a team, a suite, a recipe.
 
     Nothing that is there already is overwritten. The YAML files name their
     JSON Schema, so that an editor completes and checks them.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 StudyFile = Annotated[
-    Path, typer.Argument(metavar="STUDY.yaml", help="Trainers, tasks, seeds and a budget.")
+    Path, typer.Argument(metavar="STUDY.yaml", help="Trainers, suites, seeds and a budget.")
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on: what is done stays, what was begun goes on.")
@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Train with several trainers at equal tokens, and compare them.
 
-    Every trainer, task and seed is a run of collab train in its own process and
-    its own folder below the study's. Held-out returns are compared at equal marks
+    Every trainer, suite and seed is a run of collab train in its own process
+    and its own folder below the study's. Held-out returns are compared at equal marks
     of generated tokens: curves, tokens to a level, differences paired by seed.
 
     [bold]Examples[/]

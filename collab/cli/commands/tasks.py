@@ -25,7 +25,7 @@ def command(
     ] = None,
     trust: Trust = False,
 ) -> None:
-    """List the task suites, or the problems of one.
+    """List the suites, or the problems of one.
 
     A suite is one of the library's, one of your project's folder tasks/, or
     a file of yours.

@@ -39,7 +39,7 @@ def show_results(page: Page, results: StudyResults) -> None:
     if not results.trainers:
         return
     against = {(d.task, d.trainer): d for d in results.differences}
-    titles = ["task", "trainer", "seeds", "before", f"at {results.tokens:,} tokens", "on the way"]
+    titles = ["suite", "trainer", "seeds", "before", f"at {results.tokens:,} tokens", "on the way"]
     titles += ["tokens to level", f"less {results.cells[0].trainer}"]
     rows: list[list[Piece]] = []
     for found in results.trainers:
@@ -59,7 +59,7 @@ def show_results(page: Page, results: StudyResults) -> None:
     page.table([Column(title, right=number > 1) for number, title in enumerate(titles)], rows)
     for over_all in (d for d in results.differences if d.task is None):
         page.line(
-            f"all tasks, {over_all.trainer} less {over_all.baseline}: {over_all.end.mean:+.1%}"
+            f"all suites, {over_all.trainer} less {over_all.baseline}: {over_all.end.mean:+.1%}"
             f" of the largest value ({_limits(over_all.end, '+.1%')},"
             f" {counted(over_all.pairs, 'pair')})"
         )

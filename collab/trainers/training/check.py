@@ -32,7 +32,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     if recipe.trainer is None:
         raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
     if recipe.task is None:
-        raise RecipeError("the recipe names no task, so there is no reward; add task")
+        raise RecipeError("the recipe names no task suite, so there is no reward; set its key task")
     spec = recipe.trainer
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     if not trained:
