@@ -29,8 +29,9 @@ class SourceSpec(Spec):
     """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`. It is fetched whole,
     whatever the split."""
     generate: Named | None = None
-    """A generator: `pocket_code`, or one's own, `file.py:function`, called with a
-    `random.Random` and its options, as in `{use: pocket_code, options: {level: 2}}`."""
+    """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, or one's own,
+    `file.py:function`, called with a `random.Random` and its options, as in `{use: pocket_code,
+    options: {level: 2}}`."""
     rows: int = Field(default=100, ge=1, le=100_000)
     """How many problems are generated."""
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Reward parts for games: a payoff for what all agents play."""
+"""Reward parts for games: what agents earn by what all of them play."""
 
 from __future__ import annotations
 
@@ -30,3 +30,10 @@ def utility(
     if not isinstance(entry, int | float):
         raise RewardError(f"the table of 'utility' gives no number for {', '.join(moves)}")
     return entry / maximum, f"payoff {entry:g} for {', '.join(moves)}"
+
+
+def agree(context: RewardContext) -> tuple[float, str]:
+    """All agents say the same, to the letter, and say something."""
+    said = {text.strip() for text in context.contributions.values()}
+    told = "; ".join(f"{name} {text.strip()!r:.40}" for name, text in context.contributions.items())
+    return float(len(said) == 1 and "" not in said), told

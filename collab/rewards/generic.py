@@ -1,4 +1,4 @@
-"""Reward parts for any team: length, phrases, expected answers."""
+"""Reward parts for any team: length, phrases, expected answers, words of a list."""
 
 from __future__ import annotations
 
@@ -45,6 +45,17 @@ def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, 
     expected = context.field(field)
     same = normal(_artefact(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
+
+
+def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
+    """The artefact is one of the words that the problem's `field` lists, with commas between them.
+
+    It is taken as it stands: another case, a second word or a mark beside it is none of them, since
+    each would be one more message than there are words.
+    """
+    listed = [word.strip() for word in context.field(field).split(",")]
+    said = _artefact(context, agent).strip()
+    return float(said in listed), f"says {said!r:.40}, of: {', '.join(listed)}"
 
 
 def _artefact(context: RewardContext, agent: str) -> str:

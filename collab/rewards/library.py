@@ -13,8 +13,15 @@ from collab.rewards.parts import PartFunction, bind_part
 
 FAMILIES: tuple[Family, ...] = (
     code.FAMILY,
-    Family({"length": generic.length, "contains": generic.contains, "equals": generic.equals}),
-    Family({"utility": games.utility}),
+    Family(
+        {
+            "length": generic.length,
+            "contains": generic.contains,
+            "equals": generic.equals,
+            "one_of": generic.one_of,
+        }
+    ),
+    Family({"utility": games.utility, "agree": games.agree}),
     writing.FAMILY,
 )
 

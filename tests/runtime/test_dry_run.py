@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.library import suite_of
 from support.tiny_words import save_tiny
 
 from collab.errors import RecipeError
@@ -33,9 +34,7 @@ def played(recipe: Recipe, address: str = "words/0") -> Any:
 
 @pytest.mark.parametrize("name", [name for name, _ in components("team")])
 def test_every_team_of_the_library_is_played(name: str) -> None:
-    suite = {"arxiv": "arxiv/0", "tldr": "tldr/0", "pocket": "pocket-code/0"}.get(
-        name.partition("-")[0], "humaneval/0"
-    )
+    suite = f"{suite_of(name)}/0"
     recipe, problems = find_problems(load_recipe(name, settings=["team.turns=2"]), [suite])
     found = dry_run(recipe, problems)
     assert {request.call.agent for request in found.requests} == set(recipe.team.agents)

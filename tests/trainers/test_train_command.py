@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.library import suite_of
 from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
@@ -162,9 +163,7 @@ def test_the_plan_counts_once_what_responses_share(tiny_words: Path, tmp_path: P
 
 @pytest.mark.parametrize("name", [name for name, _ in components("team")])
 def test_every_team_of_the_library_can_be_planned(name: str) -> None:
-    own = {"arxiv": "arxiv", "tldr": "tldr", "pocket": "pocket-code"}
-    suite = own.get(name.partition("-")[0], "humaneval")
-    recipe = load_recipe(name, task=suite, defaults={"trainer": "magrpo"})
+    recipe = load_recipe(name, task=suite_of(name), defaults={"trainer": "magrpo"})
     plan = make_plan(recipe)
     assert plan.responses_per_step >= 4 * len(recipe.team.agents)
     assert plan.warnings == []

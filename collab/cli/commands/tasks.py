@@ -58,9 +58,10 @@ def _suites() -> None:
 def _source(source: Any) -> str:
     if not isinstance(source, dict):
         return ""
-    return next(
-        (f"{kind} {source[kind]}" for kind in ("package", "path", "hub") if kind in source), ""
-    )
+    for kind in ("package", "path", "hub", "generate"):
+        if origin := source.get(kind):
+            return f"{kind} {origin.get('use', '') if isinstance(origin, dict) else origin}"
+    return ""
 
 
 def _problems(name: str, trust: Consent) -> None:

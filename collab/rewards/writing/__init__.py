@@ -1,7 +1,7 @@
-"""Rewards for texts that belong together, e.g. a short and a long summary."""
+"""Rewards for texts that belong together, e.g. a short and a long summary, and for names."""
 
 from collab.rewards.family import Family
-from collab.rewards.writing import pairs
+from collab.rewards.writing import names, pairs, sentences
 
 FAMILY = Family(
     {
@@ -11,5 +11,9 @@ FAMILY = Family(
         "transitions": pairs.transitions,
         "shared_words": pairs.shared_words,
         "faithfulness": pairs.faithfulness,
+        "names": names.names,
+        "sentences": sentences.sentences,
+        "mentions": sentences.mentions,
+        "in_common": sentences.in_common,
     }
 )

@@ -51,10 +51,11 @@ def clipped_precision(text: str, source: str) -> float:
     Each counts at most as often as the source has it (as in BLEU, Papineni et al. 2002), so
     repeating a word of the source gains nothing. Endings do not matter: `moved` matches `moving`.
     """
-    ours = Counter(map(_without_ending, content_words(text)))
-    theirs = Counter(map(_without_ending, content_words(source)))
+    ours = Counter(map(without_ending, content_words(text)))
+    theirs = Counter(map(without_ending, content_words(source)))
     return (ours & theirs).total() / ours.total() if ours else 0.0
 
 
-def _without_ending(word: str) -> str:
+def without_ending(word: str) -> str:
+    """What `moved` and `moving` have in common, as far as rules of spelling tell."""
     return _DOUBLED.sub(r"\1", _ENDING.sub("", word))

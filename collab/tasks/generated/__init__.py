@@ -14,9 +14,19 @@ from typing import Any
 from collab.errors import TaskError
 from collab.plugins import bind, call
 from collab.recipe import SourceSpec
+from collab.tasks.generated.duet import duet
 from collab.tasks.generated.pocket_code import pocket_code
+from collab.tasks.generated.same_name import same_name
+from collab.tasks.generated.signals import signals
+from collab.tasks.generated.split_sum import split_sum
 
-BUILT_IN: Mapping[str, Callable[..., Any]] = {"pocket_code": pocket_code}
+BUILT_IN: Mapping[str, Callable[..., Any]] = {
+    "duet": duet,
+    "pocket_code": pocket_code,
+    "same_name": same_name,
+    "signals": signals,
+    "split_sum": split_sum,
+}
 
 
 def generated_rows(source: SourceSpec) -> list[Any]:

@@ -1,0 +1,47 @@
+"""Same name: two agents name one thing, and neither sees the name that the other gives.
+
+Many names are good, so that agreeing takes a convention: to name what is counted, or that and whose
+it is, in one order. From level 2 on the two are told of the thing in other words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+from typing import Any, Literal
+
+KINDS = ("ages", "colors", "costs", "dates", "heights", "lengths", "names", "prices", "sizes",
+         "speeds", "titles", "weights")  # fmt: skip
+QUALITIES = ("big", "black", "broken", "cheap", "clean", "fast", "green", "heavy", "new", "old",
+             "red", "small")  # fmt: skip
+THINGS = ("bikes", "boats", "books", "boxes", "cars", "chairs", "clocks", "houses", "lamps",
+          "pictures", "tables", "trains")  # fmt: skip
+PLACES = ("city", "garden", "harbor", "hotel", "market", "museum", "park", "school", "shop",
+          "village")  # fmt: skip
+
+TOLD = {
+    1: ("the {kind} of the {things}",) * 2,
+    2: ("the {kind} of the {quality} {things} in the {place}",) * 2,
+    3: (
+        "the {kind} of the {quality} {things} in the {place}",
+        "for all {quality} {things} in the {place}, the {kind}",
+    ),
+}
+"""By level: what each of the two is told."""
+
+
+def same_name(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
+    """Things to name, in random order: in few words, in more, in more that differ for the two."""
+    choices = [KINDS, THINGS] if level == 1 else [KINDS, THINGS, QUALITIES, PLACES]
+    names = ("kind", "things", "quality", "place")
+    rows = [dict(zip(names, words, strict=False)) for words in product(*choices)]
+    random.shuffle(rows)
+    for number, row in enumerate(rows):
+        thing, again = (told.format(**row) for told in TOLD[level])
+        yield {
+            "thing": thing,
+            "again": again,
+            "kind": row["kind"],
+            "task_id": f"same-name/{number}",
+        }

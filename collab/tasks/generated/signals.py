@@ -1,0 +1,29 @@
+"""Signals: a speaker sees what is meant and sends one signal; a listener picks among some things.
+
+The signals mean nothing before both give them a meaning (Lewis, Convention, 1969). The speaker does
+not know among what, and in which order, the listener picks, and cannot say "the first one".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from random import Random
+from typing import Any, Literal
+
+THINGS = ("bread", "chair", "horse", "clock")
+SIGNALS = ("red", "blue", "pink", "gray")
+"""As many as there are things, so that there is a convention that is always right."""
+
+
+def signals(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[str, Any]]:
+    """All choices among two, three or four things, and what is meant of them, in random order."""
+    seen = [(target, choices) for choices in permutations(THINGS, level + 1) for target in choices]
+    random.shuffle(seen)
+    for number, (target, choices) in enumerate(seen):
+        yield {
+            "target": target,
+            "choices": ", ".join(choices),
+            "signals": ", ".join(SIGNALS),
+            "task_id": f"signals/{number}",
+        }

@@ -1,0 +1,35 @@
+"""Split sum: one agent writes the last digit of a sum, another one the digits before it.
+
+Each half is right or wrong by itself, so that what each agent deserves is known exactly: paid by
+halves the reward is additive, paid for the whole alone it takes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+from typing import Any, Literal
+
+
+def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
+    """Sums in random order: 1 of tens and ones, as `40 + 7`, 2 without a carry, 3 with one."""
+    sums = [pair for pair in product(range(1, 100), repeat=2) if _level(*pair) == level]
+    random.shuffle(sums)
+    for number, (one, other) in enumerate(sums):
+        yield {
+            "sum": f"{one} + {other}",
+            "last": str((one + other) % 10),
+            "leading": str((one + other) // 10),
+            "task_id": f"split-sum/{number}",
+        }
+
+
+def _level(one: int, other: int) -> int:
+    """Of a sum; 0 where it is none to ask for: of numbers below 10, or of two round ones."""
+    small, large = sorted((one, other))
+    if small < 10:
+        return 1 if large >= 10 and large % 10 == 0 else 0
+    if one % 10 == 0 or other % 10 == 0:
+        return 0
+    return 3 if one % 10 + other % 10 >= 10 else 2

@@ -1,0 +1,115 @@
+"""The suites for small models: made from a seed, honest answers earn all, cheats do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import fmean
+
+import pytest
+from support.cheats import CHEATS, HONEST, Answers, Fields, fields
+from support.scoring import joined_score
+
+from collab import load_recipe
+from collab.recipe import TaskSpec, load_task
+from collab.records import Problem
+from collab.rewards import Scorer
+from collab.tasks import open_suite
+
+SUITES = ("same-name", "signals", "duet", "split-sum")
+LEVELS = [("same_name", 3), ("signals", 3), ("split_sum", 3), ("duet", 0)]
+BEST_CHEAT = {"same-name": 0.0, "signals": 0.34, "duet": 0.5, "split-sum": 0.15}
+"""By suite: on average over its problems, what is earned without doing the task at most: by chance
+in `signals` and `split-sum`, by the form alone in `duet`."""
+
+
+@lru_cache
+def problems(name: str) -> Sequence[Problem]:
+    return open_suite(load_task(name)).select("")
+
+
+def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[float]:
+    """What the answers earn on the first problems of a suite."""
+    recipe = load_recipe(name, task=name, settings=[f"task.reward={reward or name}"])
+    assert recipe.task
+    scorer, agents = Scorer(recipe.task.reward, None, recipe.team.roles), list(recipe.team.agents)
+
+    async def score() -> list[float]:
+        found = []
+        for problem in problems(name)[:count]:
+            artefacts = dict(zip(agents, answers(fields(problem)), strict=True))
+            made = await joined_score(scorer, problem, artefacts, agents, "text")
+            assert made.maximum == 1.0
+            found.append(made.reward)
+        return found
+
+    return asyncio.run(score())
+
+
+def rows(use: str, level: int, seed: int = 0, count: int = 20) -> list[dict[str, object]]:
+    generate = {"use": use, "options": {"level": level} if level else {}}
+    source = {"generate": generate, "rows": count, "seed": seed}
+    spec = {"name": use, "kind": "text", "source": source, "hidden": [], "reward": "duet"}
+    spec["reward"] = {"parts": {"agree": {"use": "agree"}}}
+    return list(open_suite(TaskSpec.model_validate(spec)).rows)
+
+
+@pytest.mark.parametrize(
+    ("use", "level"),
+    [(use, level) for use, most in LEVELS for level in range(min(most, 1), most + 1)],
+)
+def test_a_seed_makes_the_same_rows_and_no_two_are_alike(use: str, level: int) -> None:
+    made = rows(use, level)
+    assert made == rows(use, level)
+    assert rows(use, level, count=5) == made[:5]
+    assert rows(use, level, seed=1) != made
+    contents = {
+        tuple(sorted((k, str(v)) for k, v in row.items() if k != "task_id")) for row in made
+    }
+    assert len(contents) == len(made) == len({row["task_id"] for row in made})
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_the_splits_share_no_problem_and_leave_none_out(name: str) -> None:
+    suite = open_suite(load_task(name))
+    train, test = (suite.select(split) for split in ("train", "test"))
+    assert len(train) + len(test) == len(suite)
+    assert not {p.address for p in train} & {p.address for p in test}
+
+
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name in SUITES for way in HONEST[name]])
+def test_honest_answers_earn_all(name: str, way: str) -> None:
+    assert rewards(name, HONEST[name][way], 60) == [1.0] * 60
+
+
+def test_there_are_twenty_cheats_for_each() -> None:
+    assert all(len(CHEATS[name]) >= 20 for name in SUITES)
+
+
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name in SUITES for way in CHEATS[name]])
+def test_a_cheat_earns_less_than_any_honest_answer(name: str, way: str) -> None:
+    found = rewards(name, CHEATS[name][way], 72)
+    assert fmean(found) <= BEST_CHEAT[name]
+
+
+@pytest.mark.parametrize("way", CHEATS["split-sum"])
+def test_half_a_sum_earns_nothing_where_all_is_asked_for(way: str) -> None:
+    assert fmean(rewards("split-sum", CHEATS["split-sum"][way], 40, "split-sum-and")) <= 0.05
+
+
+def test_a_sum_is_paid_by_halves_or_for_the_whole() -> None:
+    def half(row: Fields) -> tuple[str, str]:
+        return row["last"], "no"
+
+    assert set(rewards("split-sum", half, 5)) == {0.5}
+    assert set(rewards("split-sum", half, 5, "split-sum-and")) == {0.0}
+    honest = HONEST["split-sum"]["the sum"]
+    assert set(rewards("split-sum", honest, 5, "split-sum-and")) == {1.0}
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_no_digit_is_the_answer_to_many_sums(level: int) -> None:
+    made = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
+    for half in zip(*made, strict=True):
+        assert max(map(half.count, half)) < 0.3 * len(made)
