@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean
 
 import pytest
+from support.blocks import DOCS
 from support.cheats import CHEATS, HONEST, Answers, Fields, fields
 from support.scoring import joined_score
 
@@ -113,3 +115,12 @@ def test_no_digit_is_the_answer_to_many_sums(level: int) -> None:
     made = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
     for half in zip(*made, strict=True):
         assert max(map(half.count, half)) < 0.3 * len(made)
+
+
+@pytest.mark.parametrize("name", [*SUITES, "pocket-code"])
+def test_a_suite_tells_what_it_was_measured_to_be_as_its_page_does(name: str) -> None:
+    told = re.findall(r"\b(?:mean|8 x 8|played) (\d\.\d\d)", load_task(name).description)
+    rows = [row for row in (DOCS / "tasks.md").read_text().splitlines() if f"| `{name}`" in row]
+    measured = [cell.split(",")[0].strip() for row in rows for cell in row.split("|")]
+    assert len(told) >= 2
+    assert set(told) <= set(measured)
