@@ -23,6 +23,7 @@ COMMANDS = {
     "score": RUN,
     "show": RUN,
     "report": RUN,
+    "serve": RUN,
     "probe": TRAIN,
     "train": TRAIN,
     "study": TRAIN,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -16,7 +17,7 @@ from collab.models import HasCapabilities, Model, Progress, Request
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.records import Episode, Problem, Score
+from collab.records import Episode, Problem, Sampling, Score
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
@@ -27,6 +28,9 @@ from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
 from collab.tools import ToolServers, open_tools
+
+Adjust = Callable[[Sampling], Sampling]
+"""Makes the sampling settings of some episodes of an agent's own."""
 
 
 class Session:
@@ -137,15 +141,24 @@ class Session:
                 yield event
 
     async def play(
-        self, starts: Sequence[Start], *, seed: int = 0, progress: bool = False
+        self,
+        starts: Sequence[Start],
+        *,
+        seed: int = 0,
+        progress: bool = False,
+        adjust: Adjust | None = None,
     ) -> AsyncGenerator[Event]:
         """The events of one episode from each start, as they happen.
+
+        `adjust` changes every agent's sampling settings, in these episodes alone.
 
         Leaving the iteration early cancels the episodes that are still under way and waits
         until their engines have stopped.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        work = asyncio.create_task(self._play_all(starts, seed, events.put_nowait, progress))
+        work = asyncio.create_task(
+            self._play_all(starts, seed, events.put_nowait, progress, adjust)
+        )
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -173,7 +186,12 @@ class Session:
         return await self._scorer.score(problem, joint, artefacts, agents)
 
     async def _play_all(
-        self, starts: Sequence[Start], seed: int, emit: Emit, progress: bool
+        self,
+        starts: Sequence[Start],
+        seed: int,
+        emit: Emit,
+        progress: bool,
+        adjust: Adjust | None,
     ) -> None:
         assert self._protocol is not None, "open comes first"
         assert self._join is not None, "open comes first"
@@ -181,7 +199,7 @@ class Session:
         scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
         context = RolloutContext(
             recipe=self.recipe,
-            agents=self._agents,
+            agents=_adjusted(self._agents, adjust) if adjust else self._agents,
             protocol=self._protocol,
             join=self._join,
             scorer=self._scorer,
@@ -206,6 +224,10 @@ class Session:
         if not (adapter and isinstance(model, HasCapabilities) and model.capabilities.adapters):
             return model.name
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
+
+
+def _adjusted(agents: Mapping[str, RunningAgent], adjust: Adjust) -> dict[str, RunningAgent]:
+    return {name: replace(agent, sampling=adjust(agent.sampling)) for name, agent in agents.items()}
 
 
 async def _play_lane(runs: Iterator[EpisodeRun], scheduler: Scheduler) -> None:

@@ -27,6 +27,7 @@ ALLOWED = {
     "cli/arguments/split.py": SCORE,
     "cli/checks/machine.py": SANDBOX,
     "cli/commands/score.py": SCORE,
+    "cli/commands/serve.py": {"code"},  # what `--run-code` lets feedback run
     "cli/live/evaluating.py": SANDBOX,
     "cli/live/running.py": SANDBOX,
     "cli/screen/terminal.py": {"syntax"},  # rich.syntax

@@ -20,7 +20,7 @@ FLOORS = [
     {"agents", "tools"},
     {"tasks", "rewards", "feedback"},
     {"runtime"},
-    {"trainers"},
+    {"trainers", "serving"},
     {"evaluation"},
     {"report", "probe"},
     {"study"},
@@ -29,7 +29,7 @@ FLOORS = [
 ]
 """From the ground up."""
 
-HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets"}
+HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets", "starlette"}
 
 
 def floor_of(room: str) -> int:

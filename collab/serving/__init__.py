@@ -1,0 +1,67 @@
+"""Teams behind OpenAI's interface: what `collab serve` serves, and what an application mounts.
+
+`app` is the way in from Python. `team` is one team and `teams` are all of them, with their models;
+`asking` is what a request asks for and `reply` the form of an answer, of which `chat/` is one;
+`http/` is the way between both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from collab.distribution import install
+from collab.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collab.serving.application import Application
+    from collab.trust import Consent
+
+__all__ = ["app", "check_installed"]
+
+
+def app(
+    *names: str,
+    served_as: tuple[str, ...] = (),
+    trust: Consent = False,
+    model: str | None = None,
+    **settings: Any,
+) -> Application:
+    """An ASGI application that answers for teams as OpenAI's servers answer for models.
+
+    Mounted in another application, its `lifespan` is to be entered in that one's own.
+
+    Args:
+        names: teams' names, team or recipe files, folders of runs.
+        served_as: what clients call each; default: its folder's or its own name.
+        trust: a yes to the functions of recipes from elsewhere.
+        model: for agents without a model of their own.
+        settings: fields of `collab.serving.settings.Settings`, e.g. `keys=("...",)`.
+
+    Raises:
+        RecipeError: a team that is not known, or packages that are missing.
+        Untrusted: a recipe comes from elsewhere and would run code, and there is no yes.
+    """
+    check_installed()
+    from collab.recipe import load_recipe
+    from collab.serving.application import Application
+    from collab.serving.settings import Settings
+    from collab.serving.teams import named
+
+    recipes = {
+        name: load_recipe(given, trust=trust, model=model)
+        for name, given in named(names, served_as).items()
+    }
+    return Application(recipes, Settings(**settings))
+
+
+def check_installed() -> None:
+    """Raise RecipeError where the packages of the extra `serve` are missing."""
+    try:
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise RecipeError(
+            f"serving needs the package {error.name}, which is not installed; install it with"
+            f" {install('serve')}"
+        ) from error

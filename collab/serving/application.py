@@ -1,0 +1,146 @@
+"""The ASGI application: its paths, and what stands behind each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from collab.models import Model
+from collab.models.store import StoreProgress
+from collab.recipe import Recipe
+from collab.serving.asking import Asked
+from collab.serving.chat.body import read_chat
+from collab.serving.chat.reply import ChatReply
+from collab.serving.http.answer import Answer
+from collab.serving.http.body import read_body
+from collab.serving.http.guard import Guard
+from collab.serving.http.wire import told
+from collab.serving.refusal import Refused
+from collab.serving.reply import Reply
+from collab.serving.service import Service
+from collab.serving.settings import Settings
+from collab.serving.team import ServedTeam
+
+_Reader = Callable[[bytes, Settings], Asked]
+
+
+class Application:
+    """An ASGI application that answers for teams.
+
+    It opens their models in its lifespan. A host that it is mounted in runs none of it, so that
+    one is to enter `lifespan` in its own.
+    """
+
+    def __init__(
+        self,
+        recipes: Mapping[str, Recipe],
+        settings: Settings | None = None,
+        *,
+        models: Mapping[str, Mapping[str, Model]] | None = None,
+        loading: StoreProgress | None = None,
+    ) -> None:
+        """`models` answer, by the team's name and the agent's, in place of the recipes'."""
+        self.settings = settings or Settings()
+        self.service = Service(recipes, self.settings, models=models, loading=loading)
+        self._app = Starlette(
+            routes=self._routes(),
+            middleware=self._middleware(),
+            exception_handlers={Refused: _refused, HTTPException: _not_found},
+            lifespan=self.lifespan,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """The teams' models are open while it is entered.
+
+        Raises:
+            CollabError: something is missing.
+        """
+        async with self.service.open():
+            yield
+
+    def _routes(self) -> list[Route]:
+        return [
+            Route("/health", self._health),
+            Route("/ready", self._ready),
+            Route("/metrics", self._metrics),
+            Route("/v1/models", self._models),
+            Route("/v1/models/{name}", self._model),
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+        ]
+
+    def _middleware(self) -> list[Middleware]:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=list(self.settings.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "x-request-id"],
+        )
+        guard = Middleware(Guard, self.settings)
+        return [cors, guard] if self.settings.origins else [guard]
+
+    async def _health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, _: Request) -> Response:
+        self.service.check_ready()
+        return JSONResponse({"status": "ready"})
+
+    async def _metrics(self, _: Request) -> Response:
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(self.service.metrics.text(), media_type=kind)
+
+    async def _models(self, _: Request) -> Response:
+        self.service.check_ready()
+        data = [_told(team) for team in self.service.teams.values()]
+        return JSONResponse({"object": "list", "data": data})
+
+    async def _model(self, request: Request) -> Response:
+        return JSONResponse(_told(self.service.team(request.path_params["name"])))
+
+    async def _chat(self, request: Request) -> Any:
+        return await self._answer(request, read_chat, ChatReply)
+
+    async def _answer(self, request: Request, reader: _Reader, form: Callable[..., Reply]) -> Any:
+        settings = self.settings
+        self.service.check_ready()
+        try:
+            body = await read_body(request, settings.max_body, settings.client_seconds)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        asked = reader(body, settings)
+        team = self.service.team(asked.model)
+        problem = team.problem(asked)
+        name = request.state.request
+        reply = form(team, asked, name, all_of_it=settings.details)
+        return Answer(self.service, team, asked, problem, reply, name)
+
+
+def _told(team: ServedTeam) -> dict[str, Any]:
+    return {"id": team.name, "object": "model", "created": team.since, "owned_by": "collab"}
+
+
+async def _refused(_: Request, refused: Exception) -> Response:
+    assert isinstance(refused, Refused)
+    return told(refused)
+
+
+async def _not_found(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    wrong = "no such path here" if error.status_code == 404 else "not by this method"
+    response = told(Refused(error.status_code, "not_found", wrong))
+    response.headers.update(error.headers or {})
+    return response

@@ -1,0 +1,128 @@
+"""A chat completion of a team: the joint answer is the content, what agents wrote is reasoning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from collab.records import Decision, Episode
+from collab.serving import sse
+from collab.serving.asking import Asked
+from collab.serving.details import details
+from collab.serving.narration import Words
+from collab.serving.refusal import Refused
+from collab.serving.reply import Trimmed
+from collab.serving.team import ServedTeam
+from collab.serving.usage import is_cut, spent, unspoken
+
+
+class ChatReply:
+    """One chat completion."""
+
+    def __init__(self, team: ServedTeam, asked: Asked, request: str, *, all_of_it: bool) -> None:
+        self._team, self._asked, self._request = team, asked, request
+        self._all_of_it = all_of_it
+        self._created = int(time.time())
+        self._answer = Trimmed()
+        self._has_reasoned = False
+
+    def whole(self, episode: Episode) -> dict[str, Any]:
+        reasoning = None if self._team.is_direct else _reasoning(episode)
+        message = {
+            "role": "assistant",
+            "content": episode.turns[-1].joint,
+            "refusal": None,
+            **_reasoned(reasoning),
+        }
+        choice = {"index": 0, "message": message, "finish_reason": _finish(episode)}
+        return {
+            **self._head("chat.completion"),
+            "choices": [{**choice, "logprobs": None}],
+            "usage": _usage(episode),
+            **({"collab": self._details(episode)} if self._all_of_it else {}),
+        }
+
+    def begin(self) -> Iterator[str]:
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def words(self, words: Words) -> Iterator[str]:
+        if self._team.is_direct:
+            if text := self._answer.add(words.text):
+                yield self._chunk({"content": text})
+            return
+        heading = _heading(words.agent, self._has_reasoned) if words.begins else ""
+        text = heading + words.text
+        self._has_reasoned = True
+        if text:
+            told = {"agent": words.agent, "turn": words.turn}
+            yield self._chunk(_reasoned(text), collab=told if self._all_of_it else None)
+
+    def end(self, episode: Episode) -> Iterator[str]:
+        if rest := self._answer.rest(episode.turns[-1].joint):
+            yield self._chunk({"content": rest})
+        yield self._chunk({}, _finish(episode), self._details(episode))
+        if self._asked.include_usage:
+            head = self._head("chat.completion.chunk")
+            yield sse.event({**head, "choices": [], "usage": _usage(episode)})
+        yield sse.DONE
+
+    def fail(self, refused: Refused) -> Iterator[str]:
+        yield sse.event(refused.body)
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl-{self._request}",
+            "object": kind,
+            "created": self._created,
+            "model": self._team.name,
+        }
+
+    def _chunk(
+        self,
+        delta: dict[str, Any],
+        finish: str | None = None,
+        collab: dict[str, Any] | None = None,
+    ) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        more = {} if collab is None else {"collab": collab}
+        return sse.event({**self._head("chat.completion.chunk"), "choices": [choice], **more})
+
+    def _details(self, episode: Episode) -> dict[str, Any] | None:
+        if not self._all_of_it:
+            return None
+        return details(self._team, self._asked, episode, self._request)
+
+
+def _reasoned(text: str | None) -> dict[str, Any]:
+    """The same under both names that clients read it by."""
+    return {} if text is None else {"reasoning": text, "reasoning_content": text}
+
+
+def _reasoning(episode: Episode) -> str:
+    decisions = [decision for turn in episode.turns for decision in turn.decisions]
+    return "".join(_told(decision, number > 0) for number, decision in enumerate(decisions))
+
+
+def _told(decision: Decision, follows: bool) -> str:
+    return _heading(decision.agent, follows) + decision.action.text
+
+
+def _heading(agent: str, follows: bool) -> str:
+    separator = "\n\n" if follows else ""
+    return f"{separator}{agent}:\n"
+
+
+def _finish(episode: Episode) -> str:
+    return "length" if is_cut(episode) else "stop"
+
+
+def _usage(episode: Episode) -> dict[str, Any]:
+    usage = spent(episode)
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.new_tokens,
+        "total_tokens": usage.prompt_tokens + usage.new_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": unspoken(episode)},
+    }

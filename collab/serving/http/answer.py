@@ -1,0 +1,113 @@
+"""From a request that was read to its answer: the queue, the episode, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from collab.errors import CollabError
+from collab.records import Episode, Problem, failure_of
+from collab.runtime.events import EpisodeFinished
+from collab.serving.asking import Asked
+from collab.serving.http.wire import Wire
+from collab.serving.narration import Narrator
+from collab.serving.refusal import Refused, of_failure, too_slow, unavailable
+from collab.serving.reply import Reply
+from collab.serving.service import Service
+from collab.serving.team import ServedTeam
+
+
+@dataclass
+class Answer:
+    """An ASGI application for one request. The episode is cancelled when its client leaves."""
+
+    service: Service
+    team: ServedTeam
+    asked: Asked
+    problem: Problem
+    reply: Reply
+    request: str
+    """Its id."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wire = Wire(scope, receive, send, self.reply)
+        work = asyncio.create_task(self._work(wire))
+        gone = asyncio.create_task(wire.left())
+        shut = asyncio.create_task(self.service.shut.wait())
+        try:
+            await asyncio.wait({work, gone, shut}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_shut = shut.done() and not work.done()
+            for task in (work, gone, shut):
+                task.cancel()
+            await asyncio.gather(work, gone, shut, return_exceptions=True)
+        if work.cancelled():
+            self.service.metrics.refused(self.team.name, "shut down" if is_shut else "client left")
+            if is_shut:
+                await wire.refuse(unavailable("the server is shutting down"))
+        elif error := work.exception():
+            raise error
+
+    async def _work(self, wire: Wire) -> None:
+        settings = self.service.settings
+        try:
+            with self.service.lanes.place() as place:
+                async with wire.kept_alive(settings.ping_seconds if self.asked.stream else None):
+                    await place.turn()
+                    episode = await self._play(wire)
+            async with asyncio.timeout(settings.client_seconds):
+                if self.asked.stream:
+                    await wire.stream(self.reply.end(episode))
+                    await wire.end()
+                else:
+                    await wire.give(JSONResponse(self.reply.whole(episode)))
+        except Refused as refused:
+            self.service.metrics.refused(self.team.name, refused.reason or refused.kind)
+            await wire.refuse(refused)
+
+    async def _play(self, wire: Wire) -> Episode:
+        """The episode, told as it goes where a stream was asked for.
+
+        Raises:
+            Refused: it failed, or took too long.
+        """
+        limit = self.service.settings.seconds
+        began = time.monotonic()
+        timeout = asyncio.timeout(limit)
+        try:
+            async with timeout:
+                episode = await self._watch(wire, began)
+        except CollabError as error:
+            raise of_failure(failure_of(error)) from error
+        except TimeoutError as error:
+            if timeout.expired():
+                raise too_slow(limit) from None
+            raise of_failure(failure_of(CollabError())) from error
+        finally:
+            self.service.lanes.took(time.monotonic() - began)
+        self.service.keep(self.team, episode, self.request)
+        if episode.failure is not None:
+            raise of_failure(episode.failure)
+        self.service.metrics.answered(self.team.name, episode)
+        return episode
+
+    async def _watch(self, wire: Wire, began: float) -> Episode:
+        narrator = Narrator()
+        found = None
+        events = self.team.play(self.asked, self.problem, self.asked.drawn_seed())
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, EpisodeFinished):
+                    found = event.episode
+                elif self.asked.stream:
+                    for words in narrator.see(event):
+                        if not wire.has_begun:
+                            self.service.metrics.began(self.team.name, time.monotonic() - began)
+                        await wire.stream(self.reply.words(words))
+        assert found is not None, "an episode that is not cancelled ends"
+        return found

@@ -1,0 +1,149 @@
+"""The server: one socket, slow clients cut off, and an end that lets answers come to theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from collab.errors import RecipeError
+from collab.serving.service import Service
+
+_HEADER_BYTES = 16_384
+_HEADER_SECONDS = 20.0
+_CONNECTIONS = 256
+"""Beside those that the lanes and the queue hold."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens at that address; port 0 takes any that is free.
+
+    Raises:
+        RecipeError: the address is taken, or is none of this machine's.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2048)  # whoever comes before the first request is read waits
+            on_failure.pop_all()
+            return listener
+    except OSError as error:
+        told = error.strerror or str(error)
+        raise RecipeError(
+            f"cannot listen at {host}:{port}: {told}; give another --host or --port"
+        ) from error
+
+
+async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: float) -> None:
+    """Answer until SIGTERM or SIGINT, then for up to `drain` seconds what is under way.
+
+    A second signal ends it at once.
+    """
+    settings = service.settings
+    config = uvicorn.Config(
+        app,
+        http=_Patient,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        limit_concurrency=_CONNECTIONS + settings.queue + (settings.concurrency or 32),
+        timeout_graceful_shutdown=5,
+    )
+    server = _Server(config, service, drain)
+    await server.serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that drains its service before it closes its connections."""
+
+    should_exit: bool
+
+    def __init__(self, config: uvicorn.Config, service: Service, drain: float) -> None:
+        super().__init__(config)
+        self._service, self._drain = service, drain
+        self._until: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """The first signal begins to drain, the second one ends it."""
+        if self._service.is_ready:
+            self._service.drain()
+        else:
+            self._drain = 0.0
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """While entered, signals are ours; they are not raised again after the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        caught = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in caught}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it is time to end."""
+        if not self._service.is_ready and not self.should_exit:
+            now = asyncio.get_running_loop().time()
+            self._until = now if self._until is None else self._until
+            if self._service.lanes.is_idle or now - self._until >= self._drain:
+                self._service.shut.set()
+                self.should_exit = True
+        return await super().on_tick(counter)
+
+
+class _Patient(H11Protocol):
+    """A connection that may be slow with its headers, but not without end."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        """Headers are under way for as long as a limit runs."""
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._limit is None:
+            self._limit = self.loop.call_later(_HEADER_SECONDS, self._give_up)
+
+    def _stop(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _give_up(self) -> None:
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.close()

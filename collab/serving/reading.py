@@ -1,0 +1,169 @@
+"""Reading a request's JSON: bounded, typed, and refused with the path of what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from collab.serving.asking import Said
+from collab.serving.refusal import Refused, invalid
+
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Real = Annotated[float, Field(allow_inf_nan=False)]
+FieldValue = str | bool | Whole | Real | list[str]
+
+_MOST_NOTED = 10
+_LONGEST_NAME = 40
+
+
+class Body(BaseModel):
+    """Some of the JSON that a client sends; keys that are not named are noted."""
+
+    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
+
+
+class Part(Body):
+    """A piece of a message."""
+
+    type: str
+    text: str = ""
+
+
+class OwnFields(Body):
+    """What is asked of collab beyond OpenAI's interface."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    fields: dict[str, FieldValue] = {}
+
+
+class Common(Body):
+    """What both forms of a request have."""
+
+    model: str
+    stream: bool | None = None
+    temperature: Annotated[Real, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[Real, Field(gt=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    store: bool | None = None
+    background: bool | None = None
+    previous_response_id: str | None = None
+    user: Any = None
+    metadata: Any = None
+    collab: OwnFields = OwnFields()
+
+    def refuse_the_impossible(self) -> None:
+        """Raise Refused for what no team here can do."""
+        refused = [
+            ("store", self.store, "nothing is stored here; leave it out"),
+            ("background", self.background, "answers are given at once; leave it out"),
+            ("previous_response_id", self.previous_response_id, "send the whole conversation"),
+        ]
+        for param, value, remedy in refused:
+            if value:
+                raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
+        if self.tools and self.tool_choice not in (None, "none", "auto"):
+            raise invalid(
+                "a team calls no tools of yours; leave out tool_choice, or set it to 'none'",
+                "tool_choice",
+                "unsupported_value",
+            )
+
+    def notes(self, *, allow_sampling: bool) -> tuple[str, ...]:
+        """What of the request is not followed."""
+        extra = self.model_extra or {}
+        ignored = [name for name, value in extra.items() if value is not None]
+        if self.tools:
+            ignored.append("tools")
+        if not allow_sampling:
+            ignored += [
+                name for name in ("temperature", "top_p") if getattr(self, name) is not None
+            ]
+        shown = [_shown(name) for name in ignored[:_MOST_NOTED]]
+        more = [f"{len(ignored) - len(shown)} more"] if len(ignored) > len(shown) else []
+        return tuple(f"{name} was ignored" for name in [*shown, *more])
+
+
+Read = TypeVar("Read", bound=BaseModel)
+
+
+def read(kind: type[Read], body: bytes) -> Read:
+    """The request that a body holds.
+
+    Raises:
+        Refused: it is no JSON of that kind; names the path, and repeats nothing of the body.
+    """
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise invalid("the body is not JSON, or is nested too deeply") from None
+        told = "a JSON object is wanted" if not first["loc"] else _reason(first)
+        raise invalid(told, _path(first["loc"]) or None) from None
+
+
+def _reason(error: Any) -> str:
+    return "is missing" if error["type"] == "missing" else str(error["msg"])
+
+
+def _path(location: Iterable[int | str]) -> str:
+    """As OpenAI writes it, `messages[0].content`; a key of the client's own is cut."""
+    path = ""
+    for key in location:
+        if isinstance(key, int):
+            path += f"[{key}]"
+        else:
+            path += f".{_shown(key)}" if path else _shown(key)
+    return path
+
+
+def _shown(name: str) -> str:
+    plain = "".join(c if c.isprintable() else "?" for c in name[: _LONGEST_NAME + 1])
+    return plain if len(plain) <= _LONGEST_NAME else f"{plain[:_LONGEST_NAME]}..."
+
+
+def text_of(content: str | list[Part] | None, path: str, kinds: tuple[str, ...]) -> str:
+    """The text of a message.
+
+    Raises:
+        Refused: it has parts that are no text.
+    """
+    if isinstance(content, str) or content is None:
+        return content or ""
+    for number, part in enumerate(content):
+        if part.type not in kinds:
+            raise invalid(
+                "a team reads text only, no images, audio or files",
+                f"{path}[{number}].type",
+                "unsupported_value",
+            )
+    return "".join(part.text for part in content)
+
+
+Role = Literal["system", "developer", "user", "assistant"]
+
+_INSTRUCTIONS = ("system", "developer")
+
+
+def conversation(messages: list[Said], param: str) -> tuple[str, tuple[Said, ...]]:
+    """The text for the team, instructions first, and what was said before it.
+
+    Raises:
+        Refused: the last word is not the user's, or is empty.
+    """
+    spoken = [said for said in messages if said.role not in _INSTRUCTIONS]
+    if not spoken or spoken[-1].role != "user":
+        raise invalid("the last message is to be the user's", param)
+    if not spoken[-1].text.strip():
+        raise _empty(param)
+    instructions = [said.text for said in messages if said.role in _INSTRUCTIONS and said.text]
+    return "\n\n".join([*instructions, spoken[-1].text]), tuple(spoken[:-1])
+
+
+def _empty(param: str) -> Refused:
+    return invalid("the user's message has no text", param)

@@ -1,0 +1,93 @@
+"""What a client is told when there is no answer: OpenAI's shape, and nothing of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from collab.records import Failure
+
+INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_error"
+
+
+class Refused(Exception):
+    """A request that gets no answer, and why, in words that are safe to send.
+
+    `reason` is OpenAI's `code`, `param` the path of the part of the body that is to be changed.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str | None,
+        message: str,
+        *,
+        param: str | None = None,
+        kind: str = INVALID,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.reason, self.message = status, reason, message
+        self.param, self.kind, self.retry_after = param, kind, retry_after
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON of the answer."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": self.kind,
+                "param": self.param,
+                "code": self.reason,
+            }
+        }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that go with the status."""
+        headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
+        if self.retry_after is not None:
+            headers["retry-after"] = str(self.retry_after)
+        return headers
+
+
+def invalid(message: str, param: str | None = None, reason: str | None = None) -> Refused:
+    """The body asks for what cannot be given."""
+    return Refused(400, reason, message, param=param)
+
+
+def unknown_model(known: Mapping[str, Any]) -> Refused:
+    """A name that is none of those served; it is not repeated, and never looked up anywhere."""
+    return Refused(
+        404,
+        "model_not_found",
+        f"no such model; served here: {', '.join(known)}",
+        param="model",
+    )
+
+
+def unavailable(message: str) -> Refused:
+    """Nobody can be answered at present."""
+    return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
+
+
+def too_slow(seconds: float) -> Refused:
+    """The time limit of an episode was reached."""
+    return Refused(504, "timeout", f"no answer within {seconds:g} s", kind=SERVER)
+
+
+def of_failure(failure: Failure) -> Refused:
+    """What is told of an episode that failed: its kind only, for its message may name files."""
+    match failure.type:
+        case "ContextOverflow":
+            return invalid(
+                "the text is too long for an agent of the team; shorten it",
+                "messages",
+                "context_length_exceeded",
+            )
+        case "ModelUnavailable":
+            return unavailable("a model of the team does not answer")
+        case "ModelTimeout":
+            return Refused(504, "timeout", "a model of the team was too slow", kind=SERVER)
+        case kind:
+            return Refused(500, kind, f"the episode failed: {kind}", kind=SERVER)

@@ -1,0 +1,49 @@
+"""How teams are served: who may ask, for how much, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+History = Literal["refuse", "join"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `collab serve` and an application that mounts a team may choose."""
+
+    keys: tuple[str, ...] = field(default=(), repr=False)
+    """Any of them opens every path but `/health`; without one nobody is asked for a key."""
+    concurrency: int | None = None
+    """Episodes at the same time. Default: one where a model answers a batch as a whole, which a
+    second request would wait for; else as many as the recipe says."""
+    queue: int = 16
+    """Requests that wait for their turn; further ones are refused with 429."""
+    seconds: float = 600.0
+    """Limit of one episode."""
+    max_body: int = 1_000_000
+    """Bytes of a request."""
+    client_seconds: float = 30.0
+    """Limit for a client to send its request, and to take the end of its answer."""
+    ping_seconds: float = 15.0
+    """A stream that is silent for so long says so, since proxies cut silent ones."""
+    details: bool = True
+    """Whether answers have the object `collab`, with what each agent wrote."""
+    allow_sampling: bool = False
+    """Whether a request may choose `temperature` and `top_p`."""
+    history: History = "refuse"
+    """What becomes of earlier turns of a conversation where no template names `conversation`:
+    `join` puts them before the user's text."""
+    field: str | None = None
+    """The field of the problem that the user's text fills. Default: the only one that the
+    templates use, else `prompt`."""
+    run_code: bool = False
+    """Whether feedback may run what agents wrote, in the sandbox."""
+    record: Path | None = None
+    """A folder that episodes are appended to, with what users said. Default: nothing is kept."""
+    hosts: tuple[str, ...] | None = None
+    """Names that the server may be called by, against pages that give a name of theirs this
+    machine's address. None asks for no name."""
+    origins: tuple[str, ...] = ()
+    """Pages that a browser may ask from; all others are refused."""

@@ -1,0 +1,155 @@
+"""The teams that are served, each under a name, with their models open."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from collab.errors import RecipeError
+from collab.models import Model
+from collab.models.open import ModelPool
+from collab.models.store import StoreProgress
+from collab.recipe import Recipe
+from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
+from collab.runtime import Session
+from collab.serving.fields import fields_of
+from collab.serving.settings import Settings
+from collab.serving.team import ServedTeam
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+
+
+@runtime_checkable
+class _Loads(Protocol):
+    """A model whose weights can be loaded before anybody asks."""
+
+    def load(self) -> Any: ...
+
+    def load_adapter(self, adapter: str) -> Any: ...
+
+
+def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
+    """By the name that it is served under: what the user called each team or run.
+
+    Raises:
+        RecipeError: two of one name, one that is no plain name, or not a name for each.
+    """
+    if chosen and len(chosen) != len(names):
+        raise RecipeError(
+            f"--name is given {len(chosen)} times for {len(names)} teams; give it once for each"
+        )
+    served: dict[str, str] = {}
+    for name, given in zip(names, chosen or [_plain(name) for name in names], strict=True):
+        if not _NAME.fullmatch(given):
+            raise RecipeError(
+                f"{given!r:.60} cannot be served as a name: letters, digits, '.', '_', ':' and '-'"
+                " are; give another with --name"
+            )
+        if given in served:
+            raise RecipeError(f"two teams are called '{given}'; tell them apart with --name")
+        served[given] = name
+    return served
+
+
+def _plain(name: str) -> str:
+    path = Path(name)
+    return path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
+
+
+def as_served(recipe: Recipe, settings: Settings) -> Recipe:
+    """A recipe without a task, and without feedback that needs hidden fields or leave to run.
+
+    Raises:
+        RecipeError: programs of strangers would run without a sandbox.
+    """
+    kept = tuple(
+        spec
+        for spec in recipe.team.feedback
+        if not isinstance(spec, SolvedFeedback)
+        and (settings.run_code or not isinstance(spec, ExecutionFeedback))
+    )
+    runs = any(isinstance(spec, ExecutionFeedback) for spec in kept) or any(
+        "python" in agent.tools for agent in recipe.team.agents.values()
+    )
+    if runs and recipe.sandbox.isolation == "unsafe":
+        raise RecipeError(
+            f"the team '{recipe.team.name}' would run what strangers make it write, and"
+            " sandbox.isolation is 'unsafe'; set it to 'sealed'"
+        )
+    team = recipe.team.model_copy(update={"feedback": kept})
+    return recipe.model_copy(update={"task": None, "team": team})
+
+
+class Teams(Mapping[str, ServedTeam]):
+    """The served teams by name. Equal models are one in memory, for whichever teams they answer."""
+
+    def __init__(
+        self,
+        recipes: Mapping[str, Recipe],
+        settings: Settings,
+        *,
+        models: Mapping[str, Mapping[str, Model]] | None = None,
+        loading: StoreProgress | None = None,
+    ) -> None:
+        """`models` answer, by the team's name and the agent's, in place of the recipe's."""
+        self._recipes = {name: as_served(recipe, settings) for name, recipe in recipes.items()}
+        self._settings, self._loading = settings, loading
+        self._given = models or {}
+        self._open: dict[str, ServedTeam] = {}
+        self._stack = AsyncExitStack()
+
+    def __getitem__(self, name: str) -> ServedTeam:
+        return self._open[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._open)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def __aenter__(self) -> Teams:
+        """Open all models and load the weights of those that are on this machine.
+
+        Raises:
+            CollabError: something is missing, or does not fit.
+        """
+        try:
+            pool = ModelPool(progress=self._loading)
+            self._stack.push_async_callback(pool.aclose)
+            opened = {n: await self._opened(n, r, pool) for n, r in self._recipes.items()}
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._open = opened
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._open = {}
+        await self._stack.aclose()
+
+    async def _opened(self, name: str, recipe: Recipe, pool: ModelPool) -> ServedTeam:
+        given = self._given.get(name, {})
+        models = {
+            agent: given.get(agent) or pool.open(recipe.model_of(agent))
+            for agent in recipe.team.agents
+        }
+        session = await Session(recipe, models=models).open()
+        self._stack.push_async_callback(session.aclose)
+        for agent, model in models.items():
+            if isinstance(model, _Loads):
+                await asyncio.to_thread(model.load)
+                if adapter := recipe.team.agents[agent].adapter:
+                    await asyncio.to_thread(model.load_adapter, adapter)
+        fields = fields_of(recipe, self._settings.field)
+        return ServedTeam(name, recipe, fields, session, self._settings.history)
+
+    def lanes(self) -> int:
+        """How many episodes to play at the same time, where nobody said it."""
+        models = [model for team in self.values() for model in team.session.models.values()]
+        if any(model.batching == "static" for model in models):
+            return 1
+        return min((team.recipe.concurrency for team in self.values()), default=1)

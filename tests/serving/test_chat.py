@@ -1,0 +1,234 @@
+"""Chat completions of teams, asked for by OpenAI's own client over a real socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from support.served import DUO, SOLO, Server, Talker, recipe
+
+ASKED = [{"role": "user", "content": "What is two and two?"}]
+AUX = "aux says: Help with: What is two and two?"
+MAIN = "main says: Answer: What is two and two?"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(recipe(DUO), recipe(SOLO)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def test_teams_are_the_models(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["duo", "solo"]
+    assert client.models.retrieve("solo").owned_by == "collab"
+
+
+def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
+    made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
+    [choice] = made.choices
+    assert choice.message.content == f"{AUX}\n\n{MAIN}\n"
+    assert choice.finish_reason == "stop"
+    reasoning = f"aux:\n{AUX}\n\nmain:\n{MAIN}"
+    extra = choice.message.model_extra or {}
+    assert (extra["reasoning"], extra["reasoning_content"]) == (reasoning, reasoning)
+
+
+def test_what_each_agent_wrote_is_told(client: openai.OpenAI) -> None:
+    made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
+    told = (made.model_extra or {})["collab"]
+    assert (told["team"], told["seed"], told["warnings"]) == ("duo", 3, [])
+    assert [(a["name"], a["turn"], a["text"]) for a in told["agents"]] == [
+        ("aux", 0, AUX),
+        ("main", 0, MAIN),
+    ]
+    assert told["agents"][1]["artefact"] == MAIN
+    assert made.usage
+    words = len(AUX.split(" ")) + len(MAIN.split(" "))
+    assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (14, words)
+    assert made.usage.total_tokens == 14 + words
+    assert sum(a["usage"]["completion_tokens"] for a in told["agents"]) == words
+
+
+@pytest.mark.parametrize("model", ["duo", "solo"])
+def test_a_stream_put_together_is_the_whole_answer(client: openai.OpenAI, model: str) -> None:
+    whole = client.chat.completions.create(model=model, messages=ASKED, seed=1)
+    chunks = list(
+        client.chat.completions.create(
+            model=model,
+            messages=ASKED,
+            seed=1,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert deltas[0].role == "assistant"
+    assert "".join(d.content or "" for d in deltas) == whole.choices[0].message.content
+    reasoning = "".join((d.model_extra or {}).get("reasoning", "") for d in deltas)
+    assert reasoning == (whole.choices[0].message.model_extra or {}).get("reasoning", "")
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    assert chunks[-1].usage == whole.usage
+    assert not any(chunk.usage for chunk in chunks[:-1])
+    assert len(deltas) > 5, "it is told as it is written"
+
+
+def test_one_plain_agent_is_told_as_it_writes(client: openai.OpenAI) -> None:
+    chunks = client.chat.completions.create(model="solo", messages=ASKED, stream=True)
+    contents = [c.choices[0].delta.content for c in chunks if c.choices]
+    assert contents[:4] == ["", "one", " says:", " What"]
+
+
+def test_the_bytes_of_a_stream(server: Server) -> None:
+    body = {"model": "solo", "messages": ASKED, "stream": True, "max_tokens": 2, "seed": 0}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-accel-buffering"] == "no"
+    events = answer.text.split("\n\n")
+    assert events[-2:] == ["data: [DONE]", ""]
+    told = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    assert [one["choices"][0]["delta"] for one in told] == [
+        {"role": "assistant", "content": ""},
+        {"content": "one"},
+        {"content": " says:"},
+        {"content": "\n"},
+        {},
+    ]
+    assert told[-1]["choices"][0]["finish_reason"] == "length"
+    assert {one["object"] for one in told} == {"chat.completion.chunk"}
+    assert len({one["id"] for one in told}) == 1
+
+
+def test_a_limit_of_tokens_is_each_agents_and_only_lowers_it(server: Server) -> None:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        cut = client.chat.completions.create(model="duo", messages=ASKED, max_tokens=2)
+        client.chat.completions.create(model="duo", messages=ASKED, max_completion_tokens=10**6)
+    assert cut.choices[0].finish_reason == "length"
+    assert cut.choices[0].message.content == "aux says:\n\nmain says:\n"
+    assert server.model.asked[-1].sampling.max_new_tokens == 256
+
+
+def test_settings_that_are_not_followed_are_noted(client: openai.OpenAI) -> None:
+    made = client.chat.completions.create(
+        model="duo", messages=ASKED, temperature=0.1, frequency_penalty=1, user="me", store=False
+    )
+    noted = (made.model_extra or {})["collab"]["warnings"]
+    assert noted == ["frequency_penalty was ignored", "temperature was ignored"]
+
+
+def test_a_server_may_let_requests_choose_the_temperature() -> None:
+    with Server(recipe(SOLO), allow_sampling=True) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            client.chat.completions.create(model="solo", messages=ASKED, temperature=0.1)
+        assert server.model.asked[0].sampling.temperature == 0.1
+
+
+def test_the_same_seed_asks_the_same(server: Server) -> None:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        for seed in (5, 5, 6):
+            client.chat.completions.create(model="solo", messages=ASKED, seed=seed)
+    seeds = [request.seed for request in server.model.asked[-3:]]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_system_messages_stand_before_the_text(server: Server) -> None:
+    messages: list[Any] = [{"role": "system", "content": "Be short."}, *ASKED]
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        client.chat.completions.create(model="solo", messages=messages)
+    [message] = server.model.asked[-1].messages
+    assert message.content == "Be short.\n\nWhat is two and two?"
+
+
+EARLIER: list[Any] = [
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "Good day."},
+    *ASKED,
+]
+
+
+def test_a_conversation_is_refused_unless_it_has_a_place(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="--history join") as caught:
+        client.chat.completions.create(model="duo", messages=EARLIER)
+    assert caught.value.code == "unsupported_conversation"
+
+
+def test_a_conversation_may_be_joined() -> None:
+    with Server(recipe(SOLO), history="join") as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            client.chat.completions.create(model="solo", messages=EARLIER)
+        [message] = server.model.asked[0].messages
+    assert message.content == "User: Hello.\n\nAssistant: Good day.\n\nWhat is two and two?"
+
+
+def test_a_template_may_read_the_conversation() -> None:
+    prompt = "{% for said in task.conversation %}{{ said.content }} {% endfor %}{{ task.prompt }}"
+    team = {**SOLO, "agents": {"one": {"prompt": prompt}}}
+    with Server(recipe(team)) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            client.chat.completions.create(model="solo", messages=EARLIER)
+        [message] = server.model.asked[0].messages
+    assert message.content == "Hello. Good day. What is two and two?"
+
+
+def test_fields_beside_the_text() -> None:
+    team = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }} in {{ task.language }}"}}}
+    with (
+        Server(recipe(team)) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
+    ):
+        given = {"collab": {"fields": {"language": "Welsh"}}}
+        made = client.chat.completions.create(model="solo", messages=ASKED, extra_body=given)
+        assert made.choices[0].message.content == "one says: What is two and two? in Welsh\n"
+        with pytest.raises(openai.BadRequestError, match="'language'") as caught:
+            client.chat.completions.create(model="solo", messages=ASKED)
+    assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
+
+
+def test_the_only_field_takes_the_text() -> None:
+    team = {**SOLO, "agents": {"one": {"prompt": "Say {{ task.word }}."}}}
+    with (
+        Server(recipe(team)) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
+    ):
+        made = client.chat.completions.create(model="solo", messages=ASKED)
+    assert made.choices[0].message.content == "one says: Say What is two and two?.\n"
+
+
+def test_adapters_of_the_agents_answer() -> None:
+    agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}  # type: ignore[attr-defined]
+    with Server(recipe({**DUO, "agents": agents})) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            client.chat.completions.create(model="duo", messages=ASKED)
+        assert [r.adapter for r in server.model.asked] == ["/a/aux", "/a/main"]
+
+
+def test_details_may_be_left_out() -> None:
+    with (
+        Server(recipe(DUO), details=False) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
+    ):
+        made = client.chat.completions.create(model="duo", messages=ASKED)
+        chunks = list(client.chat.completions.create(model="duo", messages=ASKED, stream=True))
+    assert "collab" not in (made.model_extra or {})
+    assert not any("collab" in (chunk.model_extra or {}) for chunk in chunks)
+
+
+def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
+    with (
+        Server(recipe(DUO), model=Talker(fails="ModelError")) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        for stream in (False, True):
+            with pytest.raises(openai.InternalServerError) as caught:
+                client.chat.completions.create(model="duo", messages=ASKED, stream=stream)
+            assert caught.value.code == "ModelError"
+            assert "passwd" not in str(caught.value)

@@ -1,0 +1,309 @@
+"""Every refusal by its real cause, and hostile requests that are bounded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.served import DUO, SOLO, Server, Talker, recipe
+
+USER = {"role": "user", "content": "Hello."}
+KEY = "a-key-of-this-server"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(recipe(DUO), recipe(SOLO), keys=(KEY, "another-key"), max_body=5000) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def http(server: Server) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {KEY}"}
+    with httpx.Client(base_url=server.url, headers=headers) as client:
+        yield client
+
+
+def chat(http: httpx.Client, **body: Any) -> httpx.Response:
+    return http.post("/v1/chat/completions", json={"model": "duo", "messages": [USER], **body})
+
+
+def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
+    told = answer.json()["error"]
+    assert set(told) == {"message", "type", "param", "code"}
+    return answer.status_code, told["code"], told["param"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": [{}], "tool_choice": "required"}, "tool_choice"),
+        ({"store": True}, "store"),
+        ({"background": True}, "background"),
+        ({"previous_response_id": "r"}, "previous_response_id"),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"messages": []}, "messages"),
+        ({"messages": "Hello."}, "messages"),
+        ({"messages": [{"role": "tool", "content": ""}]}, "messages[0].role"),
+        ({"messages": [{"role": "oracle", "content": ""}]}, "messages[0].role"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": " "}]}, "messages"),
+        ({"messages": [USER, {"role": "assistant", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content.str"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": "9"}, "max_tokens"),
+        ({"temperature": -1}, "temperature"),
+        ({"seed": -1}, "seed"),
+        ({"stream": "yes"}, "stream"),
+        ({"collab": {"fields": {"x": {"y": 1}}}}, "collab.fields.x.str"),
+        ({"collab": {"feilds": {}}}, "collab.feilds"),
+    ],
+)
+def test_what_cannot_be_followed_names_its_place(
+    http: httpx.Client, body: dict[str, Any], param: str
+) -> None:
+    answer = chat(http, **body)
+    assert (answer.status_code, error(answer)[2]) == (400, param)
+
+
+def test_an_image_is_refused_and_parts_of_text_are_read(http: httpx.Client) -> None:
+    parts = [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]
+    assert chat(http, messages=[{"role": "user", "content": parts}]).status_code == 200
+    image = [*parts, {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]
+    refused = chat(http, messages=[{"role": "user", "content": image}])
+    assert error(refused) == (400, "unsupported_value", "messages[0].content[2].type")
+
+
+@pytest.mark.parametrize("model", ["nobody", "../../etc/passwd", "/etc/passwd", "duo/../solo", ""])
+def test_a_model_is_a_name_and_no_path(http: httpx.Client, model: str) -> None:
+    answer = chat(http, model=model)
+    assert error(answer) == (404, "model_not_found", "model")
+    assert "duo, solo" in answer.text
+    assert "passwd" not in answer.text
+    assert http.get("/v1/models/..%2f..%2fetc%2fpasswd").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b'"text"',
+        b"\xff\xfe",
+        b"[" * 4000,
+        b'{"a":' * 900,
+        b'{"model":"duo","messages":[{"role":"user","content":"\\ud800"}]}',
+        b"9" * 4500,
+    ],
+)
+def test_bodies_that_are_no_request(http: httpx.Client, body: bytes) -> None:
+    kind = {"content-type": "application/json"}
+    answer = http.post("/v1/chat/completions", content=body, headers=kind)
+    assert error(answer)[0] == 400
+
+
+def test_a_body_is_bounded_whether_it_says_its_size_or_not(http: httpx.Client) -> None:
+    long = {"role": "user", "content": "x" * 6000}
+    assert error(chat(http, messages=[long]))[:2] == (413, "request_too_large")
+
+    def pieces() -> Iterator[bytes]:
+        yield from [b" " * 1000] * 8
+
+    kind = {"content-type": "application/json"}
+    answer = http.post("/v1/chat/completions", content=pieces(), headers=kind)
+    assert error(answer)[0] == 413
+
+
+def test_only_json_is_taken_so_that_no_page_can_ask_unnoticed(http: httpx.Client) -> None:
+    answer = http.post(
+        "/v1/chat/completions", content=b"{}", headers={"content-type": "text/plain"}
+    )
+    assert error(answer)[0] == 415
+
+
+def test_a_page_of_another_origin_is_refused(http: httpx.Client) -> None:
+    answer = http.get("/v1/models", headers={"origin": "https://evil.example"})
+    assert error(answer)[:2] == (403, "wrong_origin")
+
+
+def test_other_paths_and_methods(http: httpx.Client) -> None:
+    assert error(http.get("/v1/files"))[:2] == (404, "not_found")
+    assert error(http.get("/v1/chat/completions"))[0] == 405
+
+
+PATHS = ["/ready", "/metrics", "/v1/models", "/v1/models/duo", "/v1/chat/completions", "/v1/x"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("sent", [None, "Bearer wrong", f"Basic {KEY}", f"Bearer {KEY}x", "Bearer"])
+def test_every_path_asks_for_the_key(server: Server, path: str, sent: str | None) -> None:
+    headers = {"authorization": sent} if sent else {}
+    answer = httpx.get(server.url + path, headers=headers)
+    assert error(answer)[:2] == (401, "invalid_api_key")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_health_asks_for_none_and_any_of_the_keys_opens(server: Server) -> None:
+    assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
+    for key in (KEY, "another-key"):
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key) as client:
+            assert len(list(client.models.list())) == 2
+    with (
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong") as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        client.models.list()
+
+
+def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hmac
+
+    from starlette.datastructures import Headers
+
+    from collab.serving.http import guard
+
+    seen = []
+    compare = hmac.compare_digest
+    monkeypatch.setattr(
+        guard.hmac, "compare_digest", lambda a, b: (seen.append(b), compare(a, b))[1]
+    )
+    assert guard._opens(Headers({"authorization": "bearer one"}), ("one", "two"))
+    assert seen == [b"one", b"two"], "also after a key that is right"
+
+
+def test_no_key_is_in_what_is_printed() -> None:
+    from collab.serving.settings import Settings
+
+    assert KEY not in repr(Settings(keys=(KEY,)))
+
+
+def test_a_server_without_keys_answers_to_its_own_names_only() -> None:
+    with Server(recipe(SOLO), hosts=("localhost", "127.0.0.1", "::1")) as server:
+        for host, status in [("localhost:1", 200), ("[::1]:80", 200), ("evil.example", 421)]:
+            answer = httpx.get(f"{server.url}/v1/models", headers={"host": host})
+            assert answer.status_code == status, host
+
+
+def test_a_line_of_log_is_one_line_and_holds_no_body(
+    http: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "collab.serving"):
+        answer = chat(http, messages=[{"role": "user", "content": "my secret"}])
+        http.get("/v1/%0aINJECTED%1b", headers={"x-request-id": "a b"})
+        named = http.get("/v1/models", headers={"x-request-id": "mine-1"})
+    lines = [record.getMessage() for record in caplog.records if record.name == "collab.serving"]
+    [line] = [line for line in lines if line.endswith(answer.headers["x-request-id"])]
+    assert line.startswith("POST /v1/chat/completions 200 ")
+    assert named.headers["x-request-id"] == "mine-1"
+    assert not any("\n" in line or "\x1b" in line or "a b" in line for line in lines)
+    assert not any("secret" in line or KEY in line for line in lines)
+
+
+def test_headers_are_bounded(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 70_000)
+        client.settimeout(10)
+        assert b" 400 " in client.recv(100)
+
+
+def test_a_client_that_is_slow_with_its_headers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.serving.http.server._HEADER_SECONDS", 0.3)
+    with Server(recipe(SOLO)) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        for begun in (b"", b"GET /health HTTP/1.1\r\nhos"):
+            with socket.create_connection(place) as client:
+                client.sendall(begun)
+                client.settimeout(10)
+                assert client.recv(100) == b""
+
+
+def test_a_client_that_is_slow_with_its_body_is_left() -> None:
+    with Server(recipe(SOLO), client_seconds=0.3) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        with socket.create_connection(place) as client:
+            client.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 90\r\n"
+                b"content-type: application/json\r\n\r\n{"
+            )
+            client.settimeout(10)
+            began = time.monotonic()
+            assert b" 408 " in client.recv(100)
+            assert time.monotonic() - began < 8
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+KEYS = ["model", "messages", "stream", "seed", "n", "tools", "collab", "max_tokens", "user", "stop"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON))
+def test_no_json_brings_the_server_down(http: httpx.Client, body: Any) -> None:
+    told = json.dumps({"model": "duo", **body} if isinstance(body, dict) else body)
+    kind = {"content-type": "application/json"}
+    answer = http.post("/v1/chat/completions", content=told, headers=kind)
+    assert 400 <= answer.status_code < 500, answer.text
+    assert "Traceback" not in answer.text
+    assert "/" not in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "status", "reason"),
+    [
+        ("ContextOverflow", 400, "context_length_exceeded"),
+        ("ModelUnavailable", 503, "engine_unavailable"),
+        ("ModelTimeout", 504, "timeout"),
+        ("ModelRefused", 500, "ModelRefused"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_failures_of_an_episode(fails: str, status: int, reason: str, stream: bool) -> None:
+    with (
+        Server(recipe(DUO), model=Talker(fails=fails)) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        answer = chat(client, stream=stream)
+        assert error(answer)[:2] == (status, reason)
+        assert "secret" not in answer.text
+        assert ("retry-after" in answer.headers) == (status == 503)
+
+
+def test_an_episode_that_takes_too_long() -> None:
+    talker = Talker(holding=True)
+    with (
+        Server(recipe(SOLO), model=talker, seconds=0.3) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        assert error(chat(client, model="solo"))[:2] == (504, "timeout")
+        assert (talker.cancelled, talker.under_way) == (1, 0)
+
+
+def test_a_stream_that_had_begun_ends_with_an_error() -> None:
+    with (
+        Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="x") as client,
+    ):
+        asked: Any = {"model": "solo", "messages": [USER], "stream": True}
+        chunks = client.chat.completions.create(**asked)
+        heard = [next(chunks).choices[0].delta.content for _ in range(2)]
+        with pytest.raises(openai.APIError, match="no answer within") as caught:
+            next(chunks)
+        assert heard == ["", "one"]
+        assert caught.value.code == "timeout"

@@ -1,0 +1,175 @@
+"""Room for some, a queue for some more, and an end for all: also when a client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from support.served import DUO, SOLO, Server, Talker, recipe
+
+USER = {"role": "user", "content": "Hello."}
+
+
+def body(text: str = "Hello.", **more: Any) -> dict[str, Any]:
+    return {"model": "solo", "messages": [{"role": "user", "content": text}], **more}
+
+
+def ask(server: Server, text: str = "Hello.", **more: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}/v1/chat/completions", json=body(text, **more), timeout=20)
+
+
+def until(true: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+def test_the_third_of_two_is_sent_away_and_the_order_is_kept() -> None:
+    talker = Talker(holding=True)
+    with (
+        Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
+        ThreadPoolExecutor() as pool,
+    ):
+        lanes = server.app.service.lanes  # type: ignore[union-attr]
+        first = pool.submit(ask, server, "first")
+        until(lambda: lanes.running == 1)
+        second = pool.submit(ask, server, "second", stream=True)
+        until(lambda: lanes.waiting == 1)
+        third = ask(server, "third")
+        assert third.status_code == 429
+        assert third.json()["error"]["code"] == "rate_limit_exceeded"
+        assert int(third.headers["retry-after"]) >= 1
+        talker.go()
+        assert (first.result().status_code, second.result().status_code) == (200, 200)
+        until(lambda: lanes.is_idle)
+        assert [request.messages[0].content for request in talker.asked] == ["first", "second"]
+
+
+@pytest.mark.parametrize("when", ["plain", "before the first word", "in the middle"])
+def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
+    talker = Talker(holding=True, after=2 if when == "in the middle" else 0)
+    with Server(recipe(DUO), model=talker, ping_seconds=60.0) as server:
+        asked = {**body(), "model": "duo", "stream": when != "plain"}
+
+        async def leave() -> None:
+            async with httpx.AsyncClient(base_url=server.url) as client:
+                asking = asyncio.create_task(hear(client))
+                while talker.under_way < 2 or (when == "in the middle" and not heard):
+                    await asyncio.sleep(0.01)
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+
+        async def hear(client: httpx.AsyncClient) -> None:
+            url = "/v1/chat/completions"
+            async with client.stream("POST", url, json=asked, timeout=20) as answer:
+                async for line in answer.aiter_lines():
+                    heard.append(line)
+
+        heard: list[str] = []
+        asyncio.run(asyncio.wait_for(leave(), 20))
+        until(lambda: talker.under_way == 0, 2)
+        assert talker.cancelled == 2
+        until(lambda: server.app.service.lanes.is_idle, 2)  # type: ignore[union-attr]
+
+
+def test_who_leaves_the_queue_is_forgotten() -> None:
+    talker = Talker(holding=True)
+    with (
+        Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
+        ThreadPoolExecutor() as pool,
+    ):
+        lanes = server.app.service.lanes  # type: ignore[union-attr]
+        first = pool.submit(ask, server)
+        until(lambda: lanes.running == 1)
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{server.url}/v1/chat/completions", json=body(), timeout=0.3)
+        until(lambda: lanes.waiting == 0)
+        talker.go()
+        assert first.result().status_code == 200
+        assert len(talker.asked) == 1
+
+
+def test_a_silent_stream_says_that_it_lives() -> None:
+    talker = Talker(holding=True)
+    with (
+        Server(recipe(SOLO), model=talker, ping_seconds=0.05) as server,
+        httpx.stream(
+            "POST", f"{server.url}/v1/chat/completions", json=body(stream=True), timeout=20
+        ) as answer,
+    ):
+        lines = answer.iter_lines()
+        heard = [next(lines) for _ in range(6)]
+        talker.go()
+        rest = list(lines)
+    assert json.loads(heard[0].removeprefix("data: "))["choices"][0]["delta"]["role"]
+    assert heard[2] == heard[4] == ": still at work"
+    assert rest[-2:] == ["data: [DONE]", ""]
+
+
+def test_what_is_under_way_ends_before_the_server_does() -> None:
+    talker = Talker(holding=True)
+    with ThreadPoolExecutor() as pool:
+        with Server(recipe(SOLO), model=talker, drain=20) as server:
+            service = server.app.service  # type: ignore[union-attr]
+            asked = pool.submit(ask, server)
+            until(lambda: talker.under_way == 1)
+            service.drain()
+            refused = ask(server)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert httpx.get(f"{server.url}/ready").status_code == 503
+            assert httpx.get(f"{server.url}/health").status_code == 200
+            talker.go()
+            assert asked.result().status_code == 200
+        assert talker.cancelled == 0
+
+
+def test_what_takes_too_long_is_cancelled_and_told_so() -> None:
+    talker = Talker(holding=True)
+    with ThreadPoolExecutor() as pool:
+        with Server(recipe(SOLO), model=talker) as server:
+            asked = pool.submit(ask, server)
+            until(lambda: talker.under_way == 1)
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_unavailable")
+    assert (talker.cancelled, talker.under_way) == (1, 0)
+
+
+def test_the_counters_are_prometheus_own() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    with Server(recipe(DUO)) as server:
+        asked = {**body(), "model": "duo", "stream": True}
+        httpx.post(f"{server.url}/v1/chat/completions", json=asked, timeout=20)
+        httpx.post(f"{server.url}/v1/chat/completions", json={**body("x"), "n": 3, "model": "duo"})
+        text = httpx.get(f"{server.url}/metrics").text
+    samples = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["collab:request_success_total", "duo", "stop"] == 1
+    assert samples["collab:prompt_tokens_total", "aux", "duo"] == 7
+    assert samples["collab:episode_seconds_count", "duo"] == 1
+    assert samples["collab:agent_seconds_count", "duo", "main"] == 1
+    assert samples["collab:time_to_first_chunk_seconds_count", "duo"] == 1
+    assert (samples["collab:requests_running",], samples["collab:requests_waiting",]) == (0, 0)
+    assert "Hello" not in text
+
+
+def test_many_at_once_leave_nothing_behind() -> None:
+    with Server(recipe(DUO), concurrency=4, queue=64) as server, ThreadPoolExecutor(8) as pool:
+        asked = {**body(), "model": "duo", "stream": True}
+        url = f"{server.url}/v1/chat/completions"
+        with httpx.Client(timeout=60) as client:
+            answers = list(pool.map(lambda _: client.post(url, json=asked), range(40)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert {answer.text.count("[DONE]") for answer in answers} == {1}
+        until(lambda: server.app.service.lanes.is_idle)  # type: ignore[union-attr]
+        assert server.model.under_way == 0

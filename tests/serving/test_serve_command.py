@@ -1,0 +1,155 @@
+"""`collab serve`, and every command and example of its page."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.blocks import DOCS, blocks
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+
+SERVE = [line for block in blocks("serving.md", "sh") for line in block.splitlines()]
+ROOT = DOCS.parent
+
+
+class Started:
+    """A `collab serve` of the page, at a port that is free."""
+
+    def __init__(self, line: str, folder: Path) -> None:
+        words = shlex.split(line)
+        given = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
+        arguments = words[words.index("collab") + 1 :]
+        with (folder / "stderr").open("w") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "collab", *arguments, "--port", "0"],
+                env={**os.environ, **given},
+                cwd=folder,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+        assert self.process.stdout
+        told = self.process.stdout.readline()
+        assert told, (folder / "stderr").read_text()
+        self.url = told.split(" at ")[1].strip().replace("0.0.0.0", "127.0.0.1")
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=30)
+        return self.process.returncode
+
+
+def lines(*start: str) -> list[str]:
+    return [line for line in SERVE if line.startswith(start)]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    [line] = lines("collab serve")
+    running = Started(line, tmp_path_factory.mktemp("served"))
+    yield running
+    if running.process.poll() is None:
+        running.end(signal.SIGKILL)
+
+
+def test_the_request_of_the_page_is_answered(started: Started) -> None:
+    [script] = [block for block in blocks("serving.md", "sh") if block.startswith("curl")]
+    words = shlex.split(
+        script.replace("\\\n", " ").replace("http://127.0.0.1:8000/v1", started.url)
+    )
+    name, value = words[words.index("-H") + 1].split(": ")
+    answer = httpx.post(words[1], content=words[words.index("-d") + 1], headers={name: value})
+    assert answer.json()["choices"][0]["message"]["content"].startswith("A long post.")
+
+
+def test_the_client_of_the_page_is_answered(
+    started: Started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = blocks("serving.md", "python")[0].replace("http://127.0.0.1:8000/v1", started.url)
+    exec(code, {})
+    assert capsys.readouterr().out.count("Sum up this post in one sentence.") == 2
+
+
+def test_it_ends_at_ctrl_c_with_status_0(started: Started) -> None:
+    assert httpx.get(started.url.replace("/v1", "/ready")).status_code == 200
+    assert started.end(signal.SIGINT) == 0
+
+
+@pytest.mark.slow
+def test_the_server_with_a_key_asks_for_it(tmp_path: Path) -> None:
+    [line] = lines("COLLAB_API_KEYS=")
+    running = Started(line, tmp_path)
+    url = f"{running.url}/models"
+    assert httpx.get(url).status_code == 401
+    key = {"authorization": "Bearer a-long-random-key"}
+    assert httpx.get(url, headers=key).status_code == 200
+    assert running.end(signal.SIGTERM) == 0
+    assert "a-long-random-key" not in (tmp_path / "stderr").read_text()
+
+
+def test_the_mounted_application_of_the_page_answers() -> None:
+    import asyncio
+
+    given: dict[str, Any] = {}
+    exec(blocks("serving.md", "python")[1], given)
+
+    async def ask() -> list[int]:
+        way = httpx.ASGITransport(app=given["application"])
+        headers = {"authorization": "Bearer a-long-random-key"}
+        url = "http://host/team/v1/models"
+        async with httpx.AsyncClient(transport=way) as client:
+            found = [await client.get(url), await client.get(url, headers=headers)]
+            async with given["team"].lifespan():
+                found += [await client.get(url, headers=headers)]
+                found += [await client.get("http://host/team/health")]
+        return [answer.status_code for answer in found]
+
+    assert asyncio.run(ask()) == [401, 503, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["tldr", "--host", "0.0.0.0"], "COLLAB_API_KEYS"),
+        (["tldr", "--key", "two words"], "letters and digits"),
+        (["tldr", "--key", ""], "--key is empty"),
+        (["tldr", "tldr"], "--name"),
+        (["tldr", "--name", "a", "--name", "b"], "once for each"),
+        (["tldr", "--name", "../a"], "cannot be served as a name"),
+        (["no-such-team"], "no-such-team"),
+        (["tldr", "--history", "keep"], "refuse"),
+        (["coding-tools", "-m", "echo", "--sandbox", "unsafe"], "sealed"),
+    ],
+)
+def test_bad_usage(arguments: list[str], told: str) -> None:
+    shown = CliRunner().invoke(app, ["serve", *arguments])
+    assert shown.exit_code == 2
+    assert told in shown.stderr
+    assert "two words" not in shown.stderr
+
+
+def test_a_port_that_is_taken() -> None:
+    from collab.serving.http.server import bind
+
+    with bind("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        shown = CliRunner().invoke(app, ["serve", "tldr", "-m", "echo", "--port", port])
+    assert (shown.exit_code, "--port" in shown.stderr) == (2, True)
+
+
+def test_what_is_missing_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    shown = CliRunner().invoke(app, ["serve", "tldr"])
+    assert shown.exit_code == 2
+    assert "pip install 'collab-agents[serve]'" in shown.stderr

@@ -1,0 +1,117 @@
+"""How a recipe is served: its fields, its names, its feedback, its record, its restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.served import DUO, SOLO, Server, recipe
+
+from collab.errors import RecipeError
+from collab.recipe import load_recipe
+from collab.records import read_episodes
+from collab.serving.fields import fields_of
+from collab.serving.settings import Settings
+from collab.serving.teams import as_served, named
+
+
+def ask(server: Server, model: str, **more: Any) -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello."}], **more}
+    return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "needed"),
+    [
+        ("{{ task.word }}", "word", ("word",)),
+        ("{{ task['word'] | upper }}", "word", ("word",)),
+        ("{{ task.a }} {{ task.b }}", "prompt", ("a", "b")),
+        ("{% if task.b is defined %}{{ task.b }}{% endif %}{{ task.a }}", "prompt", ("a",)),
+        ("{{ task.hint | default('none') }} {{ task.prompt }}", "prompt", ("prompt",)),
+        ("{% for key, value in task.items() %}{{ value }}{% endfor %}", "prompt", ()),
+        ("Say it.", "prompt", ()),
+    ],
+)
+def test_which_fields_templates_use(prompt: str, text: str, needed: tuple[str, ...]) -> None:
+    fields = fields_of(recipe({"agents": {"one": {"prompt": prompt}}}))
+    assert (fields.text, sorted(fields.needed)) == (text, sorted(needed))
+
+
+def test_a_template_that_is_not_used_needs_nothing() -> None:
+    agents = {"one": {"prompt": "{{ task.prompt }}", "revise": "{{ task.again }}"}}
+    assert fields_of(recipe({"agents": agents})).needed == ("prompt",)
+    assert fields_of(recipe({"agents": agents, "turns": 2})).needed == ("prompt", "again")
+    assert fields_of(recipe({"agents": agents}), "body").text == "body"
+
+
+def test_names_of_teams_files_and_folders(tmp_path: Path) -> None:
+    assert named(["tldr", "a/b/mine.yaml", "runs/first/"]) == {
+        "tldr": "tldr",
+        "mine": "a/b/mine.yaml",
+        "first": "runs/first/",
+    }
+    assert named(["x"], ["y"]) == {"y": "x"}
+    with pytest.raises(RecipeError, match="two teams are called 'x'"):
+        named(["a/x", "b/x"])
+
+
+def test_feedback_that_needs_hidden_fields_or_leave_is_left_out() -> None:
+    feedback = ["self", "solved", "execution"]
+    taught = recipe({**DUO, "turns": 2, "feedback": feedback})
+    for settings, kept in [
+        (Settings(), ["self"]),
+        (Settings(run_code=True), ["self", "execution"]),
+    ]:
+        assert [spec.source for spec in as_served(taught, settings).team.feedback] == kept
+
+
+def test_what_strangers_make_agents_write_is_run_in_the_sandbox_only() -> None:
+    team = {**DUO, "turns": 2, "feedback": ["execution"]}
+    unsafe = recipe(team, sandbox={"isolation": "unsafe"})
+    as_served(unsafe, Settings())
+    with pytest.raises(RecipeError, match="'unsafe'"):
+        as_served(unsafe, Settings(run_code=True))
+
+
+def test_a_shipped_team_of_two_turns_is_played(tmp_path: Path) -> None:
+    shipped = load_recipe("coding", model="echo", settings=["team.turns=2"])
+    with Server(shipped) as server:
+        assert ask(server, "coding").json()["error"]["param"] == "collab.fields.entry_point"
+        answer = ask(server, "coding", collab={"fields": {"entry_point": "f"}})
+    assert [agent["turn"] for agent in answer.json()["collab"]["agents"]] == [0, 0, 1, 1]
+
+
+def test_episodes_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
+    with Server(recipe(DUO), recipe(SOLO), record=tmp_path / "kept") as server:
+        answers = [ask(server, model) for model in ("duo", "duo", "solo")]
+    assert not (tmp_path / "duo").exists()
+    kept = list(read_episodes(tmp_path / "kept" / "duo"))
+    assert [episode.turns[0].joint for episode in kept] == [
+        answer.json()["choices"][0]["message"]["content"] for answer in answers[:2]
+    ]
+    assert len({episode.id for episode in kept}) == 2
+    assert len(list(read_episodes(tmp_path / "kept" / "solo"))) == 1
+
+
+def test_the_sums_are_those_of_the_record(tmp_path: Path) -> None:
+    with Server(recipe(DUO), record=tmp_path / "kept") as server:
+        usage = ask(server, "duo").json()["usage"]
+    [episode] = read_episodes(tmp_path / "kept")
+    actions = [decision.action.usage for turn in episode.turns for decision in turn.decisions]
+    assert usage["prompt_tokens"] == sum(used.prompt_tokens for used in actions)
+    assert usage["completion_tokens"] == sum(used.new_tokens for used in actions)
+
+
+def test_equal_models_of_two_teams_are_one() -> None:
+    import asyncio
+
+    from collab.serving.teams import Teams
+
+    async def opened() -> int:
+        async with Teams({"duo": recipe(DUO), "solo": recipe(SOLO)}, Settings()) as teams:
+            assert teams.lanes() == 1
+            return len({id(m) for team in teams.values() for m in team.session.models.values()})
+
+    assert asyncio.run(opened()) == 1

@@ -1,0 +1,144 @@
+"""A server of teams on a real socket, in a thread, and a model that does what a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from collab.errors import ModelError
+from collab.models import Progress, Request
+from collab.models.base import Batching, Capabilities
+from collab.recipe import Recipe
+from collab.records import Action, Usage, failure_of
+from collab.serving.application import Application
+from collab.serving.http.server import bind, serve
+from collab.serving.settings import Settings
+
+DUO = {
+    "name": "duo",
+    "agents": {
+        "aux": {"role": "You help.", "prompt": "Help with: {{ task.prompt }}"},
+        "main": {"role": "You answer.", "prompt": "Answer: {{ task.prompt }}"},
+    },
+}
+SOLO = {"name": "solo", "protocol": "single", "agents": {"one": {"prompt": "{{ task.prompt }}"}}}
+
+
+def recipe(team: dict[str, Any], **top: Any) -> Recipe:
+    return Recipe.model_validate({"team": team, "model": "echo", **top})
+
+
+class Talker:
+    """Says `NAME says: ` and its prompt, word by word; waits where it is told to.
+
+    `holding` answers wait until `go` is called; `cancelled` counts those that were left, `asked`
+    are all requests.
+    """
+
+    batching: Batching = "continuous"
+    capabilities = Capabilities(adapters=True)
+    name = "talker"
+
+    def __init__(self, *, after: int = 0, holding: bool = False, fails: str = "") -> None:
+        """Holds after so many words; fails with that kind of error."""
+        self.asked: list[Request] = []
+        self.cancelled = 0
+        self.under_way = 0
+        self._after, self._fails = after, fails
+        self._open = threading.Event()
+        if not holding:
+            self._open.set()
+
+    def go(self) -> None:
+        self._open.set()
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        self.asked += requests
+        self.under_way += 1
+        try:
+            return [await self._answer(request, progress) for request in requests]
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.under_way -= 1
+
+    async def _answer(self, request: Request, progress: Progress | None) -> Action:
+        if self._fails:
+            error = failure_of(ModelError("secret /etc/passwd: broken"))
+            failure = error.model_copy(update={"type": self._fails})
+            return Action(text="", finish_reason="failed", failure=failure)
+        words = f"{request.call.agent} says: {request.messages[-1].content}".split(" ")
+        most = request.sampling.max_new_tokens
+        for number, word in enumerate(words[:most]):
+            if number >= self._after:
+                await self._held()
+            if progress:
+                progress(request, number + 1, f" {word}" if number else word)
+        return Action(
+            text=" ".join(words[:most]),
+            finish_reason="length" if len(words) > most else "stop",
+            model=self.name,
+            adapter=request.adapter,
+            usage=Usage(prompt_tokens=7, new_tokens=min(len(words), most)),
+        )
+
+    async def _held(self) -> None:
+        while not self._open.is_set():
+            await asyncio.sleep(0.005)
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
+
+
+class Server:
+    """Serves recipes while its `with` block runs; `model` answers for every agent."""
+
+    def __init__(
+        self, *recipes: Recipe, model: Any = None, drain: float = 0.5, **settings: Any
+    ) -> None:
+        self.model = model or Talker()
+        self._recipes = {recipe.team.name: recipe for recipe in recipes}
+        self._settings = Settings(**{"ping_seconds": 0.2, **settings})
+        self._drain = drain
+        self._listener = bind("127.0.0.1", 0)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.app: Application | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(20)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self.app
+        self.app.service.drain()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        agents = {name: r.team.agents for name, r in self._recipes.items()}
+        models = {name: dict.fromkeys(every, self.model) for name, every in agents.items()}
+        self.app = Application(self._recipes, self._settings, models=models)
+        with self._listener:
+            async with self.app.lifespan():
+                self._ready.set()
+                await serve(self.app, self.app.service, self._listener, self._drain)
