@@ -1,8 +1,8 @@
 """Teams behind OpenAI's interface: what `collab serve` serves, and what an application mounts.
 
 `app` is the way in from Python. `team` is one team and `teams` are all of them, with their models;
-`asking` is what a request asks for and `reply` the form of an answer, of which `chat/` is one;
-`http/` is the way between both.
+`asking` is what a request asks for and `reply` the form of an answer, of which `chat/` and
+`responses/` are two; `http/` is the way between both.
 """
 
 from __future__ import annotations

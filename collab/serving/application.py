@@ -27,6 +27,8 @@ from collab.serving.http.guard import Guard
 from collab.serving.http.wire import told
 from collab.serving.refusal import Refused
 from collab.serving.reply import Reply
+from collab.serving.responses.body import read_response
+from collab.serving.responses.reply import ResponseReply
 from collab.serving.service import Service
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
@@ -80,6 +82,8 @@ class Application:
             Route("/v1/models", self._models),
             Route("/v1/models/{name}", self._model),
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/v1/responses", self._respond, methods=["POST"]),
+            Route("/v1/responses/{name}", self._stored),
         ]
 
     def _middleware(self) -> list[Middleware]:
@@ -113,6 +117,12 @@ class Application:
 
     async def _chat(self, request: Request) -> Any:
         return await self._answer(request, read_chat, ChatReply)
+
+    async def _respond(self, request: Request) -> Any:
+        return await self._answer(request, read_response, ResponseReply)
+
+    async def _stored(self, _: Request) -> Response:
+        raise Refused(404, "not_found", "no response is stored here; keep them where you ask")
 
     async def _answer(self, request: Request, reader: _Reader, form: Callable[..., Reply]) -> Any:
         settings = self.settings

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from collab.serving.asking import Said
 from collab.serving.refusal import Refused, invalid
@@ -100,11 +101,25 @@ def read(kind: type[Read], body: bytes) -> Read:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        if errors[0]["type"] == "json_invalid":
             raise invalid("the body is not JSON, or is nested too deeply") from None
-        told = "a JSON object is wanted" if not first["loc"] else _reason(first)
-        raise invalid(told, _path(first["loc"]) or None) from None
+        found = from_json(body)
+        places = [_place(one["loc"], found, is_missing=one["type"] == "missing") for one in errors]
+        deepest = max(range(len(errors)), key=lambda number: len(places[number]))
+        told = _reason(errors[deepest]) if places[deepest] else "a JSON object is wanted"
+        raise invalid(told, _path(places[deepest]) or None) from None
+
+
+def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
+    """The keys of a location that are the body's: pydantic also names the types that it tried."""
+    place: list[int | str] = []
+    for key in location:
+        is_item = isinstance(body, list) and isinstance(key, int)
+        if is_item or (isinstance(body, dict) and key in body):
+            place.append(key)
+            body = body[key]
+    return [*place, location[-1]] if is_missing else place
 
 
 def _reason(error: Any) -> str:

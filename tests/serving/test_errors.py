@@ -61,13 +61,13 @@ def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
         ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
         ({"messages": [{"role": "user", "content": " "}]}, "messages"),
         ({"messages": [USER, {"role": "assistant", "content": "x"}]}, "messages"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content.str"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": "9"}, "max_tokens"),
         ({"temperature": -1}, "temperature"),
         ({"seed": -1}, "seed"),
         ({"stream": "yes"}, "stream"),
-        ({"collab": {"fields": {"x": {"y": 1}}}}, "collab.fields.x.str"),
+        ({"collab": {"fields": {"x": {"y": 1}}}}, "collab.fields.x"),
         ({"collab": {"feilds": {}}}, "collab.feilds"),
     ],
 )
@@ -250,15 +250,34 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=8,
 )
-KEYS = ["model", "messages", "stream", "seed", "n", "tools", "collab", "max_tokens", "user", "stop"]
+KEYS = [
+    "input",
+    "text",
+    "model",
+    "messages",
+    "stream",
+    "seed",
+    "n",
+    "tools",
+    "collab",
+    "max_tokens",
+    "user",
+    "stop",
+]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON))
-def test_no_json_brings_the_server_down(http: httpx.Client, body: Any) -> None:
+@given(
+    path=st.sampled_from(["chat/completions", "responses"]),
+    body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON),
+)
+def test_no_json_brings_the_server_down(http: httpx.Client, path: str, body: Any) -> None:
     told = json.dumps({"model": "duo", **body} if isinstance(body, dict) else body)
     kind = {"content-type": "application/json"}
-    answer = http.post("/v1/chat/completions", content=told, headers=kind)
+    answer = http.post(f"/v1/{path}", content=told, headers=kind)
+    if path == "responses" and isinstance(body, dict) and isinstance(body.get("input"), str):
+        assert answer.status_code < 500  # it may be a request after all
+        return
     assert 400 <= answer.status_code < 500, answer.text
     assert "Traceback" not in answer.text
     assert "/" not in answer.json()["error"]["message"]

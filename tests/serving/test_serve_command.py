@@ -77,8 +77,13 @@ def test_the_client_of_the_page_is_answered(
     started: Started, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = blocks("serving.md", "python")[0].replace("http://127.0.0.1:8000/v1", started.url)
-    exec(code, {})
+    given: dict[str, Any] = {}
+    exec(code, given)
     assert capsys.readouterr().out.count("Sum up this post in one sentence.") == 2
+    exec(blocks("serving.md", "python")[1], given)
+    told = capsys.readouterr().out
+    assert told.startswith("['concise', 'detailed']\n")
+    assert told.count("Sum up this post in one sentence.") == 1
 
 
 def test_it_ends_at_ctrl_c_with_status_0(started: Started) -> None:
@@ -102,7 +107,7 @@ def test_the_mounted_application_of_the_page_answers() -> None:
     import asyncio
 
     given: dict[str, Any] = {}
-    exec(blocks("serving.md", "python")[1], given)
+    exec(blocks("serving.md", "python")[2], given)
 
     async def ask() -> list[int]:
         way = httpx.ASGITransport(app=given["application"])

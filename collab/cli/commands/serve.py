@@ -143,7 +143,9 @@ def command(
     sandbox: Isolation = None,
     trust: Trust = False,
 ) -> None:
-    """Serve teams as OpenAI's servers serve models: chat completions, plain and streamed.
+    """Serve teams as OpenAI's servers serve models.
+
+    Chat completions and Responses are answered, plain and streamed.
 
     A client names a team as its model, the user's message is the problem, and
     the team's joint answer is the content. What each agent wrote comes as

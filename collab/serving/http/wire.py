@@ -28,6 +28,7 @@ class Wire:
         self._scope, self._receive, self._send, self._reply = scope, receive, send, reply
         self._one = asyncio.Lock()
         self._last = asyncio.get_running_loop().time()
+        self._opening: str | None = None
         self.has_begun = False
         self.has_ended = False
 
@@ -38,13 +39,15 @@ class Wire:
 
     async def stream(self, events: Iterable[str]) -> None:
         """Send events of a stream."""
-        if text := "".join(events):
-            async with self._one:
+        async with self._one:
+            if self._opening is None:
+                self._opening = "".join(self._reply.begin())
+            if text := "".join(events):
                 if not self.has_begun:
                     self.has_begun = True
                     start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
                     await self._send(start)
-                    text = "".join(self._reply.begin()) + text
+                    text = self._opening + text
                 await self._chunk(text, more=True)
 
     async def end(self) -> None:

@@ -1,0 +1,161 @@
+"""Responses of teams, asked for by OpenAI's own client over a real socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+from support.served import DUO, SOLO, Server, Talker, recipe
+
+ASKED = "What is two and two?"
+AUX = "aux says: Help with: What is two and two?"
+MAIN = "main says: Answer: What is two and two?"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(recipe(DUO), recipe(SOLO)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def post(server: Server, **body: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}/v1/responses", json={"model": "duo", **body}, timeout=20)
+
+
+def test_the_joint_answer_is_the_only_message(client: openai.OpenAI) -> None:
+    made = client.responses.create(model="duo", input=ASKED)
+    assert made.output_text == f"{AUX}\n\n{MAIN}\n"
+    *thought, said = made.output
+    assert [item.type for item in thought] == ["reasoning", "reasoning"]
+    assert [item.agent["agent_name"] for item in thought] == ["aux", "main"]  # type: ignore[union-attr]
+    assert [item.content[0].text for item in thought] == [AUX, MAIN]  # type: ignore[union-attr, index]
+    assert said.phase == "final_answer"  # type: ignore[union-attr]
+    assert made.usage
+    words = len(AUX.split(" ")) + len(MAIN.split(" "))
+    assert (made.usage.input_tokens, made.usage.output_tokens) == (14, words)
+    assert len((made.model_extra or {})["collab"]["agents"]) == 2
+
+
+def test_both_forms_give_the_same_answer(client: openai.OpenAI) -> None:
+    chat = client.chat.completions.create(
+        model="duo", messages=[{"role": "user", "content": ASKED}], seed=1
+    )
+    made = client.responses.create(model="duo", input=ASKED, extra_body={"seed": 1})
+    assert made.output_text == chat.choices[0].message.content
+
+
+@pytest.mark.parametrize("model", ["duo", "solo"])
+def test_the_clients_own_stream_rebuilds_the_response(client: openai.OpenAI, model: str) -> None:
+    whole = client.responses.create(model=model, input=ASKED)
+    with client.responses.stream(model=model, input=ASKED) as events:
+        kinds = [event.type for event in events]
+        final = events.get_final_response()
+    assert final.output_text == whole.output_text
+    assert [item.type for item in final.output] == [item.type for item in whole.output]
+    assert final.usage == whole.usage
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == "response.completed"
+    assert ("response.reasoning_text.delta" in kinds) == (model == "duo")
+    assert kinds.count("response.output_text.delta") == (1 if model == "duo" else 8)
+
+
+@pytest.mark.parametrize("model", ["duo", "solo"])
+def test_every_event_is_of_the_clients_types(server: Server, model: str) -> None:
+    told = events(post(server, model=model, input=ASKED, stream=True).text)
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    reader: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+    for event in told:
+        assert type(reader.validate_python(event)).model_fields["type"].annotation
+    plain = post(server, model=model, input=ASKED, seed=1).json()
+    Response.model_validate(plain)
+    final = told[-1]["response"]
+    assert [{**item, "id": ""} for item in final["output"]] == [
+        {**item, "id": ""} for item in plain["output"]
+    ]
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        if block.startswith(":"):
+            continue
+        kind, data = block.split("\n")
+        event = json.loads(data.removeprefix("data: "))
+        assert kind == f"event: {event['type']}"
+        found.append(event)
+    return found
+
+
+def test_the_order_of_a_stream(server: Server) -> None:
+    told = events(post(server, input=ASKED, stream=True, max_output_tokens=1).text)
+    agent = ["output_item.added", "reasoning_text.delta", "reasoning_text.done", "output_item.done"]
+    text = ["output_text.delta", "output_text.done"]
+    answer = ["output_item.added", "content_part.added", *text, "content_part.done"]
+    assert [event["type"].removeprefix("response.") for event in told] == [
+        "created",
+        "in_progress",
+        *agent,
+        *agent,
+        *answer,
+        "output_item.done",
+        "incomplete",
+    ]
+    assert told[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+def test_messages_and_instructions(server: Server) -> None:
+    items = [
+        {"role": "developer", "content": "Be short."},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": ASKED}]},
+    ]
+    answer = post(server, model="solo", input=items, instructions="Be kind.")
+    assert answer.json()["output"][-1]["content"][0]["text"] == (
+        f"one says: Be kind.\n\nBe short.\n\n{ASKED}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": ASKED, "store": True}, "store"),
+        ({"input": ASKED, "previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"input": ASKED, "conversation": "c"}, "conversation"),
+        ({"input": ASKED, "text": {"format": {"type": "json_schema"}}}, "text.format"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0].type",
+        ),
+        ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0].type"),
+    ],
+)
+def test_what_cannot_be_followed(server: Server, body: dict[str, Any], param: str) -> None:
+    answer = post(server, **body)
+    assert answer.status_code == 400
+    assert param == answer.json()["error"]["param"], answer.text
+
+
+def test_nothing_is_stored(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="no response is stored here"):
+        client.responses.retrieve("resp_1")
+
+
+def test_a_stream_that_had_begun_ends_as_failed() -> None:
+    with Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server:
+        told = events(post(server, model="solo", input=ASKED, stream=True).text)
+    assert told[-1]["type"] == "response.failed"
+    assert told[-1]["response"]["error"]["message"] == "no answer within 0.5 s"
