@@ -18,7 +18,7 @@ from collab.recipe.library import Kind
 from collab.recipe.model import parse_model
 from collab.recipe.question import check_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-from collab.recipe.task import TABLES, TaskSpec
+from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, settle
 
@@ -83,7 +83,7 @@ def read_recipe(
     if task is not None and not _is_suite(own, task):
         data["task"] = task
     data = _expand_recipe(data, files)
-    for setting in settings:
+    for setting in overrides.ordered(settings):
         overrides.apply(data, setting)
         data = _expand_recipe(data, files)
     recipe = validate(Recipe, data, name)
@@ -124,7 +124,7 @@ def read_task(
     """The suite that `load_task` gives, only to be looked at, and what is to be asked first."""
     files = Files()
     data = {"task": _expand("task", _as_suite(name, like), files)}
-    for setting in settings:
+    for setting in overrides.ordered(settings):
         overrides.apply(data, setting)
         data["task"] = _expand("task", data["task"], files)
     spec = validate(TaskSpec, data["task"], name)
@@ -210,12 +210,24 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
         return value
     if "extends" in value:
         own = {key: item for key, item in value.items() if key != "extends"}
-        value = _merge(_expand(kind, str(value["extends"]), files, depth + 1), own)
+        base = _expand(kind, str(value["extends"]), files, depth + 1)
+        value = _merge_task(base, own) if kind == "task" else _merge(base, own)
     if kind == "team":
         _expand_team(value)
     if kind == "task" and isinstance(value.get("reward"), str | dict):
         value["reward"] = _expand("reward", value["reward"], files)
     return value
+
+
+def _merge_task(base: Any, own: dict[str, Any]) -> Any:
+    """A task that extends another; rows of its own take the place of the other's."""
+    source = own.get("source")
+    given = [key for key in ORIGINS if isinstance(source, dict) and source.get(key)]
+    merged = _merge(base, own)
+    if len(given) != 1 or not isinstance(base.get("source"), dict):
+        return merged
+    former = without_former({**base, "source": {**base["source"], given[0]: None}}, given[0])
+    return _merge(former, own)
 
 
 def _expand_team(team: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.documents import parse_yaml
+from collab.recipe.task import ORIGINS, without_former
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries are named by the user, so that a wrong name would make another entry."""
@@ -32,6 +33,19 @@ def apply(data: dict[str, Any], setting: str) -> None:
     if keys[0] == "agents":
         keys.insert(0, "team")
     _assign(data, keys, parse_yaml(text, f"--set {path}"), setting)
+    if origin := _origin_in(setting):
+        data["task"] = without_former(data["task"], origin)
+
+
+def ordered(settings: Sequence[str]) -> list[str]:
+    """The settings in order, but splits last: a setting of where rows come from drops others."""
+    return sorted(settings, key=lambda setting: setting.strip().startswith("task.splits"))
+
+
+def _origin_in(setting: str) -> str:
+    """The key of a setting that says where a suite's rows come from; "" of others."""
+    above, _, last = setting.partition("=")[0].strip().rpartition(".")
+    return last if above == "task.source" and last in ORIGINS else ""
 
 
 def texts(settings: Sequence[str]) -> set[str]:

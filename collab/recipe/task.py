@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -16,6 +16,24 @@ ALWAYS_HIDDEN = ("test", "canonical_solution")
 
 TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """Endings of files that hold rows too, and are not read."""
+
+
+ORIGINS = ("package", "path", "hub", "generate")
+"""Keys of a source that say where its rows come from."""
+OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
+"""Keys that mean nothing once the rows come from elsewhere; `adapt` stays."""
+
+
+def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
+    """A task's data whose rows come from `origin` now: nothing is left that was about others.
+
+    Its splits go too, which were ranges of other rows.
+    """
+    source = task["source"]
+    if not any(source.get(other) for other in ORIGINS if other != origin):
+        return task
+    kept = {key: source[key] for key in source if key == origin or key not in OF_THE_ORIGIN}
+    return {**{key: task[key] for key in task if key != "splits"}, "source": kept}
 
 
 class SourceSpec(Spec):
@@ -38,15 +56,19 @@ class SourceSpec(Spec):
     """Which problems are generated; the same seed gives the same ones."""
     file: str | None = None
     """The data file within `package`."""
+    config: str | None = None
+    """The configuration of a `hub` dataset that has several."""
     split: str = "train"
-    """The split of a `hub` dataset."""
+    """The split of a `hub` dataset; `train+test` for several, one after the other."""
     revision: str | None = None
     """A hub revision: branch, tag or commit. A run's folder records the commit that was read."""
+    adapt: Named | None = None
+    """Turns each row of the source into a row of ours: a format's name, such as `mbpp`, or one's
+    own `file.py:function`, called with a row and its options."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> SourceSpec:
-        origins = ("package", "path", "hub", "generate")
-        given = [name for name in origins if getattr(self, name)]
+        given = [name for name in ORIGINS if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(
                 "a source takes exactly one of 'package', 'path', 'hub' and 'generate', got"

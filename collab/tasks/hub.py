@@ -46,12 +46,13 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
     name = str(source.hub)
     load = _reader(name)
     folder = _fetch(name, source.revision)
+    config = {"name": source.config} if source.config else {}
     try:
-        return list(map(dict, load(str(folder), split=source.split)))
+        return list(map(dict, load(str(folder), **config, split=source.split)))
     except Exception as error:
         raise TaskError(
             f"{shown(source)} cannot be read ({type(error).__name__}: {error}); set"
-            f" task.source.split to one that it has, {_REMEDY}"
+            f" task.source.split, and task.source.config, to ones that it has, {_REMEDY}"
         ) from error
 
 

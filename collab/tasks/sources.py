@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, strict_json
 from collab.recipe.task import TABLES
+from collab.tasks.formats import adapted
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import hub_rows, shown
 
@@ -33,11 +34,21 @@ class PlacedRow(NamedTuple):
 
 
 def read_rows(source: SourceSpec) -> list[PlacedRow]:
-    """All rows of a source, in order.
+    """All rows of a source, in order, in our own form.
 
     Raises:
-        TaskError: the source cannot be found or read, or a row is not a mapping.
+        TaskError: the source cannot be found or read, or a row is not a mapping, or is not of the
+            form that the source names.
+        RecipeError: there is no such form, or it does not take these options.
     """
+    rows = _rows_as_they_are(source)
+    if source.adapt is None:
+        return rows
+    adapt = adapted(source.adapt)
+    return [row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)) for row in rows]
+
+
+def _rows_as_they_are(source: SourceSpec) -> list[PlacedRow]:
     if source.path:
         return read_file(Path(source.path))
     if source.package:

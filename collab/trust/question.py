@@ -47,9 +47,9 @@ class Question:
         """The question about items of some kinds."""
         return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
 
-    def about(self, reference: str) -> Question:
-        """The question about one function."""
-        chosen = tuple(item for item in self.items if reference and item.reference == reference)
+    def about(self, *references: str) -> Question:
+        """The question about some functions."""
+        chosen = tuple(item for item in self.items if item.reference in references)
         return replace(self, items=chosen)
 
     def remember(self) -> None:

@@ -36,6 +36,11 @@ FILES: dict[str, tuple[str, str, str]] = {
         f"def own(random):\n    {MARK}\n    yield {{'prompt': 'Say a word.'}}\n",
         "task.source={generate: 'own.py:own', rows: 1}",
     ),
+    "a format of rows": (
+        "own.py",
+        f"def own(row):\n    {MARK}\n    return row\n",
+        "task.source.adapt='own.py:own'",
+    ),
     "a protocol": (
         "own.py",
         f"async def own(turn):\n    {MARK}\n    await turn.act('a')\n    await turn.act('b')\n",

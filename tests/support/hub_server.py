@@ -99,6 +99,8 @@ def read_datasets_from(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "datasets", datasets)
 
 
-def _load_dataset(folder: str, *, split: str) -> list[dict[str, Any]]:
-    lines = (Path(folder) / f"{split}.jsonl").read_text().splitlines()
+def _load_dataset(folder: str, name: str = "", *, split: str) -> list[dict[str, Any]]:
+    if "+" in split:
+        return [row for one in split.split("+") for row in _load_dataset(folder, name, split=one)]
+    lines = (Path(folder) / f"{name and name + '-'}{split}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]

@@ -171,3 +171,16 @@ def test_a_run_whose_revision_is_gone_is_refused_and_left_as_it_was(
     assert again.exit_code != 0
     assert isinstance(again.exception, TaskError) or f"no revision '{COMMIT}'" in again.output
     assert before == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+
+
+def test_several_splits_of_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for split, word in (("train", "one"), ("test", "two")):
+        row = json.dumps({"task_id": word, "prompt": word})
+        (folder / f"small-{split}.jsonl").write_text(row)
+    with HubServer("me/words", folder, "datasets") as server:
+        read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
+        assert words_of(suite(config="small", split="train+test")) == ["one", "two"]
+        with pytest.raises(TaskError, match=r"set task.source.split, and task.source.config"):
+            suite(config="large", split="train")

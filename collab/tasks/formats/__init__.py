@@ -1,0 +1,47 @@
+"""Rows of published data, turned into rows of ours. Each format is a function in a file here.
+
+A format is a function of a row and of options of its own; it gives the row that agents, tests and
+rewards read: `prompt`, and what the suite's reward asks for besides. The data stay as they were
+published, and nobody has to copy them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from collab.errors import TaskError
+from collab.plugins import bind, call
+from collab.recipe.component import Component
+from collab.tasks.formats.mbpp import mbpp
+
+Row = dict[str, Any]
+
+BUILT_IN: Mapping[str, Callable[..., Row]] = {"mbpp": mbpp}
+
+
+def adapted(form: Component) -> Callable[[str, Row], Row]:
+    """What turns a row, which is said to stand at some place, into one of ours.
+
+    Raises:
+        RecipeError: there is no such format, or it does not take these options. What is returned
+            raises TaskError for a row that is not of the format.
+    """
+    function = bind("format", form.use, form.options, BUILT_IN, "row")
+
+    def adapt(place: str, row: Row) -> Row:
+        what = f"{place}: the format '{form.use}'"
+        try:
+            made = call(what, TaskError, function, row)
+        except TaskError as error:
+            raise TaskError(_placed(what, str(error))) from error
+        if not isinstance(made, dict):
+            raise TaskError(f"{what} gave a {type(made).__name__}; a format gives a row, a mapping")
+        return made
+
+    return adapt
+
+
+def _placed(what: str, told: str) -> str:
+    """An error's words behind the row's place, once."""
+    return told if told.startswith(what) else f"{what}: {told}"

@@ -1,0 +1,27 @@
+"""Reading the fields of a published row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from collab.errors import TaskError, nearest
+
+T = TypeVar("T")
+
+
+def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
+    """The first of these fields that the row has.
+
+    Raises:
+        TaskError: it has none of them, or of another type.
+    """
+    for name in names:
+        if row.get(name) is not None:
+            if not isinstance(row[name], kind):
+                found = type(row[name]).__name__
+                raise TaskError(f"the field '{name}' is of type {found}, not {kind.__name__}")
+            return row[name]  # type: ignore[no-any-return]
+    close = nearest(names[0], [name for name in row if name not in names])
+    remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(row)}"
+    raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy}")

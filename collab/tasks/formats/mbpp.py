@@ -1,0 +1,82 @@
+"""MBPP (Austin et al. 2021, arXiv 2108.07732): a sentence, a solution, and asserts.
+
+Its rows have no signature. As in the published experiments with teams, the prompt is the first line
+of the solution's function with the sentence as its docstring, so that agents know the name that
+the tests call.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from collab.errors import TaskError
+from collab.syntax import parse
+from collab.tasks.formats.fields import field
+
+OURS = ("prompt", "entry_point", "test")
+
+
+def mbpp(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of MBPP, `full` or `sanitized`; one that is in HumanEval's form stays as it is.
+
+    Raises:
+        TaskError: a field is missing, or the tests call no function of the solution.
+    """
+    if all(name in row for name in OURS):
+        return dict(row)
+    solution = _plain(field(row, str, "code"))
+    tests = [_plain(str(test)).strip() for test in field(row, list, "test_list")]
+    function = _tested(solution, tests)
+    text = _plain(field(row, str, "text", "prompt")).strip()
+    return {
+        "task_id": f"MBPP/{field(row, int, 'task_id')}",
+        "prompt": f"def {function.name}({ast.unparse(function.args)}):\n{_docstring(text)}",
+        "entry_point": function.name,
+        "test": _check(_setup(row), tests),
+        "canonical_solution": solution,
+    }
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _setup(row: Mapping[str, Any]) -> str:
+    """What stands before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
+    imports = [str(line) for line in row.get("test_imports") or []]
+    return _plain("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
+
+
+def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
+    """The function of the solution that the tests call; of several, the last one."""
+    try:
+        called = {
+            node.func.id
+            for test in tests
+            for node in ast.walk(parse(test))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        functions = [node for node in parse(solution).body if isinstance(node, ast.FunctionDef)]
+    except SyntaxError as error:
+        raise TaskError(f"the solution or a test does not parse: {error.msg}") from error
+    found = [function for function in functions if function.name in called]
+    if not found:
+        defined = ", ".join(function.name for function in functions) or "nothing"
+        raise TaskError(f"the tests call no function of the solution, which defines {defined}")
+    return found[-1]
+
+
+def _docstring(text: str) -> str:
+    """The text as a function's docstring, whatever quotes and backslashes it holds."""
+    safe = text.replace("\\", "\\\\").replace('"""', "'''")
+    end = ' """' if safe.endswith('"') else '"""'
+    return f'    """{safe}{end}\n'
+
+
+def _check(setup: str, tests: Sequence[str]) -> str:
+    # A test of several lines may hold a text of several lines, which must not be indented.
+    lines = [ast.unparse(parse(test)) if "\n" in test else test for test in tests]
+    check = "\n    ".join(["def check(candidate):", *"\n".join(lines).split("\n")])
+    return f"{setup}\n\n\n{check}\n" if setup else f"{check}\n"
