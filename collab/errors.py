@@ -13,6 +13,7 @@
     ├── AgentError             a prompt template, parser or join that fails
     ├── SandboxError             our own trouble in running a program, never the program's
     │   └── SandboxUnavailable   this system cannot isolate a program
+    ├── EnvironmentFailed      an environment that raises, blocks or breaks its own rules
     ├── RewardError            a reward part that raises, blocks or is not a finite number
     ├── FeedbackError          a feedback source that fails
     │   └── FeedbackUnavailable    a tool that a source needs is not installed
@@ -106,6 +107,10 @@ class SandboxError(CollabError):
 
 class SandboxUnavailable(SandboxError):
     exit_status = 2
+
+
+class EnvironmentFailed(CollabError):
+    boundary = "environment"
 
 
 class RewardError(CollabError):

@@ -33,7 +33,9 @@ def team_result(
     scores = [e.score for e in episodes if e.score and not e.failure]
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
-    most = (maximum or 0.0) * team.turns
+    task = evaluated.recipe.task
+    of_game = maximum if task and task.environment else None
+    most = (maximum or 0.0) * (1 if of_game is not None else team.turns)
     return TeamResult(
         label=evaluated.label,
         folder=folder,
@@ -48,6 +50,7 @@ def team_result(
         failures=dict(Counter(e.failure.type for e in episodes if e.failure)),
         failure=next((e.failure for e in episodes if e.failure), None),
         maximum=maximum,
+        most=of_game,
         metrics={name: estimate_of(name, [*v.values()], most) for name, v in values.items()},
         speed=speed_of(episodes),
         concurrency=evaluated.recipe.concurrency,
@@ -59,7 +62,7 @@ def team_result(
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
     """What `other` has more than `first`, on the tasks that both have a value for."""
     metrics = {}
-    most = max((team.maximum or 0.0) * team.turns for team in (first, other))
+    most = max(team.largest_return or 0.0 for team in (first, other))
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
         if shared:

@@ -197,9 +197,9 @@ class Evaluation:
         )
 
 
-def _levels(reward: RewardSpec) -> dict[str, tuple[str, ...]]:
+def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
     levels: dict[str, tuple[str, ...]] = {}
-    for name, part in reward.parts.items():
+    for name, part in reward.parts.items() if reward else ():
         level = part.level or name
         levels[level] = (*levels.get(level, ()), name)
     return levels

@@ -60,6 +60,8 @@ class TeamResult(Record):
     """The first of them."""
     maximum: float | None
     """Of one turn's joint reward, for this team."""
+    most: float | None = None
+    """Of a game, whose turns do not each pay the maximum: the largest return that it can give."""
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
@@ -71,7 +73,9 @@ class TeamResult(Record):
 
     @property
     def largest_return(self) -> float | None:
-        """Turns x maximum; None where nothing was scored."""
+        """Turns x maximum, or what a game says; None where nothing was scored."""
+        if self.most is not None:
+            return self.most
         return None if self.maximum is None else self.turns * self.maximum
 
 

@@ -19,7 +19,7 @@ from collab.trust import NOTHING, Consent, Question, settle
 
 DEFAULT_K = (1, 3, 5, 10)
 
-_SHARED = ("kind", "hidden", "reward")
+_SHARED = ("kind", "hidden", "environment", "reward")
 """Fields of a suite that must be the same for all teams, besides its problems."""
 
 

@@ -24,7 +24,7 @@ Change = Callable[[Kind, str, str], str]
 
 _FUNCTION_KEYS = {
     "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
-    "generate", "adapt",
+    "generate", "adapt", "environment",
 }  # fmt: skip
 _COMPONENT_KEYS = {
     "team", "task", "reward", "trainer", "extends",

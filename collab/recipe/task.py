@@ -7,12 +7,17 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from collab.recipe.base import Spec
-from collab.recipe.component import Named
+from collab.recipe.component import Component, Named
 from collab.recipe.reward import RewardSpec
 
 ALWAYS_HIDDEN = ("test", "canonical_solution")
 """What no agent sees of a `code` problem, whatever else a suite hides."""
 
+SEED = "seed"
+"""The field by which a problem of an environment is drawn; no agent sees it."""
+
+SEEDS = "seeds"
+"""The generator whose rows are seeds and nothing else."""
 
 TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """Endings of files that hold rows too, and are not read."""
@@ -84,9 +89,17 @@ class TaskSpec(Spec):
 
     name: str = ""
     description: str = ""
-    kind: Literal["code", "text"] = "code"
-    """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields."""
-    source: SourceSpec
+    kind: Literal["code", "text", "environment"] = "code"
+    """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields. In an
+    `environment` the agents' actions change a state; its problems are seeds, with further options
+    of the environment in other fields."""
+    environment: Named | None = None
+    """The game: `nim`, or one's own, `file.py:Class`; with options, `{use: nim, options: {...}}`.
+    It pays the reward."""
+    seats: dict[str, str] = Field(default={}, examples=[{"first": "alice", "second": "bob"}])
+    """By seat of the game, the agent that has it; by default the agents in their order."""
+    source: SourceSpec = SourceSpec(generate=Component(use=SEEDS))
+    """Of an environment, 100 seeds by default; with `rows` and `seed` alone, so many others."""
     id_field: str = "task_id"
     """The field that names a problem, different in every row. Rows are named by their numbers where
     none has it, or where `id_field` is empty."""
@@ -95,11 +108,39 @@ class TaskSpec(Spec):
     `canonical_solution` are always among them."""
     splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
     """Named ranges of rows, `first-last`, counted from 0, both ends included."""
-    reward: RewardSpec
-    """The joint reward, inline or by name."""
+    reward: RewardSpec | None = None
+    """The joint reward, inline or by name; an environment pays its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seeds_are_the_source(cls, data: Any) -> Any:
+        """A source that says no more than how many problems there are."""
+        if not (isinstance(data, dict) and data.get("kind") == "environment"):
+            return data
+        source = data.get("source")
+        if not isinstance(source, dict) or set(ORIGINS) & set(source):
+            return data
+        return {**data, "source": {"generate": SEEDS, **source}}
 
     @field_validator("hidden")
     @classmethod
     def _always_hidden(cls, hidden: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        always = ALWAYS_HIDDEN if info.data.get("kind") == "code" else ()
+        always = {"code": ALWAYS_HIDDEN, "environment": (SEED,)}.get(info.data.get("kind", ""), ())
         return tuple(dict.fromkeys((*always, *hidden)))
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> TaskSpec:
+        if self.kind == "environment":
+            if self.environment is None:
+                raise ValueError("kind 'environment' needs environment, e.g. nim")
+            if self.reward is not None:
+                raise ValueError("an environment pays the reward itself; leave out reward")
+            return self
+        if self.environment is not None or self.seats:
+            raise ValueError(
+                f"environment and seats go with kind 'environment', and kind is '{self.kind}'"
+            )
+        missing = [key for key in ("source", "reward") if key not in self.model_fields_set]
+        if missing:
+            raise ValueError(f"kind '{self.kind}' needs {' and '.join(missing)}")
+        return self

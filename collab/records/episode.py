@@ -86,6 +86,11 @@ class Episode(Record):
         """R_0, the undiscounted sum of `rewards`; None without any."""
         return fsum(self.rewards) if self.rewards else None
 
+    def return_of(self, agent: str) -> float:
+        """What the agent itself earned in the turns that were played, undiscounted."""
+        scores = [turn.score for turn in self.turns if turn.score]
+        return fsum(score.by_agent.get(agent, score.reward) for score in scores)
+
     @property
     def largest_return(self) -> float | None:
         """The largest return that this team could have been given; None without a score."""

@@ -10,7 +10,8 @@ class Failure(Record):
     """Something of ours, or of a service, that did not work; never a score."""
 
     boundary: str
-    """The boundary that was crossed: model, agent, sandbox, reward, feedback, task, budget."""
+    """The boundary that was crossed: model, agent, sandbox, reward, environment, feedback, task,
+    budget."""
     type: str
     message: str
     traceback: str | None = None

@@ -49,9 +49,15 @@ class Score(Record):
 
     reward: float
     maximum: float
-    """The largest reward that this team could have been given."""
+    """The largest reward that this team could have been given. In an environment that of the whole
+    game, at its last turn; 0 at the turns before."""
+    by_agent: dict[str, float] = {}
+    """Where agents do not earn the same, as in a game that one of them wins: what each earns. The
+    joint reward is then their mean."""
     solved: bool | None = None
     """Whether the task is solved; None where nothing in its reward says so."""
+    told: str = ""
+    """For people, in a line: what happened in the environment."""
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
     flags: tuple[str, ...] = ()

@@ -108,7 +108,8 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
         "reward": score.reward,
         "maximum": score.maximum,
         "solved": score.solved,
-        "told": told(score),
+        "told": [*told(score), *_earned(score)],
+        "happened": score.told,
         "parts": [
             {
                 "name": part.name,
@@ -129,6 +130,10 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
         "isolation": score.isolation,
         "seconds": score.seconds,
     }
+
+
+def _earned(score: Score) -> list[str]:
+    return [f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items()]
 
 
 def _feedback(feedback: Feedback, texts: Texts) -> dict[str, Any]:

@@ -77,6 +77,7 @@ FAMILIES = (
     Family("Solved in training", RETURN, names.SOLVED, "share"),
     *(Family(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
     Family("Reward by turn", RETURN, names.REWARD, several=True),
+    Family("Return of each agent, where they differ", RETURN, names.AGENT_RETURN, several=True),
     Family("Points", PARTS, names.PART, split=True),
     Family("Values", PARTS, names.VALUE, "share", split=True),
     Family("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),

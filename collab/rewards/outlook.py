@@ -23,7 +23,7 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
         lines.append("answer: the protocol chooses whose counts")
     elif others:
         lines.append(f"answer: written by {_and(roles.contributors)}, not by {_and(others)}")
-    if recipe.task is None:
+    if recipe.task is None or recipe.task.reward is None:
         return lines
     parts, without = recipe.task.reward.parts, _do_not_apply(recipe, roles)
     most = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
@@ -37,7 +37,8 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
 def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
     """By part: why it does not apply to the team."""
     without: dict[str, str] = {}
-    for name, spec in recipe.task.reward.parts.items() if recipe.task else ():
+    reward = recipe.task.reward if recipe.task else None
+    for name, spec in reward.parts.items() if reward else ():
         why = open_part(name, spec).lacks(roles, recipe.team.agents)
         if not why and spec.requires in without:
             why = f"requires '{spec.requires}', which does not apply"

@@ -28,6 +28,7 @@ FAILURES = "failures/*"
 HACK_SUSPECTS = "hack_suspects"
 
 AGENT = "agent/*"
+AGENT_RETURN = "agent/*/return"
 LENGTH = "agent/*/length"
 TRUNCATED = "agent/*/truncated"
 ENTROPY = "agent/*/entropy"

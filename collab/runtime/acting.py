@@ -18,6 +18,7 @@ from collab.records import Action, Decision, Feedback, Message, Problem, Turn
 from collab.rewards import Scorer
 from collab.runtime.agents import RunningAgent, make_request
 from collab.runtime.events import AgentActed, AgentActing, Emit
+from collab.runtime.game import Games
 from collab.runtime.harness.move import ActionFailed, Move, Step
 from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
@@ -42,6 +43,8 @@ class RolloutContext:
     sources: Sequence[Source]
     scheduler: Scheduler
     emit: Emit
+    games: Games | None = None
+    """Where the task is an environment."""
 
 
 @dataclass
@@ -56,6 +59,8 @@ class Acting:
     new_tokens: int = 0
     """Of all responses so far."""
     histories: dict[str, list[Message]] = field(default_factory=dict)
+    observations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By agent: what it observes of the environment in this turn."""
     given: dict[Place, list[Decision]] = field(default_factory=dict)
     """Decisions that are taken as they are, by their places: nobody is asked for them."""
     silent: Sequence[str] = ()
@@ -121,7 +126,9 @@ class Acting:
 
     def _fields(self, name: str, turn: int, told: Told, round_: Round) -> dict[str, Any]:
         """What an agent's templates see."""
+        observed = {"observation": self.observations[name]} if name in self.observations else {}
         return {
+            **observed,
             "task": self.problem.public,
             "_hidden": tuple(self.problem.hidden),
             "agents": list(self.context.agents),

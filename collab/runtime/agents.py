@@ -11,6 +11,7 @@ from collab.agents.parsers import Parser
 from collab.errors import RecipeError
 from collab.models import Call, Capabilities, ChecksSettings, HasCapabilities, Model, Request
 from collab.recipe import AgentSpec, Recipe
+from collab.recipe.team import REVISE
 from collab.records import Message, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
 from collab.seeds import seed_of
@@ -71,10 +72,18 @@ def make_agents(
         RecipeError: a template that does not parse, an unknown parser, or sampling settings that
             an agent's model cannot follow.
     """
+    agents = recipe.team.agents
+    if recipe.task is not None and recipe.task.environment is not None:
+        agents = {name: _observes_anew(spec) for name, spec in agents.items()}
     return {
         name: _make_agent(name, spec, recipe.sampling_of(name), models[name], tools[name])
-        for name, spec in recipe.team.agents.items()
+        for name, spec in agents.items()
     }
+
+
+def _observes_anew(spec: AgentSpec) -> AgentSpec:
+    """In an environment every turn brings an observation of its own, and nothing is revised."""
+    return spec.model_copy(update={"revise": spec.prompt}) if spec.revise == REVISE else spec
 
 
 def _make_agent(

@@ -15,38 +15,36 @@ from pathlib import Path
 from typing import Any
 
 from collab.agents import Template, join_for
-from collab.errors import AgentError, ContextOverflow, ModelError, RecipeError
-from collab.feedback import Outcome, check_sources
-from collab.models import Progress, Request
-from collab.models.fakes.echo import EchoModel
+from collab.errors import (
+    AgentError,
+    ContextOverflow,
+    EnvironmentFailed,
+    ModelError,
+    RecipeError,
+)
+from collab.feedback import check_sources
+from collab.models import Request
 from collab.models.lengths import check_fits
 from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe
-from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
 from collab.recipe.hosted import MCPServer
 from collab.recipe.model import TransformersModel
 from collab.recipe.team import DISCUSS
-from collab.records import Action, Feedback, Problem
+from collab.records import Problem
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import Event
+from collab.runtime.game import games_of
 from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
+from collab.runtime.rehearsal import RehearsedGame, cut_off
 from collab.runtime.scheduler import Scheduler
+from collab.runtime.stand_ins import FeedbackStandIn, FullEcho
 from collab.sandbox import Sandbox
 from collab.tools import open_tools, uncalled
 from collab.wording import counted
-
-CHARACTERS_A_TOKEN = 3.5
-"""Of text, where no tokenizer is at hand; few rather than many, so that counts err upward."""
-
-MOST_CHARACTERS = 500_000
-"""Of an answer that stands in for a model's longest one."""
-
-FEEDBACK_CHARACTERS = 2000
-"""Of what a source tells an agent, besides an expert."""
 
 MOST_PROBLEMS = 64
 """The longest of more problems stand for all of them."""
@@ -74,7 +72,8 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     chosen = [problems[number] for number in _longest(problems)]
     with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
         requests, unread = thread.submit(asyncio.run, _play(recipe, chosen)).result()
-    warnings = [*unread, *_uncounted(recipe), *_overlong(recipe, requests, len(problems))]
+    short = cut_off(games_of(recipe), chosen, recipe.team.turns)
+    warnings = [*unread, *short, *_uncounted(recipe), *_overlong(recipe, requests, len(problems))]
     return DryRun(tuple(requests), tuple(warnings))
 
 
@@ -100,7 +99,7 @@ def characters(request: Request) -> int:
 async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
     """All requests, and a warning for each template that was not asked for."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
-    model, seen = _FullEcho(), _Seen()
+    model, seen = FullEcho(), _Seen()
     tools = uncalled(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
     agents = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
     context = RolloutContext(
@@ -109,65 +108,29 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
         protocol=protocol_for(recipe.team.protocol),
         join=join_for("text"),
         scorer=None,
-        sources=[_StandIn(spec) for spec in recipe.team.feedback],
+        sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
         scheduler=Scheduler(lanes=1),
         emit=_ignore,
+        games=games_of(recipe, RehearsedGame),
     )
     for problem in problems:
         episode = await EpisodeRun(context, Start(problem), seed=0).play()
         if seen.errors:
             told = f"{seen.errors[0]}; the problem: {problem.address}"
             raise RecipeError(told) from seen.errors[0]
-        if episode.failure and episode.failure.type == RecipeError.__name__:
+        if episode.failure and episode.failure.type in _TOLD:
             raise RecipeError(episode.failure.message)
         # Other failures are of a protocol that can make nothing of an echo.
         seen.cut_short |= episode.failure is not None
     return model.requests, [] if seen.cut_short else _unread_templates(recipe, seen)
 
 
+_TOLD = (RecipeError.__name__, EnvironmentFailed.__name__)
+"""Failures that are not the echo's."""
+
+
 def _ignore(event: Event) -> None:
     """Nobody watches."""
-
-
-class _FullEcho(EchoModel):
-    """Says what it was asked again and again, up to the longest answer; remembers all requests."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[Request] = []
-
-    async def generate(
-        self, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Action]:
-        self.requests += requests
-        actions = await super().generate(requests, progress)
-        return [
-            action.model_copy(update={"text": _lengthened(action.text, request)})
-            for request, action in zip(requests, actions, strict=True)
-        ]
-
-
-def _lengthened(text: str, request: Request) -> str:
-    wanted = min(int(request.sampling.max_new_tokens * CHARACTERS_A_TOKEN), MOST_CHARACTERS)
-    text = f"{text or '-'} "
-    return (text * (wanted // len(text) + 1))[:wanted]
-
-
-class _StandIn:
-    """Feedback without its source."""
-
-    def __init__(self, spec: FeedbackSpec) -> None:
-        self.name = spec.source
-        length = FEEDBACK_CHARACTERS
-        if isinstance(spec, ExpertFeedback):
-            length = int(spec.max_new_tokens * CHARACTERS_A_TOKEN)
-        self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
-
-    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        return {a: Feedback(source=self.name, text=self._text) for a in outcome.agents}
-
-    async def aclose(self) -> None:
-        """Holds nothing."""
 
 
 @dataclass

@@ -24,6 +24,7 @@ from collab.records import Turn as TurnRecord
 from collab.records.episode import Further
 from collab.runtime.acting import Acting, RolloutContext, Told
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
+from collab.runtime.game import Game
 from collab.runtime.harness.move import ActionFailed
 from collab.runtime.turn import Turn
 
@@ -91,6 +92,7 @@ class EpisodeRun:
         for decision in start.given:
             place = (len(start.turns), decision.round, decision.agent)
             self._acting.given[place].append(decision)
+        self._game: Game | None = None
         self._started = 0.0
         self._started_at = ""
 
@@ -125,13 +127,15 @@ class EpisodeRun:
     async def _play_turns(self) -> None:
         team = self.context.recipe.team
         told = self._turns[-1].feedback if self._turns else {}
+        if self.context.games is not None:
+            self._game = self.context.games(self.problem)
+            await self._game.begin(self._turns)
         for index in range(len(self._turns), team.turns):
             turn = _TurnState(index)
             try:
                 await self._act(turn, told)
                 await self._score(turn)
-                solved = bool(turn.score and turn.score.solved)
-                last = index + 1 == team.turns or (solved and team.when_solved != "continue")
+                last = index + 1 == team.turns or self._is_over(turn)
                 if not last:
                     await self._tell(turn)
                     told = turn.feedback
@@ -140,13 +144,24 @@ class EpisodeRun:
             if last or index + 1 == self._until:
                 return
 
+    def _is_over(self, turn: _TurnState) -> bool:
+        """Whether nothing is left to play: the game has ended, or else the task is solved."""
+        if self._game is not None:
+            return self._game.ended
+        solved = bool(turn.score and turn.score.solved)
+        return solved and self.context.recipe.team.when_solved != "continue"
+
     async def _act(self, state: _TurnState, told: Told) -> None:
-        """Play the protocol, then join what the agents made."""
+        """Play the protocol, then join what the agents made; in a game, its step comes with the
+        score."""
         context = self.context
+        agents = tuple(context.agents)
+        if self._game is not None:
+            agents, self._acting.observations = self._game.acting, self._game.observations
         acted = [name for name, history in self._acting.histories.items() if history]
         play = partial(self._acting.play, state.index, told, state.decisions)
         previous = self._turns[-1].artefacts if self._turns else {}
-        turn = Turn(state.index, context.agents, play, acted, previous)
+        turn = Turn(state.index, agents, play, acted, previous)
         try:
             await context.protocol(turn)
         except (CollabError, ActionFailed):
@@ -156,12 +171,18 @@ class EpisodeRun:
             raise attribute(error, AgentError, what) from error
         finally:
             state.artefacts = {n: turn.artefacts[n] for n in context.agents if n in turn.artefacts}
+        if self._game is not None:
+            state.joined = agents
+            return
         state.joined = turn.joined(context.recipe.team.roles.contributors)
         joined = {name: state.artefacts[name] for name in state.joined}
         state.joint = make_joint(context.join, joined, self.problem)
 
     async def _score(self, turn: _TurnState) -> None:
-        if self.context.scorer is not None:
+        if self._game is not None:
+            turn.score, state = await self._game.step(turn.artefacts)
+            turn.joint = Joint(state, {})
+        elif self.context.scorer is not None:
             turn.score = await self.context.scorer.score(
                 self.problem, turn.joint, turn.artefacts, list(turn.joined)
             )
@@ -206,10 +227,16 @@ class EpisodeRun:
             sample=self.sample,
             seed=self.seed,
             turns=tuple(self._turns),
-            horizon=self.context.recipe.team.turns,
+            horizon=self._horizon(),
             when_solved=self.context.recipe.team.when_solved,
             further=self._further,
             failure=failure,
             started=self._started_at,
             seconds=time.perf_counter() - self._started,
         )
+
+    def _horizon(self) -> int:
+        """The turns that could have been played: none after the end of a game."""
+        if self._game is not None and self._game.ended and self._turns:
+            return len(self._turns)
+        return self.context.recipe.team.turns

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from collab.errors import AgentError, RecipeError, attribute
 from collab.recipe import Recipe
 from collab.recipe.team import TeamSpec
+from collab.records import Problem
+from collab.runtime.game import Game, Games
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.turn import Round, Turn
 
@@ -65,3 +67,25 @@ def rehearsed(recipe: Recipe) -> Rehearsed:
 
     with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
         return thread.submit(play).result()
+
+
+class RehearsedGame(Game):
+    """A game in which those who act make a legal move, where it can tell one, to play it long."""
+
+    def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
+        legal = self.environment.moves()
+        made = super()._actions(artefacts)
+        return {seat: next(iter(legal.get(seat, ())), text) for seat, text in made.items()}
+
+
+def cut_off(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
+    """A warning where games last longer than the team plays; raises RecipeError as `Game` does."""
+    longest = (
+        max((games(problem).environment.turns for problem in problems), default=0) if games else 0
+    )
+    if longest <= turns:
+        return []
+    return [
+        f"a game may last {longest} turns, and team.turns is {turns}: one that is not over by then"
+        " is cut off"
+    ]

@@ -23,6 +23,7 @@ from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
+from collab.runtime.game import Games, games_of, score_anew
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
@@ -62,6 +63,7 @@ class Session:
         self._servers = ToolServers() if serve else None
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
+        self._games: Games | None = None
         self._agents: dict[str, RunningAgent] = {}
         self._protocol: Protocol | None = None
         self._join: Join | None = None
@@ -74,7 +76,8 @@ class Session:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
             join = join_for(self.recipe.team.join)
             roles = self.recipe.team.roles
-            if self.recipe.task is not None:
+            self._games = games_of(self.recipe)
+            if self.recipe.task is not None and self.recipe.task.reward is not None:
                 self._scorer = Scorer(self.recipe.task.reward, self.sandbox, roles)
             if self.recipe.team.turns > 1:
                 self._sources = open_sources(
@@ -173,9 +176,11 @@ class Session:
         """The joint reward of a joint action, given by each agent's artefact.
 
         Raises:
-            RecipeError: the recipe has no suite. AgentError: the join failed.
-            RewardError, SandboxError: as `Scorer.score`.
+            RecipeError: the recipe has no suite, or it is an environment of several turns.
+            AgentError: the join failed. RewardError, SandboxError: as `Scorer.score`.
         """
+        if self._games is not None:
+            return await score_anew(self._games(problem), artefacts, self.recipe.team.turns)
         if self._scorer is None:
             raise RecipeError(
                 "the recipe names no task suite, so there is no reward; set its key task"
@@ -206,6 +211,7 @@ class Session:
             sources=self._sources,
             scheduler=scheduler,
             emit=emit,
+            games=self._games,
         )
         try:
             runs = (EpisodeRun(context, start, seed) for start in starts)

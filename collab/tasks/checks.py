@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
-from collab.recipe.task import ALWAYS_HIDDEN
+from collab.recipe.task import ALWAYS_HIDDEN, SEED
 from collab.tasks.sources import PlacedRow, Row
 
 _DEFAULT_ID = "task_id"
@@ -53,6 +53,8 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
 
 def _own_hidden(spec: TaskSpec) -> Sequence[str]:
     """The hidden fields that somebody wrote down, not those that are hidden by default."""
+    if spec.kind == "environment":
+        return [name for name in spec.hidden if name not in (SEED, *ALWAYS_HIDDEN)]
     if spec.kind == "code" or set(spec.hidden) == set(ALWAYS_HIDDEN):
         return [name for name in spec.hidden if name not in ALWAYS_HIDDEN]
     return spec.hidden

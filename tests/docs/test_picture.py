@@ -58,7 +58,9 @@ def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType, drawn:
     """Titles, parts and labels stand in both; numbers and the agents' texts differ."""
     words = words_of(picture.PICTURE.read_text())
     labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]
-    for label in [*labels, *load_task("humaneval").reward.parts, picture.COMMAND.split()[-1]]:
+    reward = load_task("humaneval").reward
+    assert reward is not None
+    for label in [*labels, *reward.parts, picture.COMMAND.split()[-1]]:
         assert (label in words) == (label in drawn) is True, label
 
 

@@ -18,7 +18,7 @@ FLOORS = [
     {"recipe"},
     {"models", "sandbox"},
     {"agents", "tools"},
-    {"tasks", "rewards", "feedback"},
+    {"tasks", "rewards", "feedback", "environments"},
     {"runtime"},
     {"trainers", "serving"},
     {"evaluation"},

@@ -45,6 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "generator with options": {
         "source": {"generate": {"use": FUNCTION, "options": {"most": 3}}, "rows": 1}
     },
+    "environment": {"task": {"kind": "environment", "environment": FUNCTION}},
     "part": {"part": {"use": FUNCTION}},
     "parser": {"agent": {"parser": FUNCTION}},
     "harness": {"agent": {"harness": FUNCTION}},
@@ -77,13 +78,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _write(folder: Path, kind: str) -> None:
     """A run's folder with one function of its own in recipe, team, suite and training."""
     given = KINDS[kind]
-    task = {
+    task: dict[str, Any] = {
         "name": "theirs",
         "kind": "text",
         "source": given.get("source", {"path": "words.jsonl"}),
         "hidden": ["answer"],
         "reward": {"parts": {"right": given.get("part", PART)}},
+        **given.get("task", {}),
     }
+    if task["kind"] == "environment":
+        del task["reward"], task["source"]
     team = {"name": "t", "agents": {"a": AGENT | given.get("agent", {})}, **given.get("team", {})}
     recipe = {"team": team, "task": task, "model": "echo", **given.get("top", {})}
     training = {"trainer": {"group_size": 2}, **recipe}

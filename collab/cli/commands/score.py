@@ -169,6 +169,11 @@ async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> lis
     from collab.sandbox import Sandbox
 
     assert recipe.task is not None
+    if recipe.task.reward is None:
+        raise RecipeError(
+            f"'{recipe.task.name}' is a game, which is played and not scored; play it with: collab"
+            f" run TEAM --task {recipe.task.name}"
+        )
     async with Sandbox(recipe.sandbox) as sandbox:
         join = join_for("python" if recipe.task.kind == "code" else "text")
         scorer = Scorer(recipe.task.reward, sandbox)

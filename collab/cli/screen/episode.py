@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from collab.cli.screen.page import Block, Column, Page, Piece
 from collab.cli.screen.tool_calls import show_calls
@@ -43,7 +43,8 @@ def show_work(page: Page, turn: Turn) -> None:
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
-        page.blocks([Block("joined", turn.joint, _language(turn))])
+        title = "state" if turn.score and turn.score.told else "joined"
+        page.blocks([Block(title, turn.joint, _language(turn))])
 
 
 def _work_of(turn: Turn, agent: str) -> Block:
@@ -70,6 +71,10 @@ def show_score(
     """The verdict, its change from the turn before, and every part of the joint reward."""
     change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
     page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
+    if score.told:
+        page.line((f"  {score.told}", DIM))
+    if score.by_agent:
+        page.line((f"  {each_earned(score.by_agent)}", DIM))
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
     if score.schemes:
@@ -150,8 +155,16 @@ def solved_early(episode: Episode) -> str:
 
 
 def out_of(value: float, largest: float | None) -> str:
-    """A reward or a return, of the largest that it could have been where that is known."""
-    return f"{value:.2f}" if largest is None else f"{value:.2f} of {largest:.2f}"
+    """A reward or a return, of the largest that it could have been where that is known.
+
+    Nothing is said of a largest of 0, as in a game in which one wins what the other loses.
+    """
+    return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
+
+
+def each_earned(by_agent: Mapping[str, float]) -> str:
+    """What each agent earned, where agents do not earn the same."""
+    return ", ".join(f"{agent} earns {reward:+.2f}" for agent, reward in by_agent.items())
 
 
 def show_failure(page: Page, failure: Failure) -> None:

@@ -114,7 +114,9 @@ function jointCard(data, episode, turn, earlier) {
   if (!textOf(data, turn.joint).trim()) return null;
   const schemes = (turn.score && turn.score.schemes) || [];
   const proofs = new Set(schemes.flatMap((scheme) => scheme.lines));
-  const title = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
+  const happened = turn.score ? turn.score.happened : "";
+  const made = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
+  const title = happened ? "State" : made;
   return h(
     "article",
     { class: "card" },
@@ -122,6 +124,7 @@ function jointCard(data, episode, turn, earlier) {
       "header",
       h("h4", title),
       proofs.size && !earlier ? h("small", "Marked lines prove the scheme.") : null,
+      happened ? h("small", happened) : null,
     ),
     schemes.length ? schemeList(data, schemes) : null,
     earlier
@@ -194,7 +197,8 @@ function failureNote(data, failure, prefix = "") {
 function scoreLine(score, before) {
   const change = before ? ` (${signed(score.reward - before.reward)} from the turn before)` : "";
   const told = score.told.map((text) => `, ${text}`).join("");
-  return ` reward ${fixed(score.reward)} of ${fixed(score.maximum)}${change}${told}`;
+  const largest = score.maximum ? ` of ${fixed(score.maximum)}` : "";
+  return ` reward ${fixed(score.reward)}${largest}${change}${told}`;
 }
 
 function tone(points) {

@@ -17,6 +17,7 @@ from collab.recipe import SourceSpec
 from collab.tasks.generated.duet import duet
 from collab.tasks.generated.pocket_code import pocket_code
 from collab.tasks.generated.same_name import same_name
+from collab.tasks.generated.seeds import seeds
 from collab.tasks.generated.signals import signals
 from collab.tasks.generated.split_sum import split_sum
 
@@ -24,6 +25,7 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = {
     "duet": duet,
     "pocket_code": pocket_code,
     "same_name": same_name,
+    "seeds": seeds,
     "signals": signals,
     "split_sum": split_sum,
 }

@@ -106,6 +106,10 @@ def joined(turn: Turn) -> dict[str, str]:
 
 
 def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
-    """r_i = team_weight x r + the points of the agent's own parts."""
+    """r_i = team_weight x r + the points of the agent's own parts.
+
+    r is the joint reward, or the agent's own where a game pays its seats unequally.
+    """
     own = spec.local_parts.get(agent, ())
-    return spec.team_weight * score.reward + fsum(p.points for p in score.parts if p.name in own)
+    earned = score.by_agent.get(agent, score.reward)
+    return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in own)

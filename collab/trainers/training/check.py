@@ -17,7 +17,7 @@ from collab.runtime.independence import dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
-from collab.trainers.credit.base import Algorithm, ChecksRecipe, pays_as_played
+from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
 from collab.trainers.training.curriculum import phases
 from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.trackers import check_trackers
@@ -47,6 +47,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     check_trackers(spec.report_to)
     _check_local_parts(recipe, spec)
     _check_combinations(recipe, spec)
+    _check_game(recipe, spec)
     return spec
 
 
@@ -55,7 +56,7 @@ def _check_functions(recipe: Recipe) -> None:
     join_for(recipe.team.join)
     for agent in recipe.team.agents.values():
         parser_for(agent.parser)
-    if recipe.task is not None:
+    if recipe.task is not None and recipe.task.reward is not None:
         Scorer(recipe.task.reward, None)
     for feedback in recipe.team.feedback:
         if isinstance(feedback, PluginFeedback):
@@ -130,7 +131,8 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
 
 
 def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
-    parts = recipe.task.reward.parts if recipe.task else {}
+    reward = recipe.task.reward if recipe.task else None
+    parts = reward.parts if reward else {}
     for agent, names in spec.local_parts.items():
         if agent not in recipe.team.agents:
             raise UnknownName("agent in trainer.local_parts", agent, recipe.team.agents)
@@ -168,6 +170,21 @@ def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
             f"joint_mode 'cross' compares answers of different histories in the later of"
             f" {most_turns} turns, so that credit would be biased{remedy}; or set turn_structure to"
             " 'tree'"
+        )
+
+
+def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
+    """Further joint actions of a game of several turns are not scored: no state is kept."""
+    if recipe.task is None or recipe.task.environment is None:
+        return
+    most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
+    asks = isinstance(algorithm_for(spec.algorithm), Prepares) or spec.joint_mode == "cross"
+    if asks and most_turns > 1:
+        raise RecipeError(
+            f"algorithm '{spec.algorithm.use}' with joint_mode '{spec.joint_mode}' judges more than"
+            f" what was played, and what a joint action is worth in a game of {most_turns} turns"
+            " depends on those before it; set algorithm to e.g. 'marloo' or 'rae', and joint_mode"
+            " to 'aligned'"
         )
 
 

@@ -157,6 +157,9 @@ def _agent(
         if logprobs:
             # What was sampled says it without bias, and at no cost.
             yield own(names.ENTROPY), -mean(logprobs)
+    whole = played_out(episodes)
+    if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):
+        yield own(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artefacts]
     if turns:
         yield own(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])

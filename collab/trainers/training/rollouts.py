@@ -119,7 +119,7 @@ def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
 
 
 def _may_go_on(episode: Episode, shape: Shape) -> bool:
-    left = len(episode.turns) < shape.n_turns
+    left = len(episode.turns) < min(shape.n_turns, episode.horizon or shape.n_turns)
     return shape.siblings_share_state and left and not (episode.failure or _is_solved(episode))
 
 

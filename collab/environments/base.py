@@ -1,0 +1,88 @@
+"""What an environment is, in the words of PettingZoo's parallel interface."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+
+class Observation(dict[str, Any]):
+    """What one seat is told: a text, and fields for templates that put it in words of their own.
+
+    A template shows the text as `{{ observation }}`, and a field as `{{ observation.NAME }}`.
+    """
+
+    def __init__(self, text: str = "", **fields: Any) -> None:
+        super().__init__(fields)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of a joint action, or of the beginning of a game."""
+
+    observations: Mapping[str, Observation | str] = field(default_factory=dict)
+    """By seat, of those that act next, and of nobody else. The game has ended where there are
+    none."""
+    rewards: float | Mapping[str, float] = 0.0
+    """Of this step: one number for all, as in a cooperative game, or one by seat; a seat that is
+    left out earns 0."""
+    solved: bool | None = None
+    """Whether the task is solved; None in a game that knows no such thing."""
+    told: str = ""
+    """For people, in a line: what happened."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Shares from 0 to 1 that are told beside the reward, such as how much of a goal is reached.
+    What a game says at its end is measured in training."""
+
+    @property
+    def ended(self) -> bool:
+        return not self.observations
+
+
+class Environment(ABC):
+    """One game, from its first state to its end; options are given to the constructor.
+
+    An action is a text that a model wrote, and may be anything. One that is not legal is an
+    ordinary outcome, such as a forfeit, and never an exception. All that is random is drawn from
+    what `reset` is given, so that `copy.deepcopy` makes a game that goes on in the same way.
+    """
+
+    seats: tuple[str, ...]
+    """Who may act, in the game's own words, e.g. `("first", "second")`."""
+    turns: int
+    """The most steps that a game takes; it then ends by itself."""
+    returns: tuple[float, float] = (0.0, 1.0)
+    """The least and the most that a seat may earn in a whole game."""
+    zero_sum: bool = False
+    """Whether what one seat earns the others lose, so that the joint reward is always 0."""
+
+    @abstractmethod
+    def reset(self, random: Random) -> Step:
+        """Begin a game; the step has no rewards. The same `random` begins the same game."""
+
+    @abstractmethod
+    def step(self, actions: Mapping[str, str]) -> Step:
+        """Change the state by the actions, by seat, of those that were to act."""
+
+    @abstractmethod
+    def render(self) -> str:
+        """The whole state as text, for people; no agent sees it."""
+
+    def moves(self) -> Mapping[str, Sequence[str]]:
+        """By seat that is to act: texts that are legal now, some or all of them.
+
+        Where there are none to tell, checks and rehearsals play the game without.
+        """
+        return {}
+
+    @property
+    def largest(self) -> float:
+        """The largest joint return, which is the mean of the seats'."""
+        return 0.0 if self.zero_sum else self.returns[1]

@@ -1,0 +1,100 @@
+"""Kuhn poker (1950): three cards, one bet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from collab.environments.base import Environment, Observation, Step
+
+CARDS = ("jack", "queen", "king")
+"""From the lowest to the highest."""
+
+FORFEIT = 2.0
+"""What an illegal move costs: as much as the worst legal one may, so that nobody gains by it."""
+
+_MOVE = re.compile(r"(?:i )?(check|bet|call|fold)", re.ASCII)
+
+OPEN, FACING = ("check", "bet"), ("call", "fold")
+LEGAL = {"": OPEN, "c": OPEN, "b": FACING, "cb": FACING}
+"""The moves by what was done before, as first letters. Any other history is that of a game over."""
+
+
+class Kuhn(Environment):
+    """Two players put in a chip each, are dealt one of three cards each, and may bet another one.
+
+    `first` checks or bets. On a bet the other calls or folds; who folds loses the chip of the
+    beginning. After two checks, or a call, the higher card wins what the other one put in. Both
+    earn what they win, in chips, 1 or 2; zero-sum. An action is one word, or `I` and the word; any
+    other text forfeits two chips.
+    """
+
+    seats = ("first", "second")
+    turns = 3
+    returns = (-2.0, 2.0)
+    zero_sum = True
+
+    def __init__(self) -> None:
+        self._cards = (0, 1)
+        self._history = ""
+        self._told = ""
+
+    def reset(self, random: Random) -> Step:
+        first, second = random.sample(range(3), 2)
+        self._cards, self._history = (first, second), ""
+        self._told = f"first holds the {CARDS[first]}, second the {CARDS[second]}"
+        return Step(self._observed())
+
+    def step(self, actions: Mapping[str, str]) -> Step:
+        player = len(self._history) % 2
+        seat = self.seats[player]
+        move = self._read(actions[seat])
+        if move is None:
+            self._history += "x"
+            earned = -FORFEIT if player == 0 else FORFEIT
+            told = f"{seat} made no legal move and forfeits"
+            return Step({}, self._payoff(earned), told=told, values={"legal": 0.0})
+        self._history += move[0]
+        told = f"{seat} {move}s"
+        if self._history in LEGAL:
+            return Step(self._observed(), told=told)
+        earned = won(self._history, self._cards)
+        told += f"; {self.seats[0 if earned > 0 else 1]} wins {abs(earned):g}"
+        return Step({}, self._payoff(earned), told=told, values={"legal": 1.0})
+
+    def render(self) -> str:
+        words = {"c": "check", "b": "bet", "x": "no legal move", "f": "fold"}
+        told = [
+            "call" if letter == "c" and "b" in self._history[:n] else words[letter]
+            for n, letter in enumerate(self._history)
+        ]
+        return f"{self._told}\n{', '.join(told) or 'nobody has acted'}"
+
+    def moves(self) -> Mapping[str, Sequence[str]]:
+        legal = LEGAL.get(self._history, ())
+        return {self.seats[len(self._history) % 2]: legal} if legal else {}
+
+    def _observed(self) -> dict[str, Observation]:
+        player = len(self._history) % 2
+        card, legal = CARDS[self._cards[player]], LEGAL[self._history]
+        before = {"": "Nobody has bet", "c": "The other player checked"}
+        told = before.get(self._history, "The other player bet")
+        text = f"You hold the {card}. {told}. You may {' or '.join(legal)}."
+        return {self.seats[player]: Observation(text, card=card, told=told, legal=[*legal])}
+
+    def _read(self, text: str) -> str | None:
+        """The move; None where it is none of the legal ones."""
+        matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
+        return matched[1] if matched and matched[1] in LEGAL[self._history] else None
+
+    def _payoff(self, first: float) -> dict[str, float]:
+        return {"first": first, "second": -first}
+
+
+def won(history: str, cards: tuple[int, int]) -> float:
+    """What the first player wins in a game that has ended, in chips."""
+    if history.endswith("bf"):
+        return 1.0 if len(history) == 2 else -1.0
+    stake = 2.0 if "b" in history else 1.0
+    return stake if cards[0] > cards[1] else -stake

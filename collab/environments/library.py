@@ -1,0 +1,60 @@
+"""The environments that come with collab, by name, and one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import isclass
+from typing import Any
+
+from collab.environments.base import Environment
+from collab.environments.kuhn import Kuhn
+from collab.environments.nim import Nim
+from collab.environments.tic_tac_toe import TicTacToe
+from collab.errors import EnvironmentFailed, RecipeError
+from collab.plugins import call, check_options, find
+from collab.recipe.component import Component
+
+BUILT_IN: Mapping[str, type[Environment]] = {
+    "nim": Nim,
+    "kuhn": Kuhn,
+    "tic-tac-toe": TicTacToe,
+}
+
+Make = Callable[[Mapping[str, Any]], Environment]
+"""From a problem's fields to an environment for it."""
+
+
+def environment_for(component: Component) -> Make:
+    """What makes the environment that a task names; a problem's fields go before its options.
+
+    Raises:
+        RecipeError: there is no such environment, or it is no class of one. Making one raises it
+            for options that the environment does not take, or that it refuses.
+    """
+    found: Any = find("environment", component.use, dict(BUILT_IN))
+    what = f"environment '{component.use}'"
+    if not (isclass(found) and issubclass(found, Environment)):
+        raise RecipeError(
+            f"{what} is no environment; write a class made of collab.environments.Environment,"
+            " with reset, step and render"
+        )
+
+    def make(fields: Mapping[str, Any]) -> Environment:
+        options = check_options(what, found.__init__, {**component.options, **fields})
+        environment: Environment = call(what, EnvironmentFailed, lambda: found(**options))
+        _check(what, environment)
+        return environment
+
+    return make
+
+
+def _check(what: str, environment: Environment) -> None:
+    """Raise RecipeError for a class that leaves out what it is to declare."""
+    for name in ("seats", "turns"):
+        if not getattr(environment, name, None):
+            raise RecipeError(f"{what} declares no {name}; set it in the class or in __init__")
+    seats = environment.seats
+    if not isinstance(seats, tuple) or not all(isinstance(seat, str) for seat in seats):
+        raise RecipeError(f"{what}: seats is {seats!r:.80}; give a tuple of names")
+    if len(set(seats)) < len(seats):
+        raise RecipeError(f"{what} has two seats of one name: {', '.join(seats)}")

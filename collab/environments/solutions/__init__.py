@@ -1,0 +1,1 @@
+"""What is known of the games: values and best play, by trying all moves."""

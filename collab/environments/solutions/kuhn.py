@@ -1,0 +1,86 @@
+"""Kuhn poker: what strategies are worth against each other, and how far they are from best play.
+
+A strategy gives the chance of each move for every situation of its seat, a card and what was done
+before; moves by first letter, `c` check or call, `b` bet, `f` fold. What is left of 1 is forfeit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+from math import fsum
+
+from collab.environments.kuhn import CARDS, FORFEIT, LEGAL, won
+
+Situation = tuple[str, str]
+"""A card, and what was done before as first letters: "" for nothing."""
+
+Strategy = Mapping[Situation, Mapping[str, float]]
+
+VALUE = -1 / 18
+"""What the first seat earns a game where both play best."""
+
+DEALS = tuple(permutations(range(3), 2))
+
+
+def situations() -> list[Situation]:
+    """All twelve, six of each seat."""
+    return [(card, history) for history in LEGAL for card in CARDS]
+
+
+def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
+    """Best play of both seats; the first may bet its jack with any chance from 0 to 1/3."""
+    bets = {"": (alpha, 0.0, 3 * alpha), "c": (1 / 3, 0.0, 1.0)}
+    calls = {"b": (0.0, 1 / 3, 1.0), "cb": (0.0, alpha + 1 / 3, 1.0)}
+    found: dict[Situation, dict[str, float]] = {}
+    for n, card in enumerate(CARDS):
+        found |= {(card, h): {"b": p[n], "c": 1 - p[n]} for h, p in bets.items()}
+        found |= {(card, h): {"c": p[n], "f": 1 - p[n]} for h, p in calls.items()}
+    return found
+
+
+def uniform() -> dict[Situation, dict[str, float]]:
+    """Every legal move alike."""
+    return {(card, h): {m[0]: 0.5 for m in LEGAL[h]} for card, h in situations()}
+
+
+def value(first: Strategy, second: Strategy) -> float:
+    """What the first seat earns on average, in chips a game."""
+    return fsum(_value("", cards, (first, second)) for cards in DEALS) / len(DEALS)
+
+
+def exploitability(strategy: Strategy) -> float:
+    """What best replies gain on average over the two seats of a strategy that plays both; 0 of an
+    equilibrium, in chips a game."""
+    gains = (_best(strategy, 0), _best(strategy, 1))
+    return fsum(gains) / 2
+
+
+def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strategy]) -> float:
+    """What the first seat earns from here on."""
+    if history not in LEGAL:
+        return won(history, cards)
+    player = len(history) % 2
+    chances = players[player][CARDS[cards[player]], history]
+    lost = FORFEIT if player else -FORFEIT
+    forfeits = max(0.0, 1.0 - fsum(chances.values())) * lost
+    moves = fsum(p * _value(history + m, cards, players) for m, p in chances.items() if p)
+    return forfeits + moves
+
+
+def _best(strategy: Strategy, seat: int) -> float:
+    """What the best reply earns in a seat against the strategy in the other one.
+
+    A seat's situations are settled from the last to the first: each is worth most with one move.
+    """
+    reply = uniform()  # so that no situation is out of reach while it is settled
+    own = [s for s in situations() if len(s[1]) % 2 == seat]
+    for situation in sorted(own, key=lambda s: -len(s[1])):
+        letters = [move[0] for move in LEGAL[situation[1]]]
+        worth = {m: _earned({**reply, situation: {m: 1.0}}, strategy, seat) for m in letters}
+        reply[situation] = {max(worth, key=lambda m: worth[m]): 1.0}
+    return _earned(reply, strategy, seat)
+
+
+def _earned(own: Strategy, other: Strategy, seat: int) -> float:
+    return value(own, other) if seat == 0 else -value(other, own)

@@ -1,0 +1,92 @@
+"""Tic-tac-toe: three in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from collab.environments.base import Environment, Observation, Step
+
+LINES = (
+    (0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6),
+)  # fmt: skip
+
+
+class TicTacToe(Environment):
+    """Two players mark cells of a board of three by three in turn; zero-sum.
+
+    An action is the number of an empty cell, from 1 at the top left to 9 at the bottom right; any
+    other text forfeits the game. The winner earns 1, the loser -1, a draw nothing.
+
+    Args:
+        opened: marks that are on the board at first, set by the seed, as many of either player.
+    """
+
+    seats = ("x", "o")
+    turns = 9
+    returns = (-1.0, 1.0)
+    zero_sum = True
+
+    def __init__(self, *, opened: int = 0) -> None:
+        self._opened = 2 * (max(0, min(opened, 4)) // 2)
+        self._board = [""] * 9
+        self._played = 0
+        self._over = ""
+
+    def reset(self, random: Random) -> Step:
+        self._over = ""
+        while True:
+            self._board, self._played = [""] * 9, self._opened
+            for n, cell in enumerate(random.sample(range(9), self._opened)):
+                self._board[cell] = self.seats[n % 2]
+            if not winner(self._board):
+                return Step(self._observed())
+
+    def step(self, actions: Mapping[str, str]) -> Step:
+        player = self.seats[self._played % 2]
+        cell = self._read(actions[player])
+        if cell is None:
+            return self._won_by("o" if player == "x" else "x", f"{player} forfeits: no legal move")
+        self._board[cell] = player
+        self._played += 1
+        told = f"{player} takes {cell + 1}"
+        if winner(self._board):
+            return self._won_by(player, f"{told} and wins")
+        if all(self._board):
+            self._over = "a draw"
+            return Step({}, told=f"{told}: a draw")
+        return Step(self._observed(), told=told)
+
+    def render(self) -> str:
+        state = self._over or f"to move: {self.seats[self._played % 2]}"
+        return f"{self._drawn('.')}\n{state}"
+
+    def moves(self) -> Mapping[str, Sequence[str]]:
+        empty = [str(n + 1) for n, mark in enumerate(self._board) if not mark]
+        return {} if self._over else {self.seats[self._played % 2]: empty}
+
+    def _observed(self) -> dict[str, Observation]:
+        player = self.seats[self._played % 2]
+        empty = [n + 1 for n, mark in enumerate(self._board) if not mark]
+        text = f"{self._drawn()}\nYou are {player}. Empty cells: {', '.join(map(str, empty))}."
+        return {player: Observation(text, board=self._drawn(), mark=player, empty=empty)}
+
+    def _drawn(self, empty: str = "") -> str:
+        cells = [mark or empty or str(n + 1) for n, mark in enumerate(self._board)]
+        return "\n".join(" ".join(cells[row : row + 3]) for row in (0, 3, 6))
+
+    def _read(self, text: str) -> int | None:
+        word = text[:20].strip().rstrip(".")
+        known = len(word) == 1 and word in "123456789"
+        return int(word) - 1 if known and not self._board[int(word) - 1] else None
+
+    def _won_by(self, player: str, told: str) -> Step:
+        self._over = f"won by {player}"
+        loser = "o" if player == "x" else "x"
+        return Step({}, {player: 1.0, loser: -1.0}, told=told)
+
+
+def winner(board: Sequence[str]) -> str:
+    """Whose mark stands three times in a row; "" for nobody's."""
+    rows = (tuple(board[cell] for cell in line) for line in LINES)
+    return next((row[0] for row in rows if row[0] and row.count(row[0]) == 3), "")

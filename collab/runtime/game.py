@@ -1,0 +1,220 @@
+"""A game as a team plays it: agents in place of seats, and a score for each turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from random import Random
+from typing import Any
+
+from collab.environments import BUILT_IN, Observation, Step, environment_for
+from collab.environments.library import Make
+from collab.errors import CollabError, EnvironmentFailed, RecipeError, attribute
+from collab.plugins import in_thread
+from collab.recipe import Recipe, TaskSpec
+from collab.recipe.task import SEED
+from collab.records import PartScore, Problem, Score, Turn
+from collab.stats import mean
+
+SECONDS = 60.0
+"""The limit of one step of an environment of one's own."""
+
+
+class Game:
+    """One game that a team plays.
+
+    Raises:
+        RecipeError: on construction: the environment does not take the problem's fields, or its
+            seats are not those of the team.
+        EnvironmentFailed: from every method, where the environment fails.
+    """
+
+    def __init__(
+        self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
+    ) -> None:
+        """`agents` are the team's, in its order; `turns` the most that it plays."""
+        assert spec.environment is not None, "an environment's task names it"
+        name = spec.environment.use
+        known = (spec.id_field, SEED)
+        fields = {**problem.public, **problem.hidden}
+        self._what, self._own = f"environment '{name}'", name not in BUILT_IN
+        self.environment = make({key: value for key, value in fields.items() if key not in known})
+        self._seats = _seated(self._what, self.environment.seats, agents, spec.seats)
+        self._random = str(fields.get(SEED, problem.address))
+        self._team, self._left = tuple(agents), turns
+        self._now = Step()
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """The agents that are to act, in the team's order."""
+        acting = [self._seats[seat] for seat in self._now.observations]
+        return tuple(agent for agent in self._team if agent in acting)
+
+    @property
+    def observations(self) -> dict[str, Observation]:
+        """What each agent that is to act observes."""
+        return {
+            self._seats[seat]: told if isinstance(told, Observation) else Observation(told)
+            for seat, told in self._now.observations.items()
+        }
+
+    @property
+    def ended(self) -> bool:
+        return self._now.ended
+
+    async def begin(self, played: Sequence[Turn] = ()) -> None:
+        """Begin the game, and play the turns again that were played before."""
+        self._now = await self._asked(self.environment.reset, Random(self._random))
+        if self.ended:
+            raise EnvironmentFailed(f"{self._what}: reset gave no observation, so nobody can act")
+        for turn in played:
+            await self.step(turn.artefacts)
+
+    async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
+        """What came of the acting agents' artefacts: the score of the turn, and the state as text.
+
+        Raises:
+            EnvironmentFailed: also where an agent that was to act has not acted.
+        """
+        actions = self._actions(artefacts)
+        self._now = await self._asked(self.environment.step, actions)
+        self._left -= 1
+        state = await self._in_time(self.environment.render)
+        if not isinstance(state, str):
+            raise EnvironmentFailed(f"{self._what}: render gave a {type(state).__name__}, not text")
+        return self._score(), state
+
+    def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
+        """By seat, what those do that are to act."""
+        silent = [agent for agent in self.acting if agent not in artefacts]
+        if silent:
+            raise EnvironmentFailed(
+                f"it is the turn of {', '.join(self.acting)}, and the team's protocol let"
+                f" {', '.join(silent)} not act; let all of turn.agents act"
+            )
+        return {seat: artefacts[self._seats[seat]] for seat in self._now.observations}
+
+    def _score(self) -> Score:
+        earned = _by_seat(self._now.rewards, self._seats)
+        by_agent = {self._seats[seat]: reward for seat, reward in earned.items()}
+        is_last = self.ended or self._left == 0
+        return Score(
+            reward=mean([*earned.values()]),
+            maximum=self.environment.largest if is_last else 0.0,
+            by_agent=by_agent if len(set(earned.values())) > 1 else {},
+            solved=self._now.solved,
+            told=self._now.told,
+            parts=tuple(
+                PartScore(name=name, level=name, value=value, weight=0.0, reason="")
+                for name, value in self._now.values.items()
+            ),
+        )
+
+    async def _asked(self, function: Callable[..., Any], *args: Any) -> Step:
+        step = await self._in_time(function, *args)
+        if fault := fault_of(step, self.environment.seats):
+            raise EnvironmentFailed(f"{self._what}: {function.__name__} gave {fault}")
+        found: Step = step
+        return found
+
+    async def _in_time(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What one's own code gives, called in a thread, as it may block."""
+        if not self._own:
+            return function(*args)
+        try:
+            return await asyncio.wait_for(in_thread(function, *args), SECONDS)
+        except TimeoutError:
+            raise EnvironmentFailed(
+                f"{self._what}: {function.__name__} was not done within {SECONDS:g} s; make it"
+                " faster"
+            ) from None
+        except CollabError:
+            raise
+        except Exception as error:
+            raise attribute(error, EnvironmentFailed, self._what) from error
+
+
+Games = Callable[[Problem], Game]
+"""From a problem to a game of it."""
+
+
+def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
+    """How the recipe's problems become games; None where its task is no environment.
+
+    Raises:
+        RecipeError: there is no such environment, or the team has feedback beside it.
+    """
+    spec, team = recipe.task, recipe.team
+    if spec is None or spec.environment is None:
+        return None
+    if team.feedback and team.turns > 1:
+        raise RecipeError(
+            "feedback tells agents of the joint artefact, and in an environment that is the whole"
+            " state, of which each observes its part; leave out team.feedback"
+        )
+    make = environment_for(spec.environment)
+    return lambda problem: kind(spec, make, problem, tuple(team.agents), team.turns)
+
+
+async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Score:
+    """What a joint action earns that was not played, in a game of one turn.
+
+    Raises:
+        RecipeError: the team plays several turns, so that it depends on those before.
+    """
+    if turns > 1:
+        raise RecipeError(
+            f"what a joint action is worth in an environment of {turns} turns depends on the turns"
+            " before; set trainer.algorithm to one that judges what was played, e.g. rae or marloo"
+        )
+    await game.begin()
+    score, _ = await game.step(artefacts)
+    return score
+
+
+def fault_of(step: Any, seats: Sequence[str]) -> str:
+    """What is wrong with what a game gave as a step; "" for nothing."""
+    if not isinstance(step, Step):
+        return f"a {type(step).__name__}, not a Step"
+    by_seat = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
+    for seat in (*step.observations, *filter(None, by_seat)):
+        if seat not in seats:
+            return f"something to '{seat}', which is none of its seats: {', '.join(seats)}"
+    wrong = [t for t in map(type, step.observations.values()) if not issubclass(t, _TOLD)]
+    if wrong:
+        return f"a {wrong[0].__name__} to observe, not text or an Observation"
+    for reward in by_seat.values():
+        if not _is_number(reward):
+            return f"the reward {reward!r:.80}, not a finite number"
+    for name, value in step.values.items():
+        if not (_is_number(value) and 0 <= value <= 1):
+            return f"the value {value!r:.80} for '{name}', not a number from 0 to 1"
+    return ""
+
+
+_TOLD = (str, Observation)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
+
+
+def _by_seat(rewards: float | Mapping[str, float], seats: Mapping[str, str]) -> dict[str, float]:
+    if isinstance(rewards, Mapping):
+        return {seat: float(rewards.get(seat, 0.0)) for seat in seats}
+    return dict.fromkeys(seats, float(rewards))
+
+
+def _seated(
+    what: str, seats: Sequence[str], agents: Sequence[str], named: Mapping[str, str]
+) -> dict[str, str]:
+    """By seat: the agent that has it."""
+    chosen = dict(named) or dict(zip(seats, agents, strict=False))
+    if set(chosen) != set(seats) or sorted(chosen.values()) != sorted(agents):
+        raise RecipeError(
+            f"{what} has the seats {', '.join(seats)}, and the team the agents"
+            f" {', '.join(agents)}; give each agent one seat: as many agents as seats, and where"
+            f" task.seats is set ({chosen}), every seat and every agent once in it"
+        )
+    return {seat: chosen[seat] for seat in seats}

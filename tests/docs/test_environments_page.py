@@ -1,0 +1,67 @@
+"""What docs/environments.md shows is true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from support.blocks import blocks
+
+import collab
+from collab.environments import BUILT_IN
+from collab.recipe import load_recipe, load_task
+from collab.runtime.dry_run import dry_run
+from collab.runtime.problems import find_problems
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The game of the page, with its suite and its team."""
+    _, _, task, team = blocks("environments.md", "yaml")
+    (game,) = blocks("environments.md", "python")
+    files = {"meeting.py": game, "tasks/meeting.yaml": task, "agents/walkers.yaml": team}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_table_names_all_games() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
+    for name, game in BUILT_IN.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        seats = row.split("|")[2]
+        assert all(f"`{seat}`" in seats for seat in game.seats), row
+
+
+def test_ones_own_game_is_played(project: Path) -> None:
+    words = {"ann": ["right"] * 2, "bob": ["left"] * 2}
+    Path("script.json").write_text(json.dumps(words))
+    recipe = load_recipe("walkers", task="meeting", model="echo")
+    assert not dry_run(*find_problems(recipe, ["meeting"])).warnings
+    team = collab.load("walkers", task="meeting", model="scripted:script.json")
+    for row in range(40):
+        found = collab.load("walkers", task="meeting", model="echo").run(f"meeting/{row}").episode
+        assert found.failure is None
+        a, b = (found.turns[0].joint.find(mark) for mark in "ab")
+        if a >= 0 and b - a == 4:  # two steps from each other
+            episode = team.run(f"meeting/{row}").episode
+            assert episode.solved
+            assert episode.joint_return == episode.largest_return == 1.0
+            break
+    else:
+        pytest.fail("no deal has them two steps apart")
+
+
+def test_the_recipes_are_read(project: Path) -> None:
+    suite, recipe, *_ = blocks("environments.md", "yaml")
+    Path("suite.yaml").write_text(suite)
+    assert load_task("suite.yaml").environment is not None
+    Path("recipe.yaml").write_text(recipe)
+    assert yaml.safe_load(recipe)["trainer"]["policies"] == "shared_adapter"
+    trainer = load_recipe("recipe.yaml").trainer
+    assert trainer is not None
+    assert trainer.algorithm.use == "rae"

@@ -1,0 +1,95 @@
+"""What is known of the games agrees with the games as they are played."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from collab.environments.kuhn import CARDS, LEGAL, Kuhn
+from collab.environments.solutions import kuhn, nim, tic_tac_toe
+from collab.environments.tic_tac_toe import TicTacToe
+
+Strategy = kuhn.Strategy
+
+
+def test_who_wins_at_nim_wins_by_parity() -> None:
+    for heaps in product(range(6), repeat=3):
+        assert nim.wins(heaps) == nim.parity(heaps), heaps
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2, 1 / 3])
+def test_best_play_at_kuhn_poker(alpha: float) -> None:
+    best = kuhn.equilibrium(alpha)
+    assert kuhn.value(best, best) == pytest.approx(-1 / 18) == kuhn.VALUE
+    assert kuhn.exploitability(best) == pytest.approx(0.0)
+
+
+def test_what_is_no_best_play_is_exploited() -> None:
+    assert kuhn.exploitability(kuhn.uniform()) == pytest.approx(0.4583333)
+    with_jack = {**kuhn.equilibrium(), ("jack", "b"): {"c": 1.0}}
+    assert kuhn.exploitability(with_jack) > 0.1
+    silent: Strategy = {situation: {} for situation in kuhn.situations()}
+    assert kuhn.exploitability(silent) == pytest.approx(2.0)
+
+
+def test_no_other_reply_is_better() -> None:
+    """The best reply is found by settling situations one by one; here by trying all of them."""
+    chance = Random(1)
+    strategy = {}
+    for card, history in kuhn.situations():
+        share = chance.random()
+        letters = [move[0] for move in LEGAL[history]]
+        strategy[card, history] = dict(zip(letters, (share, 1 - share), strict=True))
+    gains = []
+    for seat, histories in enumerate((("", "cb"), ("c", "b"))):
+        own = list(product(CARDS, histories))
+        found = []
+        for moves in product(*([m[0] for m in LEGAL[h]] for _, h in own)):
+            reply = {**strategy, **{s: {m: 1.0} for s, m in zip(own, moves, strict=True)}}
+            earned = kuhn.value(reply, strategy) if seat == 0 else -kuhn.value(strategy, reply)
+            found.append(earned)
+        gains.append(max(found))
+    assert kuhn.exploitability(strategy) == pytest.approx(sum(gains) / 2)
+
+
+def test_a_game_of_kuhn_poker_is_worth_what_its_solution_says() -> None:
+    chance, strategy = Random(0), kuhn.equilibrium()
+    earned = []
+    for _ in range(6000):
+        game = Kuhn()
+        step = game.reset(chance)
+        while not step.ended:
+            ((seat, told),) = step.observations.items()
+            assert not isinstance(told, str)
+            history = {"Nobody has bet": "", "The other player checked": "c"}.get(told["told"])
+            if history is None:
+                history = "cb" if seat == "first" else "b"
+            chances = strategy[told["card"], history]
+            letter = chance.choices([*chances], [*chances.values()])[0]
+            word = next(move for move in told["legal"] if move[0] == letter)
+            step = game.step({seat: word})
+        assert isinstance(step.rewards, dict)
+        assert step.rewards["first"] == -step.rewards["second"]
+        earned.append(step.rewards["first"])
+    assert sum(earned) / len(earned) == pytest.approx(kuhn.VALUE, abs=0.06)
+
+
+def test_tic_tac_toe_is_a_draw() -> None:
+    assert tic_tac_toe.value(("",) * 9) == 0
+    assert tic_tac_toe.value(("x", "x", "", "o", "o", "", "", "", "")) == 1
+    game = TicTacToe()
+    step = game.reset(Random(0))
+    while not step.ended:
+        ((player, told),) = step.observations.items()
+        assert not isinstance(told, str)
+        board = tuple("" if mark.isdigit() else mark for mark in told["board"].split())
+        other = "o" if player == "x" else "x"
+        after = {
+            n: -tic_tac_toe.value((*board[: n - 1], player, *board[n:]), other)
+            for n in told["empty"]
+        }
+        step = game.step({player: str(max(after, key=lambda n: after[n]))})
+    assert step.rewards == 0.0
+    assert game.render().endswith("a draw")

@@ -1,0 +1,118 @@
+"""Teams are trained in games: credit by agent, trees by replay, and what cannot be crossed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.games import make_match
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Episode, Score
+from collab.trainers import TrainingRun
+from collab.trainers.credit.joint_actions import reward_of
+from collab.trainers.training.check import check_recipe
+
+NIM = {"use": "nim", "options": {"heaps": [2, 1]}}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_match(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def recipe_of(
+    model: Path, environment: Any, *, seats: tuple[str, str], turns: int, **trainer: Any
+) -> Recipe:
+    agent = {"prompt": "say {{ observation }}"}
+    return Recipe.model_validate(
+        {
+            "name": "play",
+            "model": {"name": str(model), "dtype": "float32", "device": "cpu"},
+            "sampling": {"max_new_tokens": 1},
+            "team": {"name": "pair", "turns": turns, "agents": dict.fromkeys(seats, agent)},
+            "task": {"name": "play", "kind": "environment", "environment": environment},
+            "trainer": {"steps": 2, "learning_rate": 1e-2, "tasks_per_step": 2, **trainer},
+        }
+    )
+
+
+def match(model: Path, turns: int = 2, **trainer: Any) -> Recipe:
+    options = {"rounds": turns, "words": ["left", "right"]}
+    environment = {"use": "games.py:Match", "options": options}
+    return recipe_of(model, environment, seats=("a", "b"), turns=turns, **trainer)
+
+
+def train(recipe: Recipe, run: Path) -> tuple[list[dict[str, Any]], list[Episode]]:
+    asyncio.run(TrainingRun(recipe, run).run())
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    episodes = (run / "episodes.jsonl").read_text().splitlines()
+    steps = [row for row in rows if row["type"] == "step.finished"]
+    return steps, [Episode.model_validate_json(line) for line in episodes]
+
+
+def test_an_agent_is_paid_what_it_earns() -> None:
+    score = Score(reward=0.0, maximum=0.0, by_agent={"a": 2.0, "b": -2.0})
+    spec = TrainerSpec(team_weight=0.5)
+    assert [reward_of(score, agent, spec) for agent in "ab"] == [1.0, -1.0]
+    assert reward_of(Score(reward=3.0, maximum=3.0), "a", spec) == 1.5
+
+
+def test_self_play_with_one_adapter(project: Path, tiny_words: Path) -> None:
+    recipe = recipe_of(
+        tiny_words,
+        NIM,
+        seats=("x", "y"),
+        turns=3,
+        algorithm="rae",
+        group_size=1,
+        policies="shared_adapter",
+    )
+    steps, episodes = train(recipe, project / "run")
+    assert all(e.return_of("x") == -1.0 for e in episodes), "it knows no legal move"
+    assert [(row["agent/x/return"], row["agent/y/return"]) for row in steps] == [(-1.0, 1.0)] * 2
+    assert steps[0]["return/mean"] == 0.0
+    assert steps[0]["credit/x/average"] < 0 < steps[0]["credit/y/average"]
+    assert not any(e.decisions("y") for e in episodes), "the game was over before its turn"
+    assert steps[0]["loss/shared"] != 0.0
+
+
+def test_a_tree_plays_the_turns_before_again(project: Path, tiny_words: Path) -> None:
+    recipe = match(tiny_words, turn_structure="tree", group_size=2, steps=1)
+    _, episodes = train(recipe, project / "run")
+    by_task: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        assert episode.failure is None
+        by_task.setdefault(episode.task, []).append(episode)
+    for group in by_task.values():
+        assert [e.sample for e in group] == [0, 1, 2, 3]
+        assert group[0].turns[0] == group[1].turns[0] != group[2].turns[0]
+        for episode in group:
+            said = [dict(turn.artefacts) for turn in episode.turns]
+            assert all(word in episode.turns[1].joint for word in said[0].values())
+
+
+def test_joint_actions_of_one_turn_are_crossed(project: Path, tiny_words: Path) -> None:
+    recipe = match(tiny_words, turns=1, algorithm="cross", group_size=3)
+    steps, _ = train(recipe, project / "run")
+    assert steps[0]["joint_actions/scored"] > 0
+    assert "failures/RecipeError" not in steps[0]
+    assert steps[0]["credit/a/crossed"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [{"algorithm": "cross"}, {"algorithm": "removal"},
+     {"joint_mode": "cross", "turn_structure": "tree"}],
+)  # fmt: skip
+def test_joint_actions_of_several_turns_are_not(
+    project: Path, tiny_words: Path, trainer: dict[str, Any]
+) -> None:
+    with pytest.raises(RecipeError, match="in a game of 2 turns depends on those before it"):
+        check_recipe(match(tiny_words, **trainer))
