@@ -1,6 +1,7 @@
 """Rules of credit on teams whose true gradient is known: bias, variance, silence and cost.
 
     python benchmarks/credit.py [--groups 4000] [--rules "marloo;cross"] [--games code,and]
+        [--warmup 800]
 
 A row is a rule on a game, with groups of 8 (4 for the paper's game), the agents side by side:
 
@@ -11,6 +12,11 @@ cosine    of a group's estimate with the gradient, on average
 dead      groups without any gradient
 judged    joint actions of a group that are scored beside those that were played
 
+Rules with a network (critics, heads, preference and information models) learn while the table is
+made: from steps of 8 groups, of which as many as `--warmup` says are played before anything is
+counted. Their features tell histories and responses apart and nothing more. `madpo`, `marlhf`,
+`qmix` and `pmic` follow another gradient than the reward's, which shows as bias.
+
 It prints a table in Markdown, as it stands in docs/algorithms.md.
 """
 
@@ -20,12 +26,14 @@ import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from collab.recipe.component import Component
 from collab.trainers.credit import Algorithm, Group, Node, algorithm_for
 from collab.trainers.credit.games import (
     Estimate,
     Game,
+    GameModels,
     all_right,
     code_like,
     dummy,
@@ -37,6 +45,7 @@ from collab.trainers.credit.games import (
     word_pair,
 )
 from collab.trainers.credit.group import Choice, Weights
+from collab.trainers.credit.models import UsesModels
 
 BASE = "marloo"
 
@@ -49,7 +58,20 @@ RULES: dict[str, Component] = {
     "cross, 3 shifts": Component(use="cross", options={"shifts": 3}),
     "cross": Component(use="cross"),
     "cross, all": Component(use="cross", options={"shifts": "all"}),
+    "iac": Component(use="iac", options={"trace": 1.0, "rate": 0.03}),
+    "maac": Component(use="maac", options={"trace": 1.0, "rate": 0.03}),
+    "vdn": Component(use="vdn", options={"rate": 0.03}),
+    "qmix": Component(use="qmix", options={"rate": 0.03}),
+    "pmic": Component(use="pmic"),
+    "madpo": Component(use="madpo"),
+    "marlhf": Component(use="marlhf", options={"rate": 0.03}),
 }
+
+GROUPS_A_STEP = 8
+"""Of rules that learn from a step."""
+
+MOST_TEXTS = 1536
+"""Different histories, responses and joint answers of one game that a network may read."""
 
 GAMES: dict[str, tuple[str, Game, int]] = {
     "paper": ("the paper's game, p = 1/2", paper_game(), 4),
@@ -92,6 +114,11 @@ class Counting:
 
         return replace(group, ask=ask)
 
+    async def open(self, models: GameModels) -> None:
+        """Give a rule that reads models those of a game."""
+        if isinstance(self.algorithm, UsesModels):
+            await self.algorithm.open(models)
+
     def state(self) -> Mapping[str, object]:
         return self.algorithm.state()
 
@@ -99,33 +126,52 @@ class Counting:
         self.algorithm.restore(state)
 
 
-async def measure(game: Game, size: int, rule: Component, groups: int) -> tuple[Estimate, float]:
+async def measure(
+    game: Game, size: int, rule: Component, groups: int, warmup: int
+) -> tuple[Estimate, float]:
     """The estimate, and the joint actions that were judged for a group."""
     counting = Counting(algorithm_for(rule))
-    found = await estimate(game, counting, groups=groups, group_size=size)
+    if not isinstance(counting.algorithm, UsesModels):
+        found = await estimate(game, counting, groups=groups, group_size=size)
+        return found, counting.judged / groups
+    await counting.open(GameModels(hidden_size=MOST_TEXTS))
+    many = GROUPS_A_STEP
+    if before := warmup // many * many:
+        await estimate(game, counting, groups=before, group_size=size, groups_per_step=many, seed=1)
+    counting.judged, groups = 0, groups // many * many
+    found = await estimate(game, counting, groups=groups, group_size=size, groups_per_step=many)
     return found, counting.judged / groups
 
 
-async def compare(games: Sequence[str], rules: Sequence[str], groups: int) -> None:
+def fits(rule: str, game: Game) -> bool:
+    """Whether a row says anything."""
+    if rule == "removal":
+        return bool(game.empty)  # else nobody can be left out
+    if rule == "cross, all":
+        return len(game.agents) > 2  # two agents' default
+    if rule == "cross, 3 shifts":
+        return len(game.agents) == 2  # more agents' default
+    if rule in ("vdn", "qmix"):
+        return not game.sees  # whose part is whose could not be told
+    return rule != "madpo" or game.turns == 1
+
+
+async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmup: int) -> None:
     """Print the table, a row as soon as it is known."""
     print("| game | rule | bias | variance | cosine | dead | judged |")
     print("|---|---|---|---|---|---|---|")
     for name in games:
         told, game, size = GAMES[name]
-        base, _ = await measure(game, size, RULES[BASE], groups)
+        base, _ = await measure(game, size, RULES[BASE], groups, warmup)
         for rule in rules:
-            if rule == "removal" and not game.empty:
-                continue  # nobody can be left out
-            if rule == "cross, all" and len(game.agents) == 2:
-                continue  # two agents' default
-            if rule == "cross, 3 shifts" and len(game.agents) > 2:
-                continue  # more agents' default
-            found, judged = await measure(game, size, RULES[rule], groups)
+            if not fits(rule, game):
+                continue
+            found, judged = await measure(game, size, RULES[rule], groups, warmup)
             agents = game.agents[:2]
             columns = [
                 told if rule == rules[0] else "",
                 rule,
-                " / ".join(f"{found.errors(agent):.1f}" for agent in agents),
+                " / ".join(_told(found.errors(agent)) for agent in agents),
                 " / ".join(f"{found.variance[a] / base.variance[a]:.2f}" for a in agents),
                 " / ".join(f"{found.cosine[agent]:.2f}" for agent in agents),
                 " / ".join(f"{found.dead[agent]:.2f}" for agent in agents),
@@ -134,13 +180,19 @@ async def compare(games: Sequence[str], rules: Sequence[str], groups: int) -> No
             print("| " + " | ".join(columns) + " |", flush=True)
 
 
+def _told(errors: float) -> str:
+    """A bias in standard errors; without any noise there is nothing to tell it by."""
+    return f"{errors:.1f}" if isfinite(errors) else "-"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--groups", type=int, default=4000)
+    parser.add_argument("--warmup", type=int, default=800)
     parser.add_argument("--rules", default=";".join(RULES), help="separated by ';'")
     parser.add_argument("--games", default=",".join(GAMES))
     given = parser.parse_args()
-    asyncio.run(compare(given.games.split(","), given.rules.split(";"), given.groups))
+    asyncio.run(compare(given.games.split(","), given.rules.split(";"), given.groups, given.warmup))
 
 
 if __name__ == "__main__":
