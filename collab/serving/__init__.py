@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from collab.distribution import install
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collab.serving.application import Application
     from collab.trust import Consent
 
-__all__ = ["app", "check_installed"]
+__all__ = ["app", "check_installed", "check_mcp"]
 
 
 def app(
@@ -42,6 +43,8 @@ def app(
         Untrusted: a recipe comes from elsewhere and would run code, and there is no yes.
     """
     check_installed()
+    if settings.get("mcp"):
+        check_mcp()
     from collab.recipe import load_recipe
     from collab.serving.application import Application
     from collab.serving.settings import Settings
@@ -56,12 +59,20 @@ def app(
 
 def check_installed() -> None:
     """Raise RecipeError where the packages of the extra `serve` are missing."""
-    try:
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise RecipeError(
-            f"serving needs the package {error.name}, which is not installed; install it with"
-            f" {install('serve')}"
-        ) from error
+    _check("serve", "prometheus_client", "starlette", "uvicorn")
+
+
+def check_mcp() -> None:
+    """Raise RecipeError where the package of the extra `mcp` is missing."""
+    _check("mcp", "mcp")
+
+
+def _check(extra: str, *packages: str) -> None:
+    for package in packages:
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise RecipeError(
+                f"serving needs the package {package}, which is not installed; install it with"
+                f" {install(extra)}"
+            ) from error

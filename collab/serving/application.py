@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collab.models import Model
 from collab.models.store import StoreProgress
@@ -25,7 +25,7 @@ from collab.serving.http.answer import Answer
 from collab.serving.http.body import read_body
 from collab.serving.http.guard import Guard
 from collab.serving.http.wire import told
-from collab.serving.refusal import Refused
+from collab.serving.refusal import Refused, unavailable
 from collab.serving.reply import Reply
 from collab.serving.responses.body import read_response
 from collab.serving.responses.reply import ResponseReply
@@ -54,6 +54,7 @@ class Application:
         """`models` answer, by the team's name and the agent's, in place of the recipes'."""
         self.settings = settings or Settings()
         self.service = Service(recipes, self.settings, models=models, loading=loading)
+        self._mcp: ASGIApp | None = None
         self._app = Starlette(
             routes=self._routes(),
             middleware=self._middleware(),
@@ -71,7 +72,12 @@ class Application:
         Raises:
             CollabError: something is missing.
         """
-        async with self.service.open():
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.service.open())
+            if self.settings.mcp:
+                from collab.serving.mcp_tools import over_http
+
+                self._mcp = await stack.enter_async_context(over_http(self.service))
             yield
 
     def _routes(self) -> list[Route]:
@@ -79,6 +85,7 @@ class Application:
             Route("/health", self._health),
             Route("/ready", self._ready),
             Route("/metrics", self._metrics),
+            *([Route("/mcp", _Late(lambda: self._mcp))] if self.settings.mcp else []),
             Route("/v1/models", self._models),
             Route("/v1/models/{name}", self._model),
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
@@ -137,6 +144,19 @@ class Application:
         name = request.state.request
         reply = form(team, asked, name, all_of_it=settings.details)
         return Answer(self.service, team, asked, problem, reply, name)
+
+
+class _Late:
+    """An ASGI application that is there once the lifespan has begun."""
+
+    def __init__(self, find: Callable[[], ASGIApp | None]) -> None:
+        self._find = find
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._find()
+        if app is None:
+            raise unavailable("the server is starting")
+        await app(scope, receive, send)
 
 
 def _told(team: ServedTeam) -> dict[str, Any]:

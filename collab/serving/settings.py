@@ -40,6 +40,8 @@ class Settings:
     templates use, else `prompt`."""
     run_code: bool = False
     """Whether feedback may run what agents wrote, in the sandbox."""
+    mcp: bool = False
+    """Whether `/mcp` speaks MCP, with each team as a tool."""
     record: Path | None = None
     """A folder that episodes are appended to, with what users said. Default: nothing is kept."""
     hosts: tuple[str, ...] | None = None

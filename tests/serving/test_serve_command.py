@@ -56,7 +56,7 @@ def lines(*start: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    [line] = lines("collab serve")
+    *_, line = lines("collab serve")
     running = Started(line, tmp_path_factory.mktemp("served"))
     yield running
     if running.process.poll() is None:
@@ -86,9 +86,23 @@ def test_the_client_of_the_page_is_answered(
     assert told.count("Sum up this post in one sentence.") == 1
 
 
+def test_it_speaks_mcp_beside_the_rest(started: Started) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"accept": "application/json, text/event-stream"}
+    answer = httpx.post(started.url.replace("/v1", "/mcp"), json=call, headers=headers)
+    assert '"name":"tldr"' in answer.text
+
+
 def test_it_ends_at_ctrl_c_with_status_0(started: Started) -> None:
     assert httpx.get(started.url.replace("/v1", "/ready")).status_code == 200
     assert started.end(signal.SIGINT) == 0
+
+
+@pytest.mark.slow
+def test_the_first_command_of_the_page_serves(tmp_path: Path) -> None:
+    running = Started(lines("collab serve")[0], tmp_path)
+    assert httpx.get(f"{running.url}/models").status_code == 200
+    assert running.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.slow

@@ -72,6 +72,14 @@ def command(
     no_details: Annotated[
         bool, typer.Option("--no-details", help="Leave out what each agent wrote.")
     ] = False,
+    mcp: Annotated[
+        str | None,
+        typer.Option(
+            "--mcp",
+            metavar="http|stdio",
+            help="Each team as an MCP tool: at /mcp beside the rest, or on stdin and stdout only.",
+        ),
+    ] = None,
     run_code: Annotated[
         bool, typer.Option("--run-code", help="Let feedback run, sandboxed, what agents write.")
     ] = False,
@@ -162,7 +170,7 @@ def command(
     key, a package, a free port).
     """
     from collab.recipe import load_recipe
-    from collab.serving import check_installed
+    from collab.serving import check_installed, check_mcp
     from collab.serving.keys import local_names, read_keys
     from collab.serving.settings import Settings as Serving
     from collab.serving.teams import named
@@ -171,6 +179,9 @@ def command(
     keys = read_keys(key or ())
     hosts = local_names(host, keys)
     one_of("history", history, ("refuse", "join"))
+    if mcp is not None:
+        one_of("--mcp", mcp, ("http", "stdio"))
+        check_mcp()
     recipes = {
         served: load_recipe(
             given,
@@ -191,11 +202,15 @@ def command(
         history="join" if history == "join" else "refuse",
         field=field,
         run_code=run_code,
+        mcp=mcp == "http",
         record=record,
         hosts=hosts,
         origins=tuple(origin or ()),
     )
-    _serve(recipes, serving, host, port, drain)
+    if mcp == "stdio":
+        _serve_stdio(recipes, serving)
+    else:
+        _serve(recipes, serving, host, port, drain)
 
 
 def _serve(
@@ -224,3 +239,17 @@ def _serve(
 
     with listener:
         asyncio.run(run())
+
+
+def _serve_stdio(recipes: dict[str, Recipe], serving: Serving) -> None:
+    import asyncio
+
+    from collab.serving.mcp_tools import serve_stdio
+    from collab.serving.service import Service
+
+    async def run() -> None:
+        service = Service(recipes, serving)
+        async with service.open():
+            await serve_stdio(service)
+
+    asyncio.run(run())

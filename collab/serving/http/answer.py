@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from collab.errors import CollabError
-from collab.records import Episode, Problem, failure_of
-from collab.runtime.events import EpisodeFinished
+from collab.records import Episode, Problem
+from collab.runtime.events import Event
 from collab.serving.asking import Asked
+from collab.serving.episodes import play
 from collab.serving.http.wire import Wire
 from collab.serving.narration import Narrator
-from collab.serving.refusal import Refused, of_failure, too_slow, unavailable
+from collab.serving.refusal import Refused, unavailable
 from collab.serving.reply import Reply
 from collab.serving.service import Service
 from collab.serving.team import ServedTeam
@@ -71,43 +70,14 @@ class Answer:
             await wire.refuse(refused)
 
     async def _play(self, wire: Wire) -> Episode:
-        """The episode, told as it goes where a stream was asked for.
+        """The episode, told as it goes where a stream was asked for."""
+        narrator, began = Narrator(), time.monotonic()
 
-        Raises:
-            Refused: it failed, or took too long.
-        """
-        limit = self.service.settings.seconds
-        began = time.monotonic()
-        timeout = asyncio.timeout(limit)
-        try:
-            async with timeout:
-                episode = await self._watch(wire, began)
-        except CollabError as error:
-            raise of_failure(failure_of(error)) from error
-        except TimeoutError as error:
-            if timeout.expired():
-                raise too_slow(limit) from None
-            raise of_failure(failure_of(CollabError())) from error
-        finally:
-            self.service.lanes.took(time.monotonic() - began)
-        self.service.keep(self.team, episode, self.request)
-        if episode.failure is not None:
-            raise of_failure(episode.failure)
-        self.service.metrics.answered(self.team.name, episode)
-        return episode
+        async def tell(event: Event) -> None:
+            for words in narrator.see(event) if self.asked.stream else ():
+                if not wire.has_begun:
+                    self.service.metrics.began(self.team.name, time.monotonic() - began)
+                await wire.stream(self.reply.words(words))
 
-    async def _watch(self, wire: Wire, began: float) -> Episode:
-        narrator = Narrator()
-        found = None
-        events = self.team.play(self.asked, self.problem, self.asked.drawn_seed())
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, EpisodeFinished):
-                    found = event.episode
-                elif self.asked.stream:
-                    for words in narrator.see(event):
-                        if not wire.has_begun:
-                            self.service.metrics.began(self.team.name, time.monotonic() - began)
-                        await wire.stream(self.reply.words(words))
-        assert found is not None, "an episode that is not cancelled ends"
-        return found
+        whole = (self.service, self.team, self.asked, self.problem, self.request)
+        return await play(*whole, hear=tell)

@@ -1,0 +1,60 @@
+"""One request's episode: played within its time, counted, kept where that is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from collab.errors import CollabError
+from collab.records import Episode, Problem, failure_of
+from collab.runtime.events import EpisodeFinished, Event
+from collab.serving.asking import Asked
+from collab.serving.refusal import of_failure, too_slow
+from collab.serving.service import Service
+from collab.serving.team import ServedTeam
+
+Hear = Callable[[Event], Awaitable[None]]
+"""Is told what happens while it happens; the time that it takes counts as the episode's."""
+
+
+async def play(
+    service: Service, team: ServedTeam, asked: Asked, problem: Problem, request: str, *, hear: Hear
+) -> Episode:
+    """The episode of a request, for whom there is a place; cancelling this cancels it.
+
+    Raises:
+        Refused: it failed, or took too long.
+    """
+    limit = service.settings.seconds
+    began = time.monotonic()
+    timeout = asyncio.timeout(limit)
+    try:
+        async with timeout:
+            episode = await _watch(team, asked, problem, hear)
+    except CollabError as error:
+        raise of_failure(failure_of(error)) from error
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+        raise too_slow(limit) from None
+    finally:
+        service.lanes.took(time.monotonic() - began)
+    service.keep(team, episode, request)
+    if episode.failure is not None:
+        raise of_failure(episode.failure)
+    service.metrics.answered(team.name, episode)
+    return episode
+
+
+async def _watch(team: ServedTeam, asked: Asked, problem: Problem, hear: Hear) -> Episode:
+    found = None
+    async with aclosing(team.play(asked, problem, asked.drawn_seed())) as events:
+        async for event in events:
+            if isinstance(event, EpisodeFinished):
+                found = event.episode
+            else:
+                await hear(event)
+    assert found is not None, "an episode that is not cancelled ends"
+    return found

@@ -1,0 +1,147 @@
+"""Teams as tools of an MCP server: one tool a team, its fields the tool's arguments."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from collab import distribution
+from collab.records import Episode
+from collab.runtime.events import AgentActed, Event
+from collab.serving.asking import Asked
+from collab.serving.episodes import play
+from collab.serving.fields import CONVERSATION
+from collab.serving.reading import FieldValue
+from collab.serving.refusal import Refused, invalid
+from collab.serving.service import Service
+from collab.serving.team import ServedTeam
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+    from starlette.types import ASGIApp
+
+_FIELDS: TypeAdapter[dict[str, FieldValue]] = TypeAdapter(dict[str, FieldValue])
+
+_TEXT = {"type": "string"}
+_AGENT = {
+    "type": "object",
+    "properties": {"name": _TEXT, "turn": {"type": "integer"}, "text": _TEXT},
+}
+_OUTPUT = {
+    "type": "object",
+    "properties": {"answer": _TEXT, "agents": {"type": "array", "items": _AGENT}},
+    "required": ["answer", "agents"],
+}
+
+
+def make_server(service: Service) -> Server[Any]:
+    """An MCP server whose tools are the teams of a service."""
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=name,
+                    description=_description(team),
+                    input_schema=_schema(team),
+                    output_schema=_OUTPUT,
+                )
+                for name, team in _by_tool(service).items()
+            ]
+        )
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        heard = 0
+
+        async def progress(event: Event) -> None:
+            nonlocal heard
+            if isinstance(event, AgentActed):
+                heard += 1
+                told = f"{event.decision.agent} has answered"
+                await context.session.report_progress(heard, None, told)
+
+        try:
+            service.check_ready()
+            team = _by_tool(service).get(params.name)
+            if team is None:
+                raise invalid("no such tool")
+            told = _told(await _episode(service, team, params.arguments or {}, progress))
+        except Refused as refused:
+            content = [types.TextContent(type="text", text=refused.message)]
+            return types.CallToolResult(content=list(content), is_error=True)
+        answer = types.TextContent(type="text", text=told["answer"])
+        return types.CallToolResult(content=[answer], structured_content=told)
+
+    return Server(
+        "collab", version=distribution.version(), on_list_tools=list_tools, on_call_tool=call_tool
+    )
+
+
+async def serve_stdio(service: Service) -> None:
+    """Answer on stdin and stdout until they close."""
+    from mcp.server.stdio import stdio_server
+
+    server = make_server(service)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+@asynccontextmanager
+async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
+    """An ASGI application that speaks MCP while it is entered; who may ask is checked before it."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    manager = StreamableHTTPSessionManager(
+        make_server(service), stateless=True, max_request_body_size=service.settings.max_body
+    )
+    async with manager.run():
+        yield manager.handle_request
+
+
+async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
+    """The episode of a call; raises Refused as `play` does, and for wrong arguments."""
+    try:
+        fields = _FIELDS.validate_python(given, strict=True)
+    except ValidationError:
+        raise invalid("an argument is no text, number or list of texts") from None
+    text = fields.pop(team.fields.text, "")
+    if not isinstance(text, str) or not text.strip():
+        raise invalid(f"the argument '{team.fields.text}' has no text")
+    asked = Asked(model=team.name, text=text, fields=fields)
+    problem = team.problem(asked)
+    with service.lanes.place() as place:
+        await place.turn()
+        return await play(service, team, asked, problem, uuid.uuid4().hex, hear=hear)
+
+
+def _by_tool(service: Service) -> dict[str, ServedTeam]:
+    return {name.replace(":", "_"): team for name, team in service.teams.items()}
+
+
+def _description(team: ServedTeam) -> str:
+    return team.recipe.team.description or f"Ask the team {team.name}."
+
+
+def _schema(team: ServedTeam) -> dict[str, Any]:
+    names = [team.fields.text, *(n for n in team.fields.known if n != CONVERSATION)]
+    needed = [team.fields.text, *team.fields.needed]
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(names, _TEXT),
+        "required": [name for name in dict.fromkeys(needed) if name != CONVERSATION],
+    }
+
+
+def _told(episode: Episode) -> dict[str, Any]:
+    agents = [
+        {"name": decision.agent, "turn": turn.index, "text": decision.action.text}
+        for turn in episode.turns
+        for decision in turn.decisions
+    ]
+    return {"answer": episode.turns[-1].joint, "agents": agents}
