@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.plugins import find
 from collab.recipe.reward import PartSpec
-from collab.rewards import code, games, generic, writing
+from collab.rewards import answers, code, games, generic, writing
 from collab.rewards.family import Family, Measure
 from collab.rewards.parts import PartFunction, bind_part
 
@@ -21,6 +21,7 @@ FAMILIES: tuple[Family, ...] = (
             "one_of": generic.one_of,
         }
     ),
+    answers.FAMILY,
     Family({"utility": games.utility, "agree": games.agree}),
     writing.FAMILY,
 )

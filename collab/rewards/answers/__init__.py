@@ -1,0 +1,6 @@
+"""Rewards for answers that are right or wrong, such as those of mathematics."""
+
+from collab.rewards.answers.exact import exact_answer
+from collab.rewards.family import Family
+
+FAMILY = Family({"exact_answer": exact_answer})
