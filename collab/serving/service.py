@@ -53,6 +53,7 @@ class Service:
             self.lanes.widen(self.settings.concurrency or self.teams.lanes())
             try:
                 self._open_records()
+                self.shut = asyncio.Event()  # of the event loop that runs now
                 self._is_ready = True
                 yield
             finally:

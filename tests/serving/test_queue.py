@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -173,3 +174,18 @@ def test_many_at_once_leave_nothing_behind() -> None:
         assert {answer.text.count("[DONE]") for answer in answers} == {1}
         until(lambda: server.app.service.lanes.is_idle)  # type: ignore[union-attr]
         assert server.model.under_way == 0
+
+
+def test_a_client_that_does_not_read_holds_no_place() -> None:
+    talker = Talker(fills=4_000_000)
+    with Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        sent = json.dumps(body()).encode()
+        with socket.create_connection(place) as client:
+            head = (
+                f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n"
+            )
+            client.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + sent)
+            lanes = server.app.service.lanes  # type: ignore[union-attr]
+            until(lambda: len(talker.asked) == 1 and lanes.is_idle)
+            assert ask(server).status_code == 200

@@ -8,7 +8,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,72 @@ def test_what_is_missing_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatc
     shown = CliRunner().invoke(app, ["serve", "tldr"])
     assert shown.exit_code == 2
     assert "pip install 'collab-agents[serve]'" in shown.stderr
+
+
+def test_a_team_from_elsewhere_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "team.yaml").write_text(
+        "agents: {one: {prompt: '{{ task.prompt }}', parser: 'own.py:parse'}}\n"
+    )
+    (tmp_path / "own.py").write_text("raise SystemExit('it ran')\n")
+    monkeypatch.chdir(tmp_path / "mine")
+    shown = CliRunner().invoke(app, ["serve", "../team.yaml", "-m", "echo"])
+    assert (shown.exit_code, "--trust" in shown.stderr) == (2, True)
+
+
+def test_the_folder_of_a_run_is_served_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    import collab
+    import collab.serving
+
+    monkeypatch.chdir(tmp_path)
+    collab.load("tldr", model="echo").run("tldr/3", out="runs/first")
+    team = collab.serving.app("runs/first")
+
+    async def ask() -> Any:
+        async with (
+            httpx.AsyncClient(transport=httpx.ASGITransport(app=team)) as client,
+            team.lifespan(),
+        ):
+            asked = {"model": "first", "input": "A long post."}
+            return (await client.post("http://host/v1/responses", json=asked)).json()
+
+    for _ in range(2):  # it may be closed and opened again
+        assert asyncio.run(ask())["output"][-1]["content"][0]["text"].startswith("A long post.")
+
+
+SLOW_SCRIPT = '[{"text": "at last", "seconds": 60}]'
+
+
+@pytest.mark.slow
+def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text(SLOW_SCRIPT)
+    running = Started("collab serve coding-single --model scripted:script.yaml", tmp_path)
+    asked = {"model": "coding-single", "messages": [{"role": "user", "content": "Hello."}]}
+    url = f"{running.url}/chat/completions"
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(httpx.post, url, json=asked, timeout=60)
+        metrics = running.url.replace("/v1", "/metrics")
+        while "collab:requests_running 1.0" not in httpx.get(metrics).text:
+            time.sleep(0.1)
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        assert httpx.post(url, json=asked).status_code == 503
+        assert running.process.poll() is None, "what is under way may come to its end"
+        assert running.end(signal.SIGTERM) == 0
+        assert answer.result().status_code == 503
+
+
+@pytest.mark.slow
+def test_a_real_model_answers_from_the_command_line(tmp_path: Path) -> None:
+    running = Started("collab serve tldr --concurrency 2", tmp_path)
+    asked = {"model": "tldr", "input": "My dog ate my homework.", "max_output_tokens": 8}
+    told = httpx.post(f"{running.url}/responses", json=asked, timeout=120).json()
+    assert [item["type"] for item in told["output"]] == ["reasoning", "reasoning", "message"]
+    assert 0 < told["usage"]["output_tokens"] <= 16
+    assert running.end(signal.SIGINT) == 0

@@ -42,12 +42,14 @@ class Talker:
     capabilities = Capabilities(adapters=True)
     name = "talker"
 
-    def __init__(self, *, after: int = 0, holding: bool = False, fails: str = "") -> None:
-        """Holds after so many words; fails with that kind of error."""
+    def __init__(
+        self, *, after: int = 0, holding: bool = False, fails: str = "", fills: int = 0
+    ) -> None:
+        """Holds after so many words; fails with that kind of error; adds so many letters."""
         self.asked: list[Request] = []
         self.cancelled = 0
         self.under_way = 0
-        self._after, self._fails = after, fails
+        self._after, self._fails, self._fills = after, fails, fills
         self._open = threading.Event()
         if not holding:
             self._open.set()
@@ -81,7 +83,7 @@ class Talker:
             if progress:
                 progress(request, number + 1, f" {word}" if number else word)
         return Action(
-            text=" ".join(words[:most]),
+            text=" ".join(words[:most]) + "x" * self._fills,
             finish_reason="length" if len(words) > most else "stop",
             model=self.name,
             adapter=request.adapter,

@@ -59,15 +59,22 @@ class Answer:
                 async with wire.kept_alive(settings.ping_seconds if self.asked.stream else None):
                     await place.turn()
                     episode = await self._play(wire)
-            async with asyncio.timeout(settings.client_seconds):
+            await self._hand_over(wire, episode)
+        except Refused as refused:
+            self.service.metrics.refused(self.team.name, refused.reason or refused.kind)
+            await wire.refuse(refused)
+
+    async def _hand_over(self, wire: Wire, episode: Episode) -> None:
+        """Send the end of the answer; a client that does not take it is left."""
+        try:
+            async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.asked.stream:
                     await wire.stream(self.reply.end(episode))
                     await wire.end()
                 else:
                     await wire.give(JSONResponse(self.reply.whole(episode)))
-        except Refused as refused:
-            self.service.metrics.refused(self.team.name, refused.reason or refused.kind)
-            await wire.refuse(refused)
+        except TimeoutError:
+            self.service.metrics.refused(self.team.name, "client left")
 
     async def _play(self, wire: Wire) -> Episode:
         """The episode, told as it goes where a stream was asked for."""
