@@ -1,14 +1,16 @@
-"""How an agent's response may be judged by joint actions that were not played, without a bias.
+"""How joint actions that were not played may give a response credit without a bias.
 
-The signal must be what the agent's own policy earns; a baseline may be made of everything that
-does not depend on the response. So all depends on who saw what:
+The reward that a response is credited with must be one that the team's policies could have earned
+with it, and a baseline must not depend on the response. What that allows follows from which agents
+saw which answers of the turn:
 
-crossed   the agent's answer depends on nobody's of this turn, and nobody's on it, and all the
-          responses that are compared have one history: its teammates' samples may all be its own
-swapped   nobody's answer depends on it: the agent's other responses may be put into its place,
-          for a baseline, and what was played is the signal
-alone     otherwise, and where its answer is no part of the joint artefact: leave-one-out of what
-          was played
+crossed   The agent's answer depends on no teammate's of this turn and no teammate's on it, and all
+          responses that are compared have one history. Then any teammates' samples could have been
+          drawn beside the response, and its credit is its mean over all of them.
+swapped   No teammate's answer of this turn depends on the agent's. Then the agent's other responses
+          can be put into its place for a baseline, and the reward that was played is the credit.
+alone     Otherwise, and where the answer is no part of the joint artefact: leave-one-out of the
+          rewards that were played.
 """
 
 from __future__ import annotations

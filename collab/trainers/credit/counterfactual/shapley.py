@@ -12,13 +12,15 @@ from collab.trainers.credit.counterfactual.table import Table, Vector
 
 
 class Shapley(Counterfactual):
-    """A_i^(g): the mean, over the orders in which the agents may join, of what i adds to those
-    before it, with everybody after it averaged over its samples; less the same for i's others.
+    """A_i^(g) = phi_i(y^g) minus the mean of phi_i over the agent's other responses in its place.
 
-    Shapley 1953 on v(S) = E[R | y_S]. For two agents it is the mean of `coma` and `cross`; pure
-    interactions are split evenly between those who take part. Unbiased where `cross` is; where
-    crossing is not, `coma`'s form. Averaging over absent agents is what keeps it so: with absent
-    agents *removed* it would follow half the solo objective.
+    phi_i is the Shapley value (1953) of agent i: let the agents join one after the other, in every
+    order; phi_i is the mean of what i adds to v(S) when it joins, S being those before it. v(S) is
+    the expected reward given the responses of S, with each agent that is not in S averaged over its
+    own samples. For two agents the rule is the mean of `coma` and `cross`; what agents earn only
+    together is split evenly among them. It is unbiased where `cross` is, and takes `coma`'s form
+    where crossing would be biased. It would be biased everywhere if absent agents were removed in
+    place of averaged: it would follow in part what each agent earns alone.
 
     Costs no generation, but the judging of G^n - G joint actions a turn.
     """
@@ -43,7 +45,8 @@ class Shapley(Counterfactual):
 
 
 def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
-    """What a response adds to the responses of its sample that are present."""
+    """What each response adds to those teammates' responses of its sample that are `present`, the
+    absent teammates averaged, minus what the agent's other responses add there: [G]."""
     if not any(present):
         return table.crossed()
     absent = tuple(axis + 1 for axis, here in enumerate(present) if not here)

@@ -14,12 +14,14 @@ from collab.trainers.credit.counterfactual.table import Cells, Table, Vector
 
 @dataclass
 class Shares:
-    """Adds up, over the tables of a step, what each agent's own responses change.
+    """Estimates, from the tables of a step, which part of the reward's variance each agent decides.
 
-    With R = mean + own + teammates' + interaction, two cells of one column differ by what the
-    agent's response changes, alone or together with the teammates': half their mean squared
-    difference is var(own) + var(interaction); of one row it is var(teammates') + var(interaction);
-    of neither it is all. Each is without bias, whichever cells are missing.
+    A reward is R = mean + own + teammates' + interaction: what the agent's response adds by itself,
+    what the teammates' add by themselves, and what only both together do. Take half the mean
+    squared difference of two cells of a table. Of two cells in one column it estimates var(own) +
+    var(interaction), as only the agent's response differs; of two in one row var(teammates') +
+    var(interaction); of two that share neither, the sum of all three. The estimates have no bias,
+    whichever cells are missing, and the shares follow from them.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
@@ -27,7 +29,7 @@ class Shares:
     _all: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, agent: str, table: Table) -> None:
-        """Note a table whose rows and columns are independent."""
+        """Take a table whose rows are drawn independently of its columns."""
         cells = table.cells[:, list(table.columns)]
         columns, rows, everything = _differences(cells.T), _differences(cells), _spread(cells)
         if columns is None or rows is None or everything is None:

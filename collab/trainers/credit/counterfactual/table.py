@@ -16,8 +16,12 @@ Vector = NDArray[np.float64]
 Cells = NDArray[np.float64]
 
 Shifts = int | Literal["samples", "all"]
-"""What each response is scored with: its teammates' responses of m samples, its own included, or of
-all `samples`, or `all` combinations of its teammates' responses."""
+"""Which responses of its teammates a response is scored with.
+
+A number m: those of m samples, its own sample among them; the teammates' responses of one sample
+stay together. `samples`: the same with all G samples. `all`: every combination of the teammates'
+responses, whatever samples they are from.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,14 @@ class Table:
         return self.cells[np.arange(len(self.columns)), list(self.columns)]
 
     def crossed(self) -> Vector:
-        """The effects of the rows, times G/(G-1): each response's mean over its teammates'
-        samples, minus that of the agent's other responses.
+        """The weights of `cross`, [G]: the mean of each row, minus the mean of the other rows.
 
-        Where cells are missing it is the least-squares fit of cells = row + column, on the rows
-        that common columns connect, scaled so that a row's own cells weigh 1 in all. Each column
-        then weighs 0, so that luck of the teammates is no credit. A row that no column connects
-        with another is compared as it was played.
+        That is G/(G-1) times the row's effect, its mean minus the mean of all cells. Where cells
+        are missing, the effects are those of the least-squares fit cells = row + column, worked out
+        for each set of rows that have columns in common, and scaled so that the coefficients of a
+        row's own cells add up to 1. Those of each column add up to 0, so what the teammates earned
+        by luck cancels. A row that has no column in common with another one is compared by
+        leave-one-out of what was played.
         """
         scored = ~np.isnan(self.cells)
         effects, sizes = row_effects(np.where(scored, self.cells, 0.0), scored)
@@ -52,7 +57,8 @@ class Table:
         return weights
 
     def swapped(self) -> Vector:
-        """What was played, minus the mean of the agent's other responses in the same place."""
+        """The weights of `coma`, [G]: the reward that was played, minus the mean reward of the
+        agent's other responses with the same responses of its teammates."""
         size = len(self.columns)
         others = self.cells[:, list(self.columns)].T.copy()  # [sample, own response]
         others[np.arange(size), np.arange(size)] = np.nan
@@ -65,8 +71,11 @@ class Table:
 def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArray[np.int64]]:
     """Least squares of values = row + column over the cells that are `scored`.
 
-    Returns the rows' effects, of mean 0 within the rows that columns connect, and by row how many
-    those are.
+    Args:
+        values: [rows, columns]. scored: of the same shape.
+
+    Returns the rows' effects, whose mean is 0 within each set of rows that have columns in common,
+    directly or through other rows; and by row the size of its set. Both are [rows].
     """
     if scored.all():
         means = values.mean(1)
@@ -91,11 +100,12 @@ def leave_one_out(values: Vector) -> Vector:
 async def make_table(
     group: Group, nodes: Sequence[Node], team: Sequence[str], agent: str, shifts: Shifts
 ) -> Table:
-    """Score an agent's responses at `nodes` with its teammates'.
+    """Have an agent's responses at `nodes` scored with those of its teammates.
 
-    Unless `shifts` is `all`, the teammates' responses of a sample stay together. With m shifts
-    response g meets those of samples g to g + m - 1, or g - m + 1 to g, so that the tables of two
-    agents hold the same joint actions.
+    Unless `shifts` is `all`, the teammates' responses of one sample stay together. With m shifts
+    response g is scored with those of the samples g to g + m - 1 (modulo G) where the agent is the
+    first of `team`, and else with those of g - m + 1 to g: the tables of two agents then hold the
+    same joint actions, and each is scored once.
     """
     size, mates = len(nodes), [name for name in team if name != agent]
     columns = _columns(size, len(mates), shifts)

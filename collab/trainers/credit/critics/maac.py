@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from collab.stats import mean
-from collab.trainers.credit.critics.critic import Critics
 from collab.trainers.credit.critics.history import joint_history
+from collab.trainers.credit.critics.rule import ActorCritic
 from collab.trainers.credit.critics.values import advantages_of_groups
 from collab.trainers.credit.group import Group, Key, Weights
-from collab.trainers.credit.models import TeamModels
 
 TEAM = "team"
 """The name of the critic."""
 
 
-class MAAC:
+class MAAC(ActorCritic):
     """A_t = GAE of V(h_t), h_t what all agents have seen and said; CoLLM-CC, arXiv 2601.21972.
 
     One head on the base model of the first agent, adapters off, reads one text: for each agent its
     name and its history, joined by blank lines. It learns once a batch, from the mean over agents
     where their rewards differ. What agents see of each other within the turn is left out, so that
     V is a baseline for all of them and the rule is right for every protocol. It costs a forward
-    pass over the joint histories; no response, no score. Options are those of `iac`.
+    pass over the joint histories, and no further response or score. The options are those of
+    `ActorCritic`.
     """
-
-    def __init__(
-        self,
-        *,
-        trace: float = 0.95,
-        rate: float = 1e-3,
-        width: int = 0,
-        steps: int = 1,
-        model: str | None = None,
-    ) -> None:
-        self._trace = trace
-        self._critics = Critics(rate=rate, width=width, steps=steps, model=model)
-
-    async def open(self, models: TeamModels) -> None:
-        """As `UsesModels.open`."""
-        self._critics.open(models)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         """As `Algorithm.credit`."""
@@ -63,18 +46,6 @@ class MAAC:
                     weights[number][*node, agent] = advantage
         critic.learn([mean([found[a][place] for a in agents]) + values[place] for place in places])
         return list(weights)
-
-    def measures(self) -> dict[str, float]:
-        """As `Measures.measures`."""
-        return self._critics.measures()
-
-    def state(self) -> dict[str, Any]:
-        """The critic."""
-        return self._critics.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
-        self._critics.restore(state)
 
 
 def _acted(group: Group, node: tuple[int, int], agent: str) -> bool:

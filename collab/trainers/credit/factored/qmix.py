@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 class QMIX(Factored):
     """A_i = dQ_tot/dq_i (q_i(h_i, y_i) - mean of the agent's other q_i); **biased**.
 
-    Rashid et al., arXiv 1803.11485, as credit: Q_tot = f(q_1 .. q_n; joint history), with weights
-    that are not negative and that a network makes of the joint history, is fitted to the return by
-    squared error. The slope depends on what the teammates said, and a monotone f cannot tell every
-    return: the gradient is not that of the return, here or in the limit, and `parts/biased` and the
-    dry run say so. It is here to be compared with; `vdn` has the same heads without that bias. It
-    costs a forward pass over responses and joint histories. Heads as those of `vdn`; the joint
-    history is read by the base model of the first agent.
+    QMIX (Rashid et al., arXiv 1803.11485) used as credit. Q_tot = f(q_1 .. q_n; joint history) is
+    fitted to the return by squared error. f rises with every q_i: its weights are not negative, and
+    a network computes them from the joint history. There are two biases, which no amount of data
+    removes: the slope dQ_tot/dq_i depends on what the teammates said, and no monotone f fits every
+    return. So the weights do not follow the gradient of the return; `parts/biased` is 1 and the dry
+    run says so. The rule is here for comparison; `vdn` has the same heads without these biases.
+
+    The heads are those of `vdn`; the base model of the first agent reads the joint history. It
+    costs a forward pass over responses and joint histories.
     """
 
     name = "qmix"

@@ -17,15 +17,18 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 class VDN(Factored):
     """A_i = leave-one-out of c q_i(h_i, y_i) + (1 - c) R; sum of q_i fitted to R, squared error.
 
-    Sunehag et al., arXiv 1706.05296, as credit: of independent agents the best sum has q_i = the
-    worth of the agent's own response, plus a constant, even where R is no sum, so the gradient has
-    no bias but that of the fit. `cross` has this worth from the judge; take VDN where a reward
-    cannot be had again, as of a game or a person. c is R^2 on responses that the heads had not
-    learned from, up to the step before; where it is not above 0, this is MARLOO. Each q_i is a head
-    on the agent's base model, adapters off, at the last token of its response. Right for turns in
-    which no trained agent sees another. It costs a forward pass over the responses.
+    Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. Where agents answer
+    independently, the least-squares fit has q_i = the mean return of the agent's response over what
+    its teammates may say, plus a constant, even if R is no sum. The gradient then has no bias but
+    that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards that
+    cannot be computed again, such as a game's or a person's.
 
-    Options: `rate`, `width` and `steps` as those of `iac`; `model` is read instead of the bases.
+    c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
+    over the steps before; where it is not above 0 the rule is MARLOO. Each q_i is a head on the
+    agent's base model, adapters off, at the last token of its response. Right for turns in which no
+    trained agent sees another one's answer. It costs a forward pass over the responses.
+
+    Options: `rate`, `width` and `steps` as those of `iac`; `model` is read in place of the bases.
     """
 
     name = "vdn"

@@ -32,9 +32,14 @@ def play(
     shape: Shape | None = None,
     records: Records | None = None,
 ) -> Group:
-    """A group of episodes whose actions `draw` chose; `group.score` reads the game's table.
+    """Play a group of episodes, in which `draw` chooses every action.
 
-    `shape` is chains by default. `records` keeps the turns that were made before, for many groups.
+    `group.score` answers from the game's table of rewards.
+
+    Args:
+        shape: how episodes follow from each other; chains by default.
+        records: those that other groups of this game were made with, so that equal turns are made
+            once; new ones by default.
     """
     shape = shape or Shape("chains", group_size, game.turns)
     records = records or Records(game)

@@ -26,13 +26,17 @@ class PMIC:
     """A_i = leave-one-out of returns of r + alpha I_lower(s; u) - beta I_upper(s; u).
 
     Progressive mutual information collaboration (arXiv 2203.08553). s is the joint history before a
-    turn and u what the agents said in it, as vectors of frozen models. I_lower is a lower bound of
-    mutual information, fitted to the joint actions of the best episodes of the last steps; I_upper
-    an upper bound, fitted to those of the worst; a joint action earns its own term of each. A step
-    is paid before it is learned from, so the gradient is that of the reward with the bonus, which
-    is **not** that of the reward: alpha and beta are in its points. Take several tasks or turns:
-    with one history there is no mutual information, and the terms only tell how usual a joint
-    action is. Right for every protocol. It costs a forward pass over responses and histories.
+    turn and u what the agents said in the turn, both as hidden states of frozen models. Two
+    networks estimate how much u depends on s. I_lower is a lower bound of their mutual
+    information, fitted to the joint actions of the best episodes of the last steps; I_upper is an
+    upper bound, fitted to those of the worst. Each bound is a mean over joint actions, and a joint
+    action's bonus is made of its own term of either. alpha and beta are in points of the reward.
+
+    The bonus of a step is worked out before the networks learn from it. So the gradient is that of
+    the reward with the bonus, which is **not** that of the reward alone. With a single history
+    there is no mutual information, and the terms tell no more than how usual a joint action is:
+    train on several tasks or turns. Right for every protocol. It costs a forward pass over
+    responses and histories.
 
     Args:
         alpha: of the lower bound. beta: of the upper bound.

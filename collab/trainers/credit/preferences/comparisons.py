@@ -30,11 +30,17 @@ class Comparison:
 async def comparisons(
     number: int, group: Group, agent: str, *, most: int, shifts: Shifts | None
 ) -> list[Comparison]:
-    """The pairs of an agent in a group, at most so many.
+    """The pairs that an agent learns from in a group.
 
-    Where nobody's answer depends on the agent's, nor its own on anybody's, its responses are
-    compared by what they earn on average with its teammates' samples; else joint actions are, by
-    what they earned. `shifts` is that of `cross`.
+    Where its answer depends on no teammate's and no teammate's on it, its own responses are
+    compared, by their mean reward over the teammates' samples. Elsewhere joint actions are
+    compared, by the rewards that they earned.
+
+    Args:
+        number: the group's, in its step.
+        most: pairs that are taken at each set of joint actions that are compared, those with the
+            largest gaps of reward.
+        shifts: with which teammates' samples a response is scored, as in `cross`.
     """
     found: list[tuple[Pair, tuple[str, ...]]] = []
     for nodes in group.baselines_over:
@@ -48,7 +54,8 @@ async def comparisons(
 
 
 def shifts_for(n_agents: int, given: Shifts | None) -> Shifts:
-    """What is scored, where nothing else is given: all that two agents said, of more a part."""
+    """The shifts that are used: those that were given, else all samples for two agents and 3 for
+    more."""
     return given or ("samples" if n_agents <= 2 else FEW)
 
 

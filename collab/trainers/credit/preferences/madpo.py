@@ -26,13 +26,16 @@ class MADPO:
     """A_i(win) = G/P beta sigmoid(-beta m) and A_i(lose) = -A_i(win) of P pairs; m = sum of d_j.
 
     d_j = log pi_j(win) - log pi_j(lose), minus the same of the reference, which is the policy from
-    before training. The weights are the gradient of -log sigmoid(beta m), DPO (arXiv 2305.18290)
-    for a team, averaged over a group's pairs, others' d held fixed: CoMLRL's MADPO, on new samples
-    each step. CoMLRL keeps no reference. An agent on which nobody's answer depends, and which
-    depends on nobody's, gets pairs of its own: its responses are compared by their mean reward over
-    all of its teammates' samples, so that d of the others is 0, and nobody is pushed towards the
-    worse of its responses since the team had won. Others get pairs as they were played, with the
-    joint margin; this is right for every protocol of one turn.
+    before training. With these weights a step follows the gradient of -log sigmoid(beta m), which
+    is DPO (arXiv 2305.18290) for a team, averaged over a group's pairs, with the teammates' d held
+    fixed. It is CoMLRL's MADPO on new samples at each step, and with a reference, which CoMLRL does
+    not keep.
+
+    An agent whose answer depends on no teammate's, and no teammate's on it, has pairs of its own:
+    its responses are compared by their mean reward over the teammates' samples, and m = d_i. In a
+    pair of whole joint answers it would be pushed towards the worse of its two responses whenever
+    its teammates had won the pair. Other agents have pairs of joint answers as they were played,
+    and m is the sum over all agents. Right for every protocol of one turn.
 
     Costs the judging of `cross`, and two forward passes over the responses in pairs.
 
