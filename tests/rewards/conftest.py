@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.reward_parts import PARTS
 from support.scoring import joined_score
 from support.writing import problem_for, shipped_reward
 
@@ -80,3 +82,21 @@ def values(score: Score_) -> Values:
         return {**{part.name: part.value for part in result.parts}, "reward": result.reward}
 
     return values
+
+
+@pytest.fixture
+def published() -> RewardSpec:
+    """The shipped reward `code`, as the paper has it."""
+    return shipped_reward("code")
+
+
+@pytest.fixture
+def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """A part that uses a function of `support.reward_parts`."""
+    (tmp_path / "user_parts.py").write_text(PARTS)
+    monkeypatch.chdir(tmp_path)
+
+    def use(function: str, **settings: Any) -> dict[str, Any]:
+        return {"use": f"user_parts.py:{function}", **settings}
+
+    return use

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from support.writing import shipped_reward
 
 from collab.recipe import RewardSpec
-from collab.recipe.documents import read_mapping
-from collab.recipe.library import shipped
 from collab.recipe.roles import Roles
 from collab.records import PartScore, Score
 
@@ -23,26 +20,12 @@ NEW_ENTRY = "def sum_of_squares(xs):\n    "
 OWN = "return sum(x * x for x in xs)"
 
 
-def shipped_reward(name: str) -> RewardSpec:
-    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / f"{name}.yaml"))
-
-
 def values(score: Score) -> dict[str, float]:
     return {part.name: part.value for part in score.parts}
 
 
 def cooperation(score: Score) -> float:
     return sum(part.points for part in score.parts if part.level == "cooperation")
-
-
-@pytest.fixture
-def published() -> RewardSpec:
-    return shipped_reward("code")
-
-
-@pytest.fixture
-def correct_first() -> RewardSpec:
-    return shipped_reward("code-correct-first")
 
 
 @pytest.mark.parametrize("name", ["code", "code-correct-first"])
@@ -279,57 +262,6 @@ def test_a_replacement_leaves_no_flags(score: Score_, published: RewardSpec) -> 
     result = score(published, {"aux": helper, "main": guarded})
     assert values(result)["calls"] == 1.0  # by the replacement that returns a foreign object
     assert result.flags == ()
-
-
-def _all_scores(spec: RewardSpec) -> list[tuple[bool, float]]:
-    """Every combination of part values that the gates and requirements allow, with its points."""
-    scores = []
-    names = list(spec.parts)
-    choices: dict[str, tuple[float, ...]] = dict.fromkeys(names, (0.0, 1.0))
-    choices["tests"] = (0.0, 0.25, 0.999, 1.0)
-    for combination in itertools.product(*(choices[name] for name in names)):
-        raw = dict(zip(names, combination, strict=True))
-        if raw["solved"] and raw["tests"] < 1.0:
-            continue
-        done: dict[str, float] = {}
-        closed = False
-        for name, part in spec.parts.items():
-            unmet = part.requires is not None and not done[part.requires]
-            done[name] = 0.0 if closed or unmet else raw[name]
-            closed = closed or (part.gate and not done[name])
-        total = sum(part.weight * done[name] for name, part in spec.parts.items())
-        scores.append((bool(done["solved"]), total))
-    return scores
-
-
-def test_every_correct_program_outranks_every_wrong_one(correct_first: RewardSpec) -> None:
-    scores = _all_scores(correct_first)
-    worst_correct = min(total for solved, total in scores if solved)
-    best_wrong = max(total for solved, total in scores if not solved)
-    assert worst_correct > best_wrong
-
-
-def test_correct_without_aux_outranks_wrong_with_every_bonus(
-    score: Score_, correct_first: RewardSpec, published: RewardSpec
-) -> None:
-    wrong = {"aux": AUX, "main": NEW_ENTRY + "return sum(aux(x) for x in xs) if xs != [3] else 1"}
-    correct = {"aux": "", "main": ALONE}
-    assert score(correct_first, correct).reward > score(correct_first, wrong).reward
-    assert score(published, correct).reward < score(published, wrong).reward
-
-
-def test_there_is_a_slope_before_correctness(score: Score_, correct_first: RewardSpec) -> None:
-    ladder: list[dict[str, Any]] = [
-        {"aux": "", "main": ""},
-        {"aux": AUX, "main": ""},
-        {"aux": AUX, "main": NEW_ENTRY + "return -1"},
-        {"aux": AUX, "main": NEW_ENTRY + "return 5"},
-        {"aux": AUX, "main": NEW_ENTRY + "return sum(aux(x) for x in xs[:1])"},
-        {"aux": "", "main": ALONE},
-        {"aux": AUX, "main": MAIN},
-    ]
-    rewards = [score(correct_first, artefacts).reward for artefacts in ladder]
-    assert rewards == sorted(set(rewards)), rewards
 
 
 def test_parts_add_up(score: Score_, published: RewardSpec) -> None:

@@ -1,0 +1,186 @@
+"""The linters and type checkers behind static feedback: what is taken of them, how they run."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from typing import Any
+
+import pytest
+from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
+
+from collab.errors import FeedbackError
+from collab.feedback.static import Static
+from collab.feedback.tools import Batcher, Tool, find_tool
+from collab.recipe.feedback import StaticFeedback
+from collab.records import Finding, Problem
+
+
+def test_matters_of_taste_are_left_out(outcome_of: OutcomeOf) -> None:
+    main = f"def sum_of_squares(xs):\n    assert xs != 77\n    return aux(xs)  # {'x' * 200}"
+    told = give_feedback(outcome_of(aux=AUX, main=main))
+    assert {finding.source for finding in told["main"].findings} == {"ast"}
+
+
+def test_suppression_comments_are_ignored(outcome_of: OutcomeOf) -> None:
+    main = "# ruff: noqa\ndef sum_of_squares(xs):\n    return aux(xz)  # noqa"
+    told = give_feedback(outcome_of(aux=AUX, main=main))
+    assert ("F821", 3) in codes(told["main"])
+
+
+def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> None:
+    body = "".join(f"    a{n} = 1\n" for n in range(20))
+    told = give_feedback(
+        outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n{body}    return xz"), limit=3
+    )
+    assert len(told["main"].findings) == 3
+    assert told["main"].findings[0].code == "F821"
+    assert told["main"].text.endswith("- and 20 more")
+
+
+def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
+    artefacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
+    told = give_feedback(
+        outcome_of(**artefacts, tester="# nothing to define"), functions={"tester": ""}
+    )
+    assert "`first` is defined" in told["first"].text
+    assert "your code does not define `second`" in told["second"].text
+    assert told["tester"].text == "Static analysis: no remark."
+    told = give_feedback(outcome_of(**artefacts), functions={"first": "missing"})
+    assert "does not define `missing`" in told["first"].text
+    assert "`sum_of_squares` is defined" in told["second"].text
+
+
+def test_mypy(outcome_of: OutcomeOf) -> None:
+    main = "def sum_of_squares(xs: list[int]) -> str:\n    return sum(aux(x) for x in xs)"
+    told = give_feedback(
+        outcome_of(aux="def aux(x: int) -> int:\n    return x", main=main), tools=["mypy"]
+    )
+    assert codes(told["main"]) == [("return-value", 2)]
+    assert told["aux"].text == "Static analysis: no remark."
+
+
+def test_a_program_that_stops_a_tool_stops_no_other() -> None:
+    async def go() -> list[list[Finding]]:
+        batcher = Batcher(find_tool("mypy"))
+        programs = ["x: int = ''", "break", "y: str = 1"]
+        return await asyncio.gather(*map(batcher.check, programs))
+
+    first, second, third = asyncio.run(go())
+    assert [finding.code for finding in first + third] == ["assignment", "assignment"]
+    assert "outside loop" in second[0].message
+
+
+def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-1")
+
+    async def go() -> None:
+        await Batcher(Tool("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
+
+    with pytest.raises(FeedbackError, match="status 2") as caught:
+        asyncio.run(go())
+    assert "sk-secret-1" not in str(caught.value)
+
+
+def test_closing_ends_what_runs() -> None:
+    async def go() -> None:
+        batcher = Batcher(Tool("ruff", ("sh", "-c", "exec sleep 30")))
+        waiting = asyncio.create_task(batcher.check("x = 1"))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        await batcher.aclose()
+
+    started = time.perf_counter()
+    asyncio.run(go())
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.skipif(shutil.which("ty") is None, reason="ty is not installed")
+def test_ty(outcome_of: OutcomeOf) -> None:
+    main = "def sum_of_squares(xs: list[int]) -> str:\n    return len(xs)"
+    told = give_feedback(outcome_of(aux=AUX, main=main), tools=["ty"])
+    assert [finding.line for finding in told["main"].findings] == [2]
+
+
+def test_ty_output_is_understood() -> None:
+    output = (
+        "program_0.py:3:12: error[invalid-return-type] Return type does not match: got `int`\n"
+        "Found 1 diagnostic\n"
+    )
+    [(file, finding)] = Tool("ty", ()).read(output)
+    assert file == "program_0.py"
+    assert (finding.code, finding.line, finding.column) == ("invalid-return-type", 3, 12)
+
+
+def test_many_programs_share_few_processes() -> None:
+    async def go() -> tuple[list[Any], float]:
+        batcher = Batcher(find_tool("ruff"))
+        started = time.perf_counter()
+        found = await asyncio.gather(*(batcher.check(f"x = undefined_{n}\n") for n in range(200)))
+        await batcher.aclose()
+        return found, time.perf_counter() - started
+
+    found, seconds = asyncio.run(go())
+    assert [f[0].message for f in found] == [f"Undefined name `undefined_{n}`" for n in range(200)]
+    assert seconds < 5
+
+
+def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
+    source = Static(StaticFeedback())
+    outcome = outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return xz")
+    for _ in range(2):
+        assert "F821" in asyncio.run(source.give_feedback(outcome))["main"].text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("sh", "-c", "echo broken >&2; exit 2"), "ruff ended with status 2: broken"),
+        (("no-such-tool",), "ruff failed: FileNotFoundError"),
+        (("sh", "-c", "echo '{'"), "ruff failed: JSONDecodeError"),
+    ],
+)
+def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message: str) -> None:
+    async def go() -> None:
+        await Batcher(Tool("ruff", command)).check("x = 1")
+
+    with pytest.raises(FeedbackError, match=message):
+        asyncio.run(go())
+
+
+def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.2)
+
+    async def go() -> None:
+        await Batcher(Tool("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
+
+    with pytest.raises(FeedbackError, match=r"took longer than 0\.2 s"):
+        asyncio.run(go())
+
+
+def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
+    problem = Problem(address="demo/1", public={"entry_point": "f"})
+    told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
+    assert told["main"].text == "Static analysis:\n- `f` is defined"
+
+
+def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
+    """No program can name another, and none is told under which name it lay."""
+    spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
+    own = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
+
+    async def check() -> list[list[Finding]]:
+        batcher = Batcher(find_tool("mypy"))
+        programs = ["class Secret:\n    pass\n", *spies, own]
+        try:
+            return await asyncio.gather(*map(batcher.check, programs))
+        finally:
+            await batcher.aclose()
+
+    hidden, *seen, clash = asyncio.run(check())
+    assert hidden == []
+    assert seen == [[], [], []]
+    assert [finding.message for finding in clash] == [
+        'Argument 1 to "f" has incompatible type "builtins.int"; expected "program.int"'
+    ]
