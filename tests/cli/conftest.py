@@ -84,3 +84,10 @@ class Collab:
 @pytest.fixture
 def collab() -> Collab:
     return Collab()
+
+
+@pytest.fixture
+def shouting(project: Path) -> None:
+    """A team of which one agent is always wrong."""
+    agents = 'agents:\n  a: {prompt: "SAY {{ task.word }}."}\n'
+    (project / "agents" / "shouting.yaml").write_text("extends: pair\n" + agents)

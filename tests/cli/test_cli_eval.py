@@ -1,37 +1,19 @@
 """`collab eval`: teams side by side, gone on with, interrupted, killed."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.programs.held_model import HELD
 
 from collab.evaluation.reading import read_results
 from collab.records import read_episodes
 
-pytestmark = pytest.mark.usefixtures("project")
-
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.usefixtures("project", "shouting")
 ECHO = ("eval", "pair", "shouting", "--model", "echo", "--out", "out")
 FULL = "1.00 [0.73, 1.00]"
-
-SHOUTING = """\
-extends: pair
-agents:
-  a: {prompt: "SAY {{ task.word }}."}
-"""
-
-
-@pytest.fixture(autouse=True)
-def shouting(project: Path) -> None:
-    """A team of which one agent is always wrong."""
-    (project / "agents" / "shouting.yaml").write_text(SHOUTING)
 
 
 def episodes_of(team: str) -> list[str]:
@@ -228,108 +210,6 @@ def test_bad_usage_is_one_message(case: str, collab, project: Path) -> None:
     assert message in result.err
     assert (result.status, result.out) == (2, "")
     assert not Path("evals").exists() or not any(Path("evals").iterdir())
-
-
-LINE = ("pair", "shouting", "-t", "words/0-3", "--out", "out", "--model", "held.py:held")
-HELD = '''\
-"""A model that answers the first problem, and the others when the file `hold` is gone."""
-
-import asyncio
-from pathlib import Path
-
-from collab.records import Action, Usage
-
-
-class Held:
-    name, batching = "held", "continuous"
-
-    async def generate(self, requests, progress=None):
-        task = requests[0].call.task
-        while not task.endswith("/0") and Path("hold").exists():
-            await asyncio.sleep(0.02)
-        said = f"Say w{task[-1]}."
-        return [Action(text=said, usage=Usage(new_tokens=3)) for _ in requests]
-
-    async def aclose(self):
-        pass
-
-
-def held(spec):
-    return Held()
-'''
-
-
-@pytest.fixture
-def held(project: Path) -> Path:
-    (project / "held.py").write_text(HELD)
-    (project / "hold").touch()
-    return project / "hold"
-
-
-def begin(*arguments: str) -> subprocess.Popen[str]:
-    """An evaluation that has finished its first episode and is held up in the others."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "collab", "eval", *LINE, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    episodes, deadline = Path("out/pair/episodes.jsonl"), time.monotonic() + 30
-    while not (episodes.exists() and episodes.stat().st_size):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return process
-
-
-def test_a_killed_evaluation_is_readable_and_gone_on_with(collab, held: Path) -> None:
-    process = begin()
-    process.kill()
-    process.communicate(timeout=10)
-    killed = read_results(Path("out"))
-    assert (killed.status, [team.label for team in killed.teams]) == ("running", ["pair"])
-    assert episodes_of("pair") == ["words/0#0"]
-    told = collab("report", "out")
-    assert told.out.startswith("out/report.html: 1 episode, ")
-    assert "out: the evaluation is running" in told.err
-    assert "<h3>Result</h3>" in Path("out/report.html").read_text()
-    held.unlink()
-    result = collab("eval", *LINE)
-    assert result.status == 0, result.err
-    assert "pair: 3 episodes to play, 1 recorded" in result.out
-    assert episodes_of("pair") == [f"words/{n}#0" for n in range(4)]
-    results = read_results(Path("out"))
-    assert results.status == "done"
-    assert results.teams[0].metrics["return"].mean == 1.0
-
-
-def test_two_evaluations_do_not_write_to_one_folder(collab, held: Path) -> None:
-    process = begin()
-    second = collab("eval", *LINE)
-    process.kill()
-    process.communicate(timeout=10)
-    assert second.status == 2
-    assert "out is being written by another evaluation" in second.err
-
-
-def test_an_interrupted_evaluation_shows_what_is_there(held: Path) -> None:
-    process = begin("--json")
-    interrupted = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=10)
-    assert time.monotonic() - interrupted < 3
-    assert process.returncode == 130
-    last = json.loads(out.splitlines()[-1])
-    assert (last["type"], last["results"]["status"]) == ("eval.finished", "interrupted")
-    (team,) = last["results"]["teams"]
-    assert (team["label"], team["episodes"], team["planned"]) == ("pair", 1, 4)
-    assert err.splitlines()[-1] == "interrupted; go on with the same command and --out out"
-    results = read_results(Path("out"))
-    assert results.status == "interrupted"
-    assert results.notes[-1] == "pair: 1 of 4 episodes finished"
-    about = json.loads(Path("out/pair/run.json").read_text())
-    assert about["status"] == "interrupted"
 
 
 def test_a_text_task_that_can_be_solved_has_pass_at_k(collab, project: Path) -> None:

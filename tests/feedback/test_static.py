@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
+from support.rooms.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 
 def test_sound_code(outcome_of: OutcomeOf) -> None:

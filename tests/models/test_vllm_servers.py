@@ -4,66 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from support.vllm_servers.calls import engine_at, failure, publish, request, until
 from support.vllm_servers.server import (
     END,
     LOGPROB,
-    Behaviour,
     VLLMServer,
     cut,
     encode,
-    garbled,
-    malformed,
     save_adapter,
-    status,
 )
 
-from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
-from collab.models import Call, Request, RolloutEngine
+from collab.errors import ModelTimeout
 from collab.models.open import open_model
-from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.model import VLLMModel
-from collab.records import Action, Sampling
-
-
-@asynccontextmanager
-async def engine_at(tiny: Path, *servers: VLLMServer, **options: Any) -> AsyncIterator[VLLMEngine]:
-    urls = tuple(server.url for server in servers)
-    engine = open_model(VLLMModel(name=str(tiny), servers=urls, **options))
-    assert isinstance(engine, VLLMEngine)
-    assert isinstance(engine, RolloutEngine)
-    try:
-        yield engine
-    finally:
-        await engine.aclose()
-
-
-def request(seed: int = 0, *, adapter: str | None = None, **sampling: Any) -> Request:
-    return Request(
-        call=Call(task="t/0", sample=seed, turn=0, round=0, agent="a"),
-        prompt_ids=(1, 2, 3),
-        sampling=Sampling(**{"max_new_tokens": 20, **sampling}),
-        adapter=adapter,
-        seed=seed,
-    )
-
-
-def publish(name: str, **files: Any) -> dict[str, Callable[[Path], None]]:
-    """A new version of adapter `a`."""
-    return {"a": lambda folder: save_adapter(folder, name, **files)}
-
-
-def failure(action: Action) -> str:
-    assert action.failure is not None, action.text
-    return f"{action.failure.type}: {action.failure.message}"
+from collab.records import Sampling
 
 
 def test_tokens_go_in_and_come_out(tiny: Path) -> None:
@@ -321,192 +281,3 @@ def test_a_server_that_is_still_starting_is_waited_for(tiny: Path) -> None:
         assert action.text == "base:0"
 
     asyncio.run(ask())
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "kind", "words"),
-    [
-        (status(400, "prompt is too odd"), "ModelRefused", "status 400: prompt is too odd"),
-        (status(401), "ModelUnavailable", "set VLLM_API_KEY"),
-        (malformed(), "ModelError", "sent no JSON: '<html>'"),
-        (malformed("{}"), "ModelError", "another shape"),
-        (
-            malformed('{"choices": [{"text": "a", "token_ids": [1], "logprobs": null}]}'),
-            "ModelError",
-            "1 token ids and 0 log-probabilities",
-        ),
-    ],
-)
-def test_a_refusal_is_the_requests_own(
-    tiny: Path, behaviour: Behaviour, kind: str, words: str
-) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            server.trouble = [behaviour]
-            async with engine_at(tiny, server) as engine:
-                first, second = await engine.generate([request(0), request(1)])
-        failed, answered = (first, second) if first.failure else (second, first)
-        assert answered.failure is None
-        assert failure(failed).startswith(kind)
-        assert words in failure(failed)
-        assert server.url in failure(failed)
-
-    asyncio.run(ask())
-
-
-@pytest.mark.parametrize(
-    "behaviour", [status(500), status(503), cut(), malformed('{"error": "x"}'), garbled()]
-)
-def test_trouble_that_passes_is_survived(tiny: Path, behaviour: Behaviour) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            server.trouble = [behaviour] * 3
-            async with engine_at(tiny, server) as engine:
-                [action] = await engine.generate([request()])
-                assert action.text == "base:0"
-                server.trouble = [behaviour] * 4
-                [action] = await engine.generate([request()])
-        assert "ModelUnavailable: 4 attempts at one response failed" in failure(action)
-        assert server.url in failure(action)
-
-    asyncio.run(ask())
-
-
-@pytest.mark.parametrize("behaviour", [status(502), cut()])
-def test_an_adapter_is_offered_a_few_times(tiny: Path, behaviour: Behaviour) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            server.reluctance = [behaviour] * 3
-            async with engine_at(tiny, server) as engine:
-                await engine.publish(publish("aux"))
-                [action] = await engine.generate([request(adapter="a")])
-                assert action.text == "aux:0"
-                server.reluctance = [behaviour] * 4
-                with pytest.raises(ModelUnavailable, match=f"4 attempts .* {server.url}"):
-                    await engine.publish(publish("aux"))
-
-    asyncio.run(ask())
-
-
-def test_a_slow_server_is_given_up(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            async with engine_at(tiny, server, seconds=0.3) as engine:
-                server.seconds = 5.0
-                [action] = await engine.generate([request()])
-        assert failure(action).startswith(f"ModelTimeout: {server.url} did not answer within 0.3 s")
-
-    asyncio.run(ask())
-
-
-def test_cancellation_is_quick(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            server.seconds = 5.0
-            async with engine_at(tiny, server) as engine:
-                call = asyncio.create_task(engine.generate([request()]))
-                await until(lambda: bool(server.bodies))
-                started = time.monotonic()
-                call.cancel()
-                await asyncio.wait([call])
-                assert call.cancelled()
-                assert time.monotonic() - started < 1
-                server.seconds = 0.0
-                [action] = await engine.generate([request()])
-                assert action.text == "base:0"
-
-    asyncio.run(ask())
-
-
-def test_a_server_with_raw_log_probabilities_is_refused(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer(raw=True) as server:
-            async with engine_at(tiny, server) as engine:
-                with pytest.raises(ModelUnavailable, match="--logprobs-mode processed_logprobs"):
-                    await engine.generate([request()])
-
-    asyncio.run(ask())
-
-
-def test_a_server_without_runtime_adapters_says_how_to_start_it(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer(lora=False) as server:
-            async with engine_at(tiny, server) as engine:
-                with pytest.raises(ModelUnavailable, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"):
-                    await engine.publish(publish("aux"))
-
-    asyncio.run(ask())
-
-
-def test_a_rank_beyond_the_servers_is_reported(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            async with engine_at(tiny, server) as engine:
-                with pytest.raises(ModelUnavailable, match="greater than max_lora_rank 16") as told:
-                    await engine.publish(publish("aux", rank=32))
-        assert "R at least 32" in str(told.value)
-
-    asyncio.run(ask())
-
-
-def test_the_key_is_sent_and_not_shown(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask() -> None:
-        monkeypatch.setenv("VLLM_API_KEY", "secret-key\n")
-        with VLLMServer() as server:
-            server.trouble = [status(401, "no"), status(400, "odd: Bearer secret-key")]
-            async with engine_at(tiny, server, ready_seconds=5.0) as engine:
-                actions = await engine.generate([request(n) for n in range(2)])
-        assert server.keys == {"Bearer secret-key"}
-        told = {failure(action) for action in actions}
-        assert any("odd: Bearer [key]" in said for said in told)
-        assert not any("secret-key" in said for said in told)
-
-    asyncio.run(ask())
-
-
-def test_the_smaller_context_holds(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            async with engine_at(tiny, server) as engine:
-                [action] = await engine.generate([request(max_new_tokens=148)])
-                assert "ContextOverflow" in failure(action)
-                assert "150 tokens" in failure(action)
-            async with engine_at(tiny, server, context=30) as engine:
-                [action] = await engine.generate([request(max_new_tokens=28)])
-                assert "30 tokens" in failure(action)
-        assert not server.bodies
-
-    asyncio.run(ask())
-
-
-def test_an_engine_serves_one_event_loop_after_another(tiny: Path) -> None:
-    with VLLMServer() as server:
-        engine = open_model(VLLMModel(name=str(tiny), servers=(server.url,)))
-        try:
-            for seed in range(2):
-                [action] = asyncio.run(engine.generate([request(seed)]))
-                assert action.text == f"base:{seed}"
-        finally:
-            asyncio.run(engine.aclose())
-        asyncio.run(engine.aclose())
-    assert not [t for t in threading.enumerate() if t.name == engine.name]
-
-
-@pytest.mark.parametrize("temperature", [0.005, 2.5])
-def test_settings_that_vllm_would_change_are_refused(tiny: Path, temperature: float) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            async with engine_at(tiny, server) as engine:
-                with pytest.raises(RecipeError, match=rf"from 0\.01 to 2, not at {temperature}"):
-                    engine.check(Sampling(temperature=temperature), None)
-                [action] = await engine.generate([request(temperature=temperature)])
-        assert failure(action).startswith("RecipeError")
-        assert not server.bodies
-
-    asyncio.run(ask())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.02)

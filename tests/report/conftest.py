@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.report_runs import add_held_out, make_episode, make_run, make_training
+from support.report_runs import add_held_out, make_episode, make_run, make_training, page_of
+from support.rooms.browser import DESKTOP, FLAGS, HOSTILE, Open
+
+from collab.records import Episode, Failure
 
 
 @pytest.fixture
@@ -26,3 +33,57 @@ def trained(tmp_path: Path) -> Path:
 def held_out(tmp_path: Path) -> Path:
     """A training run with the episodes of its evaluations."""
     return add_held_out(make_training(tmp_path / "held_out"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        pytest.fail("needs chromium: install it, or name one with CHROMIUM=PATH")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Opens a file; at the end no error was written and nothing but the file was asked for."""
+    contexts, errors, asked = [], [], []
+
+    def open_page(
+        path: Path, viewport: dict[str, int] = DESKTOP, scheme: str = "light", at: str = ""
+    ) -> Any:
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri() + at)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+    assert {url.partition(":")[0] for url in asked} == {"file"}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two seeds of one recipe; one episode is hostile, and one failed."""
+    folder = tmp_path_factory.mktemp("report")
+    runs = [make_training(folder / f"seed-{seed}", seed=seed) for seed in range(2)]
+    with (runs[0] / "episodes.jsonl").open("a") as stream:
+        episode = make_episode(99, task="numbers/99", group=7, said=HOSTILE)
+        stream.write(episode.model_dump_json() + "\n")
+    failure = Failure(boundary="model", type="ModelTimeout", message="no answer within 30 s")
+    failed = Episode(id="numbers/98#0", task="numbers/98", team="coding", group=7, failure=failure)
+    with (runs[1] / "episodes.jsonl").open("a") as stream:
+        stream.write(failed.model_dump_json() + "\n")
+    page_of(*runs, out=folder / "report.html")
+    return folder / "report.html"

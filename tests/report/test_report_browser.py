@@ -2,98 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.report_runs import make_episode, make_run, make_training, page_of
+from support.report_runs import make_episode, make_run, page_of
+from support.rooms.browser import DESKTOP, HOSTILE, PHONE, Open, expect, expect_rows
 
-from collab.records import Episode, Failure, PartScore
+from collab.records import PartScore
 
 pytestmark = pytest.mark.browser
-
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-HOSTILE = "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
-DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
-        pytest.fail("needs chromium: install it, or name one with CHROMIUM=PATH")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[Open]:
-    """Opens a file; at the end no error was written and nothing but the file was asked for."""
-    contexts, errors, asked = [], [], []
-
-    def open_page(
-        path: Path, viewport: dict[str, int] = DESKTOP, scheme: str = "light", at: str = ""
-    ) -> Any:
-        context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri() + at)
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
-    assert {url.partition(":")[0] for url in asked} == {"file"}
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of two seeds of one recipe; one episode is hostile, and one failed."""
-    folder = tmp_path_factory.mktemp("report")
-    runs = [make_training(folder / f"seed-{seed}", seed=seed) for seed in range(2)]
-    with (runs[0] / "episodes.jsonl").open("a") as stream:
-        episode = make_episode(99, task="numbers/99", group=7, said=HOSTILE)
-        stream.write(episode.model_dump_json() + "\n")
-    failure = Failure(boundary="model", type="ModelTimeout", message="no answer within 30 s")
-    failed = Episode(id="numbers/98#0", task="numbers/98", team="coding", group=7, failure=failure)
-    with (runs[1] / "episodes.jsonl").open("a") as stream:
-        stream.write(failed.model_dump_json() + "\n")
-    page_of(*runs, out=folder / "report.html")
-    return folder / "report.html"
-
-
-def expect(locator: Any) -> Any:
-    """Waits for what it is asked: a page answers an event after the call that made it."""
-    from playwright.sync_api import expect
-
-    return expect(locator)
-
-
-def expect_rows(page: Any, count: int) -> None:
-    expect(page.locator("#list tbody tr")).to_have_count(count)
 
 
 def expect_focus(page: Any, text: str) -> None:
@@ -192,115 +111,6 @@ def test_focus_is_visible(open_page: Open, report: Path) -> None:
         page.keyboard.press("Tab")
         style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none", page.evaluate("document.activeElement.outerHTML")
-
-
-def test_an_episode_turn_by_turn(open_page: Open, report: Path) -> None:
-    page = open_page(report, at="#episode/0")
-    turns = page.locator("#episode .turn")
-    expect(turns).to_have_count(2)
-    first = turns.first
-    expect(first.locator(".card h4").nth(0)).to_have_text("aux")
-    expect(first.locator(".card h4").nth(1)).to_have_text("main")
-    expect(first.locator(".code").first).to_contain_text("def aux(n):")
-    expect(first.locator(".code .k").first).to_have_text("def")
-    expect(first.locator(".code .proof")).to_have_text("def solve(n):")
-    expect(first.locator(".schemes")).to_contain_text("main returns what aux gives, line 5")
-    expect(first.locator(".card header").first).to_contain_text("log-prob −")
-    first.locator("summary", has_text="Observes").first.click()
-    expect(first.get_by_text("Write aux, turn 0.")).to_be_visible()
-    expect(first.get_by_text("examples hold.").first).to_be_visible()
-    expect(first.locator(".parts")).to_contain_text("syntax")
-
-
-def test_a_failed_episode_says_why(open_page: Open, report: Path) -> None:
-    page = open_page(report)
-    page.select_option("select[aria-label='All verdicts']", "failed")
-    page.click("#list tbody tr")
-    dialog = page.locator("#episode")
-    expect(dialog.get_by_text("ModelTimeout (model): no answer within 30 s")).to_be_visible()
-    page.keyboard.press("Escape")
-
-
-def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
-    page = open_page(report, at="#episode/0")
-    page.keyboard.press("d")
-    expect(page.locator("#against")).to_have_value("turn")
-    second = page.locator("#episode .turn").last
-    diff = second.locator(".diff", has_text="solve").first
-    expect(diff.locator(".del")).to_have_text("removed:     return aux(n * 2)")
-    expect(diff.locator(".add")).to_have_text("added:     return aux(n * 3)")
-    expect(diff.locator(".add mark")).to_have_text("3")
-
-
-def test_the_difference_between_before_and_after(open_page: Open, report: Path) -> None:
-    page = open_page(report)
-    page.click("a.pair >> nth=0")
-    dialog = page.locator("#episode")
-    expect(dialog).to_contain_text("Before (−)")
-    labels = dialog.locator(".columns .card p")
-    expect(labels.nth(0)).to_contain_text("step 1")
-    expect(labels.nth(1)).to_contain_text("step 5")
-    parts = dialog.locator(".parts th[scope=row]")
-    expect(parts).to_have_text(["reward", "syntax", "tests"])
-    expect(dialog.locator(".diff").first).to_be_attached()
-    page.keyboard.press("Escape")
-    expect(dialog).to_be_hidden()
-
-
-def test_held_out_episodes_are_filtered(open_page: Open, held_out: Path, tmp_path: Path) -> None:
-    page_of(held_out, out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html")
-    expect_rows(page, 68)
-    choices = page.locator("select[aria-label='All phases'] option")
-    expect(choices).to_have_text(["All phases", "training", "held out before", "held out after"])
-    page.select_option("select[aria-label='All phases']", "held out after")
-    expect_rows(page, 18)
-    page.select_option("select[aria-label='All modes']", "greedy")
-    expect_rows(page, 6)
-    expect(page.locator("#list tbody tr").first).to_contain_text("held out after, greedy")
-    page.select_option("select[aria-label='All modes']", "")
-    page.select_option("select[aria-label='All phases']", "training")
-    page.select_option("select[aria-label='All steps']", "8")
-    expect_rows(page, 4)
-
-
-def test_a_held_out_problem_before_and_after(
-    open_page: Open, held_out: Path, tmp_path: Path
-) -> None:
-    page_of(held_out, out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html")
-    row = page.locator("tr", has=page.locator("th:text-is('numbers/9')"))
-    dialog = page.locator("#episode")
-    for place, mode in enumerate(("sampled", "greedy")):
-        row.locator("a.pair").nth(place).click()
-        labels = dialog.locator(".columns .card p")
-        for label, steps in enumerate((0, 8)):
-            told = f"numbers/9#0, held out after {steps} steps, {mode}"
-            expect(labels.nth(label)).to_contain_text(told)
-        expect(dialog.locator(".diff").first).to_be_attached()
-        page.keyboard.press("Escape")
-        expect(dialog).to_be_hidden()
-
-
-def test_the_other_end_is_of_the_same_sample(
-    open_page: Open, held_out: Path, tmp_path: Path
-) -> None:
-    page_of(held_out, out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html", PHONE)
-    page.fill("#search", "numbers/8#1 before")
-    page.click("#list tbody a")
-    choice = page.locator("#against option", has_text="before and after training")
-    told = "before and after training: numbers/8#1, held out after 8 steps, sampled"
-    expect(choice).to_contain_text(told)
-    wide = "element => element.scrollWidth - element.clientWidth"
-    assert page.evaluate(f"({wide})(document.documentElement)") <= 0
-
-
-def test_any_two_episodes_of_a_problem_can_be_compared(open_page: Open, report: Path) -> None:
-    page = open_page(report, at="#episode/0")
-    choice = page.locator("#against option", has_text="numbers/0#2").first
-    page.select_option("#against", choice.get_attribute("value"))
-    expect(page.locator("#episode .columns").first).to_contain_text("numbers/0#2")
 
 
 def test_curves_by_key_and_as_a_table(open_page: Open, report: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reward_parts import PARTS
+from support.programs.reward_parts import PARTS
 from support.scoring import joined_score
 from support.writing import problem_for, shipped_reward
 
@@ -92,7 +92,7 @@ def published() -> RewardSpec:
 
 @pytest.fixture
 def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """A part that uses a function of `support.reward_parts`."""
+    """A part that uses a function of `support.programs.reward_parts`."""
     (tmp_path / "user_parts.py").write_text(PARTS)
     monkeypatch.chdir(tmp_path)
 

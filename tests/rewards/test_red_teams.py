@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.programs.red_teams import TEAMS, TRUTHS
+from support.programs.red_team_truths import TRUTHS
+from support.programs.red_teams import TEAMS
 
 from collab.recipe import RewardSpec
 from collab.recipe.documents import read_mapping

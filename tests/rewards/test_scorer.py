@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.reward_parts import GOOD, Score_, Use
+from support.programs.reward_parts import GOOD, Score_, Use
 from support.scoring import joined_score
 
 from collab.recipe import RewardSpec

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from support.reward_parts import GOOD, Score_, Use
+from support.programs.reward_parts import GOOD, Score_, Use
 from support.scoring import joined_score
 
 from collab.errors import RecipeError, RewardError, SandboxError, UnknownName

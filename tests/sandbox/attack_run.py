@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from attack_corpus import MARK, attacks
+from attack_corpus import attacks
+from attack_mark import MARK
 
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial

@@ -14,7 +14,8 @@ from typing import Any
 
 import pydantic
 import pytest
-from attack_corpus import MARK, attacks
+from attack_corpus import attacks
+from attack_mark import MARK
 from attack_run import LIMIT, run_all
 
 import collab

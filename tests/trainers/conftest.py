@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from support.rooms.gradients import trainer_of
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
 from collab.recipe import Recipe
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.training.check import check_recipe
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +37,28 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def learner(game: Recipe) -> Iterator[TorchLearner]:
+    spec = check_recipe(game)
+    policies = open_policies(game, spec)
+    yield TorchLearner(policies, spec, total_steps=4)
+    asyncio.run(policies.aclose())
+
+
+@pytest.fixture
+def policies(
+    tiny_words: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Policies]:
+    """Two adapters in float64 that are not at their start."""
+    recipe = make_game(tiny_words, tmp_path, **request.param)
+    opened = open_policies(recipe, trainer_of(recipe))
+    opened.by_name["a"].engine.module.double()
+    generator = torch.Generator().manual_seed(3)
+    for policy in opened:
+        for parameter in policy.parameters.values():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.data.add_(0.2 * noise)
+    yield opened
+    asyncio.run(opened.aclose())

@@ -1,0 +1,123 @@
+"""A learner changes what it is to change, and stops where its numbers cannot be right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+
+from collab.errors import TrainingError
+from collab.recipe import Recipe
+from collab.trainers import TrainingRun
+from collab.trainers.learner.learner import OutOfMemory, TorchLearner, _memory
+from collab.trainers.learner.lora import add_adapter
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.samples import Sample
+
+
+def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
+    """Responses with the log-probs that the policies themselves give them."""
+    from collab.trainers.learner.logprobs import response_logprobs
+
+    found = []
+    for agent in agents:
+        policy = policies.of(agent)
+        plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
+        with policy.training() as model, torch.no_grad():
+            own = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
+        found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(own), 1.0, weight=weight, scale=0.5))
+    return found
+
+
+def test_only_the_agents_own_adapter_changes(learner: TorchLearner) -> None:
+    before = tensors(learner.policies)
+    learner.learn(samples_for(learner.policies, "a"), 0, Event())
+    after = tensors(learner.policies)
+    changed = {name.split("/")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"a"}
+
+
+def tensors(policies: Policies) -> dict[str, torch.Tensor]:
+    found = {f"{p.name}/{k}": v.detach().clone() for p in policies for k, v in p.parameters.items()}
+    module = policies.by_name["a"].engine.module
+    base = {k: v for k, v in module.named_parameters() if "lora_" not in k}
+    return {**found, **{f"base/{k}": v.detach().clone() for k, v in base.items()}}
+
+
+def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> None:
+    update = learner.learn(samples_for(learner.policies, weight=0.0), 0, Event())
+    assert update.computed_tokens == 0
+    assert update.losses == {}
+
+
+@pytest.mark.parametrize("policies", ["adapters", "full"])
+def test_gradient_checkpointing_warns_of_nothing(
+    tiny_words: Path, tmp_path: Path, policies: str
+) -> None:
+    """Warnings are errors here; the first sampling asks how the model attends."""
+    recipe = make_game(tiny_words, tmp_path, policies=policies, gradient_checkpointing=True)
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+
+
+def test_an_optimiser_of_stale_parameters_stops_the_run(learner: TorchLearner) -> None:
+    policy = learner.policies.by_name["a"]
+    with pytest.warns(UserWarning, match="Adapter a was active"):
+        policy.engine.module.delete_adapter("a")
+    add_adapter(policy.engine, "a", learner.spec.lora, seed=1, start=None)
+    with pytest.raises(TrainingError, match="policy 'a' did not change in its first step"):
+        learner.learn(samples_for(learner.policies, "a"), 0, Event())
+
+
+def test_a_sampler_that_is_not_the_trainer_stops_the_run(learner: TorchLearner) -> None:
+    [sample] = samples_for(learner.policies, "b")
+    off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
+    with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
+        learner.learn([off], 0, Event())
+
+
+def test_a_loss_that_is_no_number_stops_the_run(learner: TorchLearner) -> None:
+    samples = samples_for(learner.policies, "a")
+    for parameter in learner.policies.by_name["a"].parameters.values():
+        parameter.data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="the loss of policy 'a' is nan"):
+        learner.learn(samples, 0, Event())
+
+
+def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
+    policy = learner.policies.by_name["a"]
+    samples = samples_for(learner.policies, "a")
+    training = policy.training
+
+    @contextmanager
+    def frozen() -> Iterator[Any]:
+        with training() as model:
+            model.requires_grad_(False)
+            yield model
+
+    policy.training = frozen  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="frozen in the model"):
+        learner.learn(samples, 0, Event())
+
+
+def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
+    policy = learner.policies.by_name["a"]
+    with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
+        with _memory(learner.spec, policy):
+            torch.empty(1 << 60)
+
+
+def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
+    data = recipe.model_dump()
+    *keys, last = path.split(".")
+    place = data
+    for key in keys:
+        place = place[key]
+    place[last] = value
+    return Recipe.model_validate(data)

@@ -1,0 +1,52 @@
+"""Somebody else's folders, and a project of the user's own."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from support.rooms.trust import EVIL, TEAM, recipe_with
+from support.word_project import make_project
+
+import collab
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """The file that the functions of others write when their file is loaded."""
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    make_project(folder, TEAM, n_words=3)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def evil(tmp_path: Path, marker: Path) -> Path:
+    """Somebody else's folder: a run's, with functions of its own."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "evil.py").write_text(EVIL.format(marker=str(marker)))
+    (folder / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
+    (folder / "recipe.yaml").write_text(recipe_with(use="evil.py:right"))
+    return folder
+
+
+@pytest.fixture
+def theirs(evil: Path, tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that somebody else has made, with functions of theirs."""
+    folder = tmp_path / "theirs"
+    own = tmp_path / "their-config"
+    before = os.environ["XDG_CONFIG_HOME"]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
+    collab.load(str(evil), trust=True).run(out=folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", before)
+    marker.unlink()
+    for name in [name for name in sys.modules if name.startswith("collab_plugin_")]:
+        del sys.modules[name]
+    return folder
