@@ -14,7 +14,7 @@ import openai
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.served import DUO, SOLO, Server, Talker, recipe
+from support.served import DUO, SOLO, Server, recipe
 
 USER = {"role": "user", "content": "Hello."}
 KEY = "a-key-of-this-server"
@@ -281,48 +281,3 @@ def test_no_json_brings_the_server_down(http: httpx.Client, path: str, body: Any
     assert 400 <= answer.status_code < 500, answer.text
     assert "Traceback" not in answer.text
     assert "/" not in answer.json()["error"]["message"]
-
-
-@pytest.mark.parametrize(
-    ("fails", "status", "reason"),
-    [
-        ("ContextOverflow", 400, "context_length_exceeded"),
-        ("ModelUnavailable", 503, "engine_unavailable"),
-        ("ModelTimeout", 504, "timeout"),
-        ("ModelRefused", 500, "ModelRefused"),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-def test_failures_of_an_episode(fails: str, status: int, reason: str, stream: bool) -> None:
-    with (
-        Server(recipe(DUO), model=Talker(fails=fails)) as server,
-        httpx.Client(base_url=server.url) as client,
-    ):
-        answer = chat(client, stream=stream)
-        assert error(answer)[:2] == (status, reason)
-        assert "secret" not in answer.text
-        assert ("retry-after" in answer.headers) == (status == 503)
-
-
-def test_an_episode_that_takes_too_long() -> None:
-    talker = Talker(holding=True)
-    with (
-        Server(recipe(SOLO), model=talker, seconds=0.3) as server,
-        httpx.Client(base_url=server.url) as client,
-    ):
-        assert error(chat(client, model="solo"))[:2] == (504, "timeout")
-        assert (talker.cancelled, talker.under_way) == (1, 0)
-
-
-def test_a_stream_that_had_begun_ends_with_an_error() -> None:
-    with (
-        Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="x") as client,
-    ):
-        asked: Any = {"model": "solo", "messages": [USER], "stream": True}
-        chunks = client.chat.completions.create(**asked)
-        heard = [next(chunks).choices[0].delta.content for _ in range(2)]
-        with pytest.raises(openai.APIError, match="no answer within") as caught:
-            next(chunks)
-        assert heard == ["", "one"]
-        assert caught.value.code == "timeout"

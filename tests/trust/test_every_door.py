@@ -114,6 +114,17 @@ def command(*arguments: str) -> Callable[[Path], None]:
     return go
 
 
+def serve(folder: Path) -> None:
+    """`collab serve`, whose server ends at once; without its extra there is no server."""
+
+    async def ends(*_: Any) -> None:
+        """Nobody asks."""
+
+    with pytest.MonkeyPatch.context() as patch, suppress(ImportError):
+        patch.setattr("collab.serving.http.server.serve", ends)
+        command("serve", "F", "--port", "0")(folder)
+
+
 DOORS: dict[str, Callable[[Path], Any]] = {
     "run": command("run", "F", "--out", "r"),
     "run of a file": command("run", "F/recipe.yaml", "--out", "r"),
@@ -128,6 +139,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "eval beside one's own": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
     "eval of a suite": command("eval", "pair", "-m", "echo", "-t", "F/suite.yaml/0", "--out", "e"),
     "probe": command("probe", "F", "--out", "r"),
+    "serve": serve,
     "study": command("study", "F/study.yaml", "--out", "s"),
     "study --dry-run": command("study", "F/study.yaml", "--dry-run"),
     "score": command("score", "F/suite.yaml/0", "words.txt"),

@@ -1,0 +1,67 @@
+"""What fails in an episode is told to the client by its real cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from support.served import DUO, SOLO, Server, Talker, recipe
+
+USER = {"role": "user", "content": "Hello."}
+
+
+def chat(http: httpx.Client, **body: Any) -> httpx.Response:
+    return http.post("/v1/chat/completions", json={"model": "duo", "messages": [USER], **body})
+
+
+def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
+    told = answer.json()["error"]
+    assert set(told) == {"message", "type", "param", "code"}
+    return answer.status_code, told["code"], told["param"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "status", "reason"),
+    [
+        ("ContextOverflow", 400, "context_length_exceeded"),
+        ("ModelUnavailable", 503, "engine_unavailable"),
+        ("ModelTimeout", 504, "timeout"),
+        ("ModelRefused", 500, "ModelRefused"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_failures_of_an_episode(fails: str, status: int, reason: str, stream: bool) -> None:
+    with (
+        Server(recipe(DUO), model=Talker(fails=fails)) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        answer = chat(client, stream=stream)
+        assert error(answer)[:2] == (status, reason)
+        assert "secret" not in answer.text
+        assert ("retry-after" in answer.headers) == (status == 503)
+
+
+def test_an_episode_that_takes_too_long() -> None:
+    talker = Talker(holding=True)
+    with (
+        Server(recipe(SOLO), model=talker, seconds=0.3) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        assert error(chat(client, model="solo"))[:2] == (504, "timeout")
+        assert (talker.cancelled, talker.under_way) == (1, 0)
+
+
+def test_a_stream_that_had_begun_ends_with_an_error() -> None:
+    with (
+        Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="x") as client,
+    ):
+        asked: Any = {"model": "solo", "messages": [USER], "stream": True}
+        chunks = client.chat.completions.create(**asked)
+        heard = [next(chunks).choices[0].delta.content for _ in range(2)]
+        with pytest.raises(openai.APIError, match="no answer within") as caught:
+            next(chunks)
+        assert heard == ["", "one"]
+        assert caught.value.code == "timeout"
