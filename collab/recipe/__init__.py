@@ -12,7 +12,7 @@ from collab.recipe.schema import json_schema
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.team import AgentSpec, TeamSpec
 from collab.recipe.trainer import TrainerSpec
-from collab.recipe.training.curriculum import LevelsSpec, PhaseSpec
+from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
 from collab.recipe.training.evaluation import EvaluationSpec
 from collab.recipe.training.lora import LoraSpec
 
@@ -21,6 +21,7 @@ __all__ = [
     "BudgetSpec",
     "EvaluationSpec",
     "FeedbackSpec",
+    "FilterSpec",
     "LevelsSpec",
     "LoraSpec",
     "ModelSpec",

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
-from collab.recipe.training.curriculum import LevelsSpec, PhaseSpec
+from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
 from collab.recipe.training.evaluation import EvaluationSpec
 from collab.recipe.training.lora import LoraSpec
 
@@ -133,6 +133,9 @@ class TrainerSpec(Spec):
     levels: LevelsSpec | None = None
     """Begin with the easiest tasks, and go on to harder ones as they are learned; None takes all of
     them from the start. Needs `steps` or `tokens`."""
+    filter: FilterSpec | None = None
+    """Measure the tasks before training, and train on those that are neither too hard nor too easy.
+    Needs `steps` or `tokens`."""
     evaluation: EvaluationSpec | None = None
     """Measuring the team on held-out problems; None for none."""
 
@@ -207,10 +210,11 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="after")
     def _passes_can_be_counted(self) -> TrainerSpec:
-        if self.levels and not (self.steps or self.tokens):
+        chooses = "levels" if self.levels else "filter" if self.filter else ""
+        if chooses and not (self.steps or self.tokens):
             raise ValueError(
-                "with levels nobody knows how many steps a pass over the tasks has; set steps, or"
-                " tokens"
+                f"with {chooses} nobody knows how many steps a pass over the tasks has; set steps,"
+                " or tokens"
             )
         return self
 

@@ -13,6 +13,7 @@ Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
 
 training.yaml          the recipe as it was trained
 metrics.jsonl          one step or evaluation a line
+rates.json             with a filter: how good the team was at each task before training
 evaluation.jsonl       one held-out episode a line, with its step and mode
 adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
 checkpoints/           see `collab.trainers.training.checkpoints`
@@ -40,6 +41,7 @@ PROBE = "probe.json"
 TRAINING = "training.yaml"
 METRICS = "metrics.jsonl"
 EVALUATION = "evaluation.jsonl"
+RATES = "rates.json"
 ADAPTERS = "adapters"
 MODELS = "models"
 CHECKPOINTS = "checkpoints"

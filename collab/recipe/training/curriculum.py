@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.feedback import FeedbackSpec
@@ -35,3 +35,28 @@ class LevelsSpec(Spec):
     by: MeasuredBy = "solved"
     """The mean of what: the share of `solved` episodes, or the `return` as a share of the largest
     one."""
+
+
+class FilterSpec(Spec):
+    """Tasks that are neither too hard nor too easy: by what the team did before its training."""
+
+    samples: int = Field(default=8, ge=1)
+    """Episodes of each task that are played to measure it."""
+    low: float = Field(default=0.1, ge=0.0, le=1.0)
+    """Tasks with a smaller rate are left out."""
+    high: float = Field(default=0.9, ge=0.0, le=1.0)
+    """Tasks with a larger rate are left out."""
+    by: MeasuredBy = "solved"
+    """The rate of a task: the share of `solved` episodes, or the mean `return` as a share of the
+    largest one."""
+    episodes: str | None = None
+    """Episodes of the same team to measure by, in place of playing: the folder of a run, a probe or
+    a team's evaluation, or an `episodes.jsonl`."""
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> FilterSpec:
+        if self.low > self.high:
+            raise ValueError(
+                f"low {self.low:g} is above high {self.high:g}, so that no task is left"
+            )
+        return self

@@ -78,6 +78,9 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
         found |= {
             f"trainer.{k}": getattr(recipe.trainer, k) for k in ("policies", "tasks_per_step")
         }
+        measured = recipe.trainer.filter
+        found["trainer.filter.by"] = measured.by if measured else None
+        found["trainer.filter.samples"] = measured.samples if measured else None
     for name, agent in recipe.team.agents.items():
         place = f"team.agents.{name}"
         found[f"{place}.trainable"] = agent.trainable

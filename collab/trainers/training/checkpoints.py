@@ -67,6 +67,15 @@ class Checkpoints:
         self._prune(state.get("best_step"))
         return path
 
+    def restore(self, learner: Learner, algorithm: Algorithm) -> dict[str, Any] | None:
+        """Restore the newest checkpoint; returns its state, None where there is none.
+
+        Raises:
+            RecordError: it cannot be read, or is of another team or another shape.
+        """
+        newest = self.latest()
+        return load_checkpoint(newest, learner, algorithm) if newest is not None else None
+
     def latest(self) -> Path | None:
         """The newest checkpoint."""
         found = sorted(self.folder.glob("step-*"))

@@ -105,6 +105,11 @@ class Evaluations:
             self._best = (mean_return(found.sampled), step)
         return found
 
+    def summary(self) -> dict[str, Any]:
+        """What `run.json` ends with."""
+        gains = {name: gain.model_dump() for name, gain in self.gains().items()}
+        return {"best_step": self.best_step, "gains": gains}
+
     def gains(self) -> dict[str, Gain]:
         """What has changed from the first evaluation to the last: `sampled`, and `greedy`."""
         if len(self._found) < 2:

@@ -10,7 +10,7 @@ from pydantic import Field
 from collab.records import Episode, Record
 from collab.runtime.events import RunFinished, RunStarted
 
-StepPart = Literal["sampling", "credit", "update", "evaluation"]
+StepPart = Literal["sampling", "credit", "update", "evaluation", "filter"]
 Mode = Literal["sampled", "greedy"]
 
 
@@ -19,7 +19,7 @@ class TrainingProgress(Record):
 
     type: Literal["training.progress"] = "training.progress"
     step: int
-    """The step under way, counted from 1; for an evaluation the steps of training before it."""
+    """The step under way, counted from 1; for what is no step, the steps of training before it."""
     phase: StepPart
     done: int = 0
     total: int = 0

@@ -21,7 +21,7 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.check import check_recipe, play_dry
-from collab.trainers.training.checkpoints import Checkpoints, load_checkpoint, seed_random_states
+from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.ending import Ending
 from collab.trainers.training.evaluations import Evaluations
@@ -33,7 +33,8 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.history import History
-from collab.trainers.training.levels import Levels
+from collab.trainers.training.lessons.levels import Levels
+from collab.trainers.training.lessons.rates import Rates
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import run_started
 from collab.trainers.training.step import Stepper
@@ -113,7 +114,7 @@ class TrainingRun:
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
-            checkpoint = self._restore(*self._stateful)
+            checkpoint = self._checkpoints.restore(*self._stateful) if self._resume else None
             await stepper.check()
             summary = await self._record(about, policies, stepper, checkpoint)
         finally:
@@ -136,6 +137,7 @@ class TrainingRun:
         status = "interrupted"
         try:
             self._open_trackers(about)
+            await self._filter(about, policies, begun=checkpoint is not None)
             self._begin(policies, checkpoint)
             await self._train(policies, stepper)
             status = "done"
@@ -153,6 +155,16 @@ class TrainingRun:
             self._folder.about({**about, "status": status, "summary": summary})
             self._folder.close()
         return summary
+
+    async def _filter(self, about: dict[str, Any], policies: Policies, *, begun: bool) -> None:
+        """Leave out tasks by their rates, which are measured where they are not known yet."""
+        if self.spec.filter is None:
+            return
+        rates = Rates(self.out, self.spec.filter, self.tasks.training)
+        kept = await rates.kept(self.recipe, policies, self._report, begun=begun)
+        self.levels.only(kept)
+        about["filter"] = rates.about(kept)
+        self._folder.about(about)
 
     def _check_folder(self) -> dict[str, Any]:
         """What `run.json` is to say from the start; nothing is written yet."""
@@ -203,18 +215,11 @@ class TrainingRun:
             if not stepper.torn and self._saved_step < self.step:
                 self._save(policies)
 
-    def _restore(self, learner: Learner, algorithm: Algorithm) -> Mapping[str, Any] | None:
-        """Restore the newest checkpoint; returns its state, None where there is none."""
-        newest = self._checkpoints.latest() if self._resume else None
-        if newest is None:
-            seed_random_states(self.recipe.seed)
-            return None
-        return load_checkpoint(newest, learner, algorithm)
-
     def _begin(self, policies: Policies, state: Mapping[str, Any] | None) -> None:
         """Bring the folder to where the checkpoint's `state` was, or leave the first checkpoint."""
         if state is None:
             self._folder.cut({})
+            seed_random_states(self.recipe.seed)
             self._save(policies)
             return
         self._folder.cut(state["sizes"])
@@ -276,17 +281,14 @@ class TrainingRun:
         self._emit(CheckpointSaved(step=self.step, path=str(path)))
 
     def _report(self, phase: Any, done: int, total: int) -> None:
-        step = self.step if phase == "evaluation" else self.step + 1
+        step = self.step if phase in ("evaluation", "filter") else self.step + 1
         self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
     def _summary(self) -> dict[str, Any]:
         return {
-            "steps": self.step,
-            "of": self._ending.planned().get("steps"),
-            "tokens": self.tokens,
-            "seconds": round(time.perf_counter() - self._began, 3),
-            "best_step": self.evaluations.best_step,
-            "gains": {name: gain.model_dump() for name, gain in self.evaluations.gains().items()},
+            **{"steps": self.step, "of": self._ending.planned().get("steps")},
+            **{"tokens": self.tokens, "seconds": round(time.perf_counter() - self._began, 3)},
+            **self.evaluations.summary(),
         }
 
     def _plan(self) -> str:

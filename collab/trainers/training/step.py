@@ -24,7 +24,7 @@ from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.training.curriculum import phase_at
-from collab.trainers.training.levels import Levels
+from collab.trainers.training.lessons.levels import Levels
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import STEP, too_many_failed

@@ -10,7 +10,7 @@ from collab.recipe.training.curriculum import LevelsSpec
 from collab.records import Episode, Problem
 from collab.stats import mean
 from collab.trainers.training.data import TaskOrder, by_level
-from collab.trainers.training.measured import measured
+from collab.trainers.training.lessons.measured import measured
 
 
 class Levels:
@@ -21,16 +21,21 @@ class Levels:
 
     def __init__(self, tasks: TaskOrder, spec: LevelsSpec | None) -> None:
         """Raises RecipeError for a task without a level."""
-        self._spec = spec
-        self._orders = [tasks]
+        self._tasks, self._spec = tasks, spec
+        self._orders: list[TaskOrder] = []
         self._names: list[float] = []
-        if spec is not None:
-            found = by_level(tasks.training, spec.field)
-            self._names = list(found)
-            self._orders = [replace(tasks, training=tuple(own)) for own in found.values()]
         self._at = 0
         self._since = 0
         self._shares: list[float] = []
+        self.only(tasks.training)
+
+    def only(self, problems: Sequence[Problem]) -> None:
+        """Take these problems alone; before the first step. Raises as the constructor does."""
+        levels: list[Sequence[Problem]] = [problems]
+        if self._spec is not None:
+            found = by_level(problems, self._spec.field)
+            self._names, levels = list(found), list(found.values())
+        self._orders = [replace(self._tasks, training=tuple(own)) for own in levels]
 
     @property
     def level(self) -> float | None:

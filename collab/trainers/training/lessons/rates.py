@@ -1,0 +1,139 @@
+"""Tasks by their rates: how often the team, before its training, did what they ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collab.errors import RecordError, TrainingError
+from collab.recipe import Recipe
+from collab.recipe.documents import parse_json
+from collab.recipe.training.curriculum import FilterSpec
+from collab.records import Episode, Problem
+from collab.runs.atomic import write_atomically
+from collab.runs.layout import RATES
+from collab.runtime import Event, Session
+from collab.runtime.events import EpisodeFinished
+from collab.seeds import seed_of
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.weights_to_sampler import publish
+from collab.trainers.training.lessons.measured import measured
+from collab.trainers.training.lessons.recorded import recorded_episodes
+from collab.trainers.training.rollouts import play_samples
+from collab.wording import counted
+
+Report = Callable[[str, int, int], None]
+
+TOGETHER = 16
+"""Tasks that are measured at once, and kept when they are: what a stop loses."""
+
+
+class Rates:
+    """The rates of a run's tasks, in `rates.json` of its folder; None for one that only failed."""
+
+    def __init__(self, folder: Path, spec: FilterSpec, problems: Sequence[Problem]) -> None:
+        """Raises RecordError where the folder has rates that cannot be read."""
+        self._file, self._spec, self._problems = folder / RATES, spec, problems
+        self.found: dict[str, float | None] = {}
+        self.tokens = 0
+        """Generated to measure."""
+        if self._file.exists():
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            data = parse_json(self._file.read_bytes())
+            self.found, self.tokens = dict(data["rates"]), int(data["tokens"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordError(f"{self._file} cannot be read: {error}") from error
+
+    async def kept(
+        self, recipe: Recipe, policies: Policies, report: Report, *, begun: bool
+    ) -> list[Problem]:
+        """The problems whose rates are within the bounds; rates that are not known are found out.
+
+        `begun` says that training has: then the team is another one, and cannot be measured.
+
+        Raises:
+            TrainingError: no problem is, or nothing says what is solved.
+            RecordError: episodes to measure by cannot be read, or a rate is lost.
+        """
+        lacking = [p for p in self._problems if p.address not in self.found]
+        if lacking and begun:
+            raise RecordError(
+                f"{self._file} lacks the rate of {lacking[0].address}, and the team that it was"
+                " measured with has been trained since; begin anew with another --out"
+            )
+        if lacking and self._spec.episodes is not None:
+            self._recall(self._spec.episodes)
+        elif lacking:
+            await self._measure(recipe, policies, report)
+        low, high = self._spec.low, self._spec.high
+        known = {task: rate for task, rate in self.found.items() if rate is not None}
+        if kept := [p for p in self._problems if low <= known.get(p.address, -1.0) <= high]:
+            return kept
+        told = f"they are {min(known.values()):.2f} to {max(known.values()):.2f}" if known else ""
+        raise TrainingError(
+            "trainer.filter leaves nothing to train on: of"
+            f" {counted(len(self._problems), 'task')} none has a rate from {low:g} to {high:g};"
+            f" {told or 'all episodes failed'}. Set trainer.filter.low and high to others,"
+            " trainer.filter.by to 'return', or take other tasks"
+        )
+
+    def _recall(self, name: str) -> None:
+        """Take the rates from recorded episodes."""
+        played: dict[str, list[Episode]] = {problem.address: [] for problem in self._problems}
+        for episode in recorded_episodes(name, "trainer.filter.episodes"):
+            if episode.task in played:
+                played[episode.task].append(episode)
+        self._add(played)
+
+    async def _measure(self, recipe: Recipe, policies: Policies, report: Report) -> None:
+        """Play each problem `samples` times with the team as it is, but for those that are known.
+
+        Some tasks at a time, always the same ones, so that one who was stopped goes on exactly.
+        """
+        problems, samples, done = self._problems, self._spec.samples, 0
+        parts = [problems[n : n + TOGETHER] for n in range(0, len(problems), TOGETHER)]
+
+        def watch(event: Event) -> None:
+            nonlocal done
+            if isinstance(event, EpisodeFinished):
+                done += 1
+                report("filter", done, len(problems) * samples)
+
+        await publish(policies)
+        async with Session(policies.acting(recipe), models=policies.models) as session:
+            for part in parts:
+                if all(problem.address in self.found for problem in part):
+                    done += len(part) * samples
+                    continue
+                seed = seed_of(recipe.seed, "filter")
+                episodes = await play_samples(session, part, samples, seed, watch)
+                self._add({p.address: [e for e in episodes if e.task == p.address] for p in part})
+
+    def about(self, kept: Sequence[Problem]) -> dict[str, Any]:
+        """What `run.json` says of it."""
+        return {
+            "measured": len(self.found),
+            "tokens": self.tokens,
+            "kept": [problem.address for problem in kept],
+        }
+
+    def _add(self, played: Mapping[str, Sequence[Episode]]) -> None:
+        by = self._spec.by
+        self.found |= {t: measured(own, by, "trainer.filter") for t, own in played.items()}
+        if self._spec.episodes is None:
+            self.tokens += sum(_tokens(e) for own in played.values() for e in own)
+        data = {"by": by, "tokens": self.tokens, "rates": self.found}
+        try:
+            write_atomically(self._file, json.dumps(data, indent=1))
+        except OSError as error:
+            raise RecordError(f"{self._file} cannot be written: {error.strerror}") from error
+
+
+def _tokens(episode: Episode) -> int:
+    actions = [d.action for turn in episode.turns for d in turn.decisions]
+    return sum(len(action.token_ids) or action.usage.new_tokens for action in actions)
