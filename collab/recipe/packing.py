@@ -1,7 +1,7 @@
 """What makes a run's folder whole: it carries the files that its recipe names.
 
 functions/    the files of the user's functions, and the local modules that they import
-data/         the suite's rows, and scripted answers
+data/         the suite's rows, scripted answers, and episodes of an earlier run
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.recipe.recipe import Recipe
 from collab.recipe.references import Kind, changed, is_file_function
-from collab.runs.layout import DATA, FUNCTIONS
+from collab.runs.layout import DATA, EPISODES, FUNCTIONS
 from collab.trust.sources import sources_of
 
 
@@ -55,6 +55,8 @@ class Packing:
             return text
         if kind == "program":
             return self._place_function(path)
+        if kind == "data" and (path / EPISODES).is_file():
+            path /= EPISODES
         if path.is_file() and (kind == "data" or key == "scripted"):
             return self._within(path) or self._copy_data(path)
         return self._within(path) or str(path.resolve())

@@ -15,8 +15,8 @@ Kind = Literal[
     "file function", "module function", "component", "data", "model", "adapter", "program"
 ]
 """What a text names: `file.py:function`, `module:function`, a YAML or data file that stands for a
-team, task, reward or trainer, a suite's rows, a model's folder or file, a folder with an adapter, a
-Python file of an MCP server's command.
+team, task, reward or trainer, a suite's rows or the episodes of an earlier run, a model's folder or
+file, a folder with an adapter, a Python file of an MCP server's command.
 """
 
 Change = Callable[[Kind, str, str], str]
@@ -105,7 +105,7 @@ def _kind_of(text: str, key: str) -> Kind | None:
         return "module function"
     if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_FILE)):
         return "component"
-    kinds: dict[str, Kind] = {"path": "data", "adapter": "adapter"}
+    kinds: dict[str, Kind] = {"path": "data", "episodes": "data", "adapter": "adapter"}
     return kinds.get(key)
 
 

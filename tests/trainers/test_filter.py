@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, RecordError, TrainingError
-from collab.recipe import Recipe, TrainerSpec
+from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.training.lessons import rates
@@ -91,8 +92,8 @@ def test_rates_of_an_earlier_run_take_the_place_of_playing(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     train(make_game(tiny_words, tmp_path, steps=4, group_size=4), tmp_path / "before")
-    earlier = {**FILTER, "episodes": str(tmp_path / "before")}
-    train(filtered(tiny_words, tmp_path, earlier), tmp_path / "run")
+    earlier = {**FILTER, "low": 0.0, "high": 0.25, "episodes": str(tmp_path / "before")}
+    train(filtered(tiny_words, tmp_path, earlier, steps=1), tmp_path / "run")
     found, kept = told(tmp_path / "run")
     for task, rate in found.items():
         returns = [e.joint_return for e in read_episodes(tmp_path / "before") if e.task == task]
@@ -100,18 +101,21 @@ def test_rates_of_an_earlier_run_take_the_place_of_playing(
     assert kept
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["filter"]["tokens"] == 0
-    (tmp_path / "before" / "episodes.jsonl").unlink()
-    train(
-        filtered(tiny_words, tmp_path, earlier, steps=4).model_copy(), tmp_path / "run", resume=True
-    )
+    rmtree(tmp_path / "before")
+    again = load_recipe(str(tmp_path / "run" / "training.yaml"), settings=["trainer.steps=2"])
+    assert again.trainer is not None
+    assert again.trainer.filter is not None
+    assert again.trainer.filter.episodes == str(tmp_path / "run" / "data" / "episodes.jsonl")
+    train(again, tmp_path / "run", resume=True)
+    assert told(tmp_path / "run") == (found, kept)
 
 
 def test_nothing_left_is_told_and_other_bounds_go_on(tiny_words: Path, tmp_path: Path) -> None:
     none = {**FILTER, "low": 0.99, "high": 1.0}
     with pytest.raises(TrainingError, match=r"of 8 tasks none has a rate from 0.99 to 1; they are"):
         train(filtered(tiny_words, tmp_path, none), tmp_path / "run")
-    train(filtered(tiny_words, tmp_path, FILTER), tmp_path / "run", resume=True)
-    train(filtered(tiny_words, tmp_path, FILTER), tmp_path / "whole")
+    train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "run", resume=True)
+    train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "whole")
     assert left_behind(tmp_path / "run") == left_behind(tmp_path / "whole")
 
 
