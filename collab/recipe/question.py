@@ -24,6 +24,7 @@ from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, 
 from collab.recipe.references import named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
+from collab.recipe.trainer import TrainerSpec
 from collab.recipe.training.curriculum import FilterSpec
 from collab.trust import Item, Question
 from collab.trust.elsewhere import is_own
@@ -189,7 +190,7 @@ def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     own = {Path(word).resolve() for word in typed}
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
-        text = part.episodes if isinstance(part, FilterSpec) else text
+        text = part.episodes if isinstance(part, FilterSpec | TrainerSpec) else text
         text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
         if text is not None and not files.holds(Path(text)) and Path(text).resolve() not in own:
             yield Item("read", f"read {text}", f"reads {Path(text).resolve()}")

@@ -130,6 +130,10 @@ class TrainerSpec(Spec):
 
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases that come first; after them the team's own turns and feedback hold."""
+    episodes: str | None = None
+    """Learn from these, in place of playing: the folder of a run, or an `episodes.jsonl`; with
+    `algorithm: sft`. Those of the tasks that are trained on count, up to `group_size` of a task in
+    a step."""
     levels: LevelsSpec | None = None
     """Begin with the easiest tasks, and go on to harder ones as they are learned; None takes all of
     them from the start. Needs `steps` or `tokens`."""
@@ -216,6 +220,24 @@ class TrainerSpec(Spec):
                 f"with {chooses} nobody knows how many steps a pass over the tasks has; set steps,"
                 " or tokens"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _recorded_episodes_are_told(self) -> TrainerSpec:
+        if self.episodes is None:
+            return self
+        if self.algorithm.use != "sft":
+            raise ValueError(
+                "episodes that were played before are learned by their likelihood, and algorithm"
+                f" '{self.algorithm.use}' needs those that the team plays now; set algorithm to"
+                " 'sft', or leave out episodes"
+            )
+        asks = {"tokens": self.tokens, "levels": self.levels, "filter": self.filter}
+        for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
+            if value:
+                raise ValueError(
+                    f"with episodes nothing is played, so that {key} means nothing; leave it out"
+                )
         return self
 
     @model_validator(mode="after")

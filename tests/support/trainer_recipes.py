@@ -53,6 +53,14 @@ def make_game(model: Path, folder: Path, **trainer: Any) -> Recipe:
     )
 
 
+def make_solvable(model: Path, folder: Path, **trainer: Any) -> Recipe:
+    """The game, in which a task is solved where the first agent says `left`."""
+    data = make_game(model, folder, **trainer).model_dump(mode="json", exclude_none=True)
+    part = data["task"]["reward"]["parts"]["a_left"]
+    part |= {"solves": True, "options": {"phrases": ["left"], "agent": "a"}}
+    return Recipe.model_validate(data)
+
+
 def one_step(recipe: Recipe) -> Recipe:
     """The same training, of one step and without held-out tasks."""
     assert recipe.trainer is not None

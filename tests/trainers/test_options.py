@@ -76,6 +76,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "curriculum.steps": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
     "curriculum.turns": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
     "curriculum.feedback": (["solved"], {**TWO_TURNS, "curriculum": [{"steps": 2, "turns": 2}]}),
+    "episodes": ("nowhere", {"algorithm": "sft"}),
     "levels": (LEVELS, {}),
     "levels.field": ("task_id", {"levels": LEVELS}),
     "levels.above": (0.9, {"levels": LEVELS}),

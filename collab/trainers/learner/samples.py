@@ -31,7 +31,7 @@ class Sample:
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """The sampler's, one for each of `token_ids`."""
+    """The sampler's, one for each of `token_ids`; () where that was no policy of this team."""
     temperature: float
     weight: float
     """The advantage of its joint action; where each token has its own, their mean."""
@@ -88,7 +88,7 @@ def make_samples(
                     joint=(number, episode, turn),
                 )
                 samples.append(sample)
-    return _weigh_tokens(samples, samplings, spec)
+    return weigh_tokens(samples, samplings, spec)
 
 
 def _by_action(
@@ -107,7 +107,7 @@ def _by_action(
     return [tuple(weight[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
 
 
-def _weigh_tokens(
+def weigh_tokens(
     samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
     """Spread each response's part of the mean over its tokens."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Problem
 from collab.tasks import open_suite
+from collab.trainers.training.lessons.recorded import Recorded, kept_episodes
 from collab.wording import counted
 
 
@@ -24,6 +25,8 @@ class TaskOrder:
     seed: int
     suite: TaskSpec
     """The suite as it was read: a dataset on the hub is named with its commit id."""
+    recorded: Recorded = field(default_factory=dict)
+    """By task, the episodes that are learned from, where `trainer.episodes` names some."""
 
     def batch(self, step: int) -> list[Problem]:
         """The problems of a step, counted from 0; they depend on the seed and the step alone."""
@@ -50,6 +53,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     Raises:
         RecipeError: a problem is both trained on and held out, or has no level.
         TaskError: a selection names no problem.
+        RecordError, TrainingError: `trainer.episodes` names nothing to learn from.
     """
     assert recipe.task is not None, "check_recipe has passed"
     suite = open_suite(recipe.task)
@@ -65,9 +69,20 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
                 f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
                 " set trainer.tasks and trainer.evaluation.tasks to different rows"
             )
+    recorded: Recorded = {}
+    if spec.episodes is not None:
+        recorded = kept_episodes(recipe, spec, {problem.address for problem in training})
+        training = [problem for problem in training if problem.address in recorded]
     if spec.levels is not None:
         by_level(training, spec.levels.field)
-    return TaskOrder(tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed, suite.spec)
+    return TaskOrder(
+        tuple(training),
+        tuple(held_out),
+        spec.tasks_per_step,
+        recipe.seed,
+        suite.spec,
+        recorded,
+    )
 
 
 def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Problem]]:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from collab.trainers.training.lessons.levels import Levels
 from collab.trainers.training.lessons.rates import Rates
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import run_started
-from collab.trainers.training.step import Stepper
+from collab.trainers.training.recorded_step import AnyStepper, stepper_for
 from collab.trainers.training.trackers import Tracker, open_trackers
 from collab.trainers.training.validation import mean_return
 
@@ -106,11 +107,10 @@ class TrainingRun:
         self._began = time.perf_counter()
         about = self._check_folder()
         self._emit(self._opening)
-        policies = await asyncio.to_thread(
-            open_policies, self.recipe, self.spec, loading=self._loading
-        )
+        opening = partial(open_policies, self.recipe, self.spec, loading=self._loading)
+        policies = await asyncio.to_thread(opening)
         learner = TorchLearner(policies, self.spec, self.total_steps, self.recipe.seed)
-        stepper = Stepper(self.recipe, self.spec, self.levels, policies, learner)
+        stepper = stepper_for(self.recipe, self.spec, self.levels, policies, learner)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -127,7 +127,7 @@ class TrainingRun:
         self,
         about: dict[str, Any],
         policies: Policies,
-        stepper: Stepper,
+        stepper: AnyStepper,
         checkpoint: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
@@ -204,7 +204,7 @@ class TrainingRun:
             self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
         )
 
-    async def _train(self, policies: Policies, stepper: Stepper) -> None:
+    async def _train(self, policies: Policies, stepper: AnyStepper) -> None:
         if await self._evaluate_when_due(policies) and self.step > 0:
             self._save_when_due(policies)
         try:
@@ -230,7 +230,7 @@ class TrainingRun:
         self.evaluations.restore(state, rows)
         self.levels.restore(state.get("levels", {}))
 
-    async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
+    async def _take_step(self, stepper: AnyStepper, policies: Policies) -> None:
         began = time.perf_counter()
         groups, times = await stepper.play(self.step, self._report)
         self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)

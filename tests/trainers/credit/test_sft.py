@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from support.rule_runs import check_resume
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, make_solvable
 
 from collab.errors import RecipeError, TrainingError
-from collab.recipe import Recipe, TrainerSpec, load_recipe
+from collab.recipe import TrainerSpec, load_recipe
 from collab.records import Episode, Score, Turn
 from collab.trainers import TrainingRun
 from collab.trainers.credit.group import make_group, tree_of
@@ -86,16 +86,8 @@ def test_likelihood_may_take_several_steps_on_the_same_episodes() -> None:
         TrainerSpec(inner_epochs=3)
 
 
-def solvable(model: Path, folder: Path, **trainer: Any) -> Recipe:
-    """The game, in which a task is solved where the first agent says `left`."""
-    data = make_game(model, folder, **trainer).model_dump(mode="json", exclude_none=True)
-    part = data["task"]["reward"]["parts"]["a_left"]
-    part |= {"solves": True, "options": {"phrases": ["left"], "agent": "a"}}
-    return Recipe.model_validate(data)
-
-
 def test_it_resumes_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
-    recipe = solvable(
+    recipe = make_solvable(
         tiny_words,
         tmp_path,
         algorithm="sft",
@@ -109,7 +101,7 @@ def test_it_resumes_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
 
 
 def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_path: Path) -> None:
-    warm = solvable(
+    warm = make_solvable(
         tiny_words, tmp_path, algorithm="sft", group_size=16, learning_rate=0.02, steps=12
     )
     asyncio.run(TrainingRun(warm, tmp_path / "warm").run())

@@ -52,7 +52,7 @@ def token_loss(
         start: the same at the step's start, without gradient; None at that start itself.
         reference: the reference's, [tokens], needed with `kl_coef`.
     """
-    sampler = _by_token([s.logprobs for s in samples], logprobs)
+    sampler = _sampler(samples, logprobs)
     scale = _by_token([[s.scale] * len(s.token_ids) for s in samples], logprobs)
     begun = logprobs.detach() if start is None else start
     tokens = Tokens(
@@ -75,6 +75,15 @@ def token_loss(
             total = total + spec.kl_coef * (scale * divergence).sum()
         kl = divergence.detach()
     return TokenLoss(total, (logprobs.detach() - sampler).abs(), clipped, correction, kl)
+
+
+def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
+    """The sampler's log-probabilities; where there are none, those that it is to have."""
+    if all(sample.logprobs for sample in samples):
+        return _by_token([s.logprobs for s in samples], logprobs)
+    own = torch.split(logprobs.detach(), [len(s.token_ids) for s in samples])
+    pieces = zip(samples, own, strict=True)
+    return torch.cat([_by_token([s.logprobs], p) if s.logprobs else p for s, p in pieces])
 
 
 def _by_token(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:

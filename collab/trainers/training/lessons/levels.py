@@ -21,7 +21,7 @@ class Levels:
 
     def __init__(self, tasks: TaskOrder, spec: LevelsSpec | None) -> None:
         """Raises RecipeError for a task without a level."""
-        self._tasks, self._spec = tasks, spec
+        self.tasks, self._spec = tasks, spec
         self._orders: list[TaskOrder] = []
         self._names: list[float] = []
         self._at = 0
@@ -35,7 +35,7 @@ class Levels:
         if self._spec is not None:
             found = by_level(problems, self._spec.field)
             self._names, levels = list(found), list(found.values())
-        self._orders = [replace(self._tasks, training=tuple(own)) for own in levels]
+        self._orders = [replace(self.tasks, training=tuple(own)) for own in levels]
 
     @property
     def level(self) -> float | None:

@@ -1,0 +1,150 @@
+"""One step of training by episodes that were played before; nothing is played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from collab.agents import Template
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Episode, Message, Problem, Turn
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.step_credit import Credit
+from collab.trainers.learner.base import Learner
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.recorded import Listener
+from collab.trainers.learner.samples import Sample, weigh_tokens
+from collab.trainers.training.data import TaskOrder
+from collab.trainers.training.lessons.levels import Levels
+from collab.trainers.training.lessons.recorded import chosen
+from collab.trainers.training.metrics import StepData
+from collab.trainers.training.step import Report, Stepper
+from collab.trainers.training.updating import Updates
+
+
+class RecordedStepper:
+    """Takes steps as `Stepper` does, by the episodes of `tasks.recorded`.
+
+    A step takes its tasks in their order, and of each up to `group_size` episodes: the next ones at
+    its next turn. The loss is the mean over tasks of the mean over episodes.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        spec: TrainerSpec,
+        tasks: TaskOrder,
+        policies: Policies,
+        learner: Learner,
+    ) -> None:
+        self._recipe, self._spec, self._tasks, self._learner = recipe, spec, tasks, learner
+        self.algorithm = algorithm_for(spec.algorithm)
+        self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
+        self._listeners = {
+            agent: Listener(agent, recipe.team.agents[agent], sampling, policies.of(agent))
+            for agent, sampling in self._samplings.items()
+        }
+        self._prefixes = {
+            agent: Template(recipe.team.agents[agent].prefix, f"team.agents.{agent}.prefix")
+            for agent in self._samplings
+        }
+        self._updates = Updates(policies, learner)
+
+    @property
+    def torn(self) -> bool:
+        """Whether an update was left half done, so that the parameters are those of no step."""
+        return self._updates.torn
+
+    async def open(self) -> None:
+        """Nothing is to be opened."""
+
+    async def check(self) -> None:
+        """Read every episode once, so that what cannot be read is found before any work.
+
+        Raises:
+            RecipeError, AgentError, ModelError: as `Listener.sample`.
+        """
+        for problem in self._tasks.training:
+            for episode in self._tasks.recorded[problem.address]:
+                list(self._samples_of(episode, problem, 1.0))
+
+    async def play(
+        self,
+        step: int,  # noqa: ARG002
+        report: Report,  # noqa: ARG002
+    ) -> tuple[list[list[Episode]], dict[str, float]]:
+        """No episode, and no seconds."""
+        return [], {}
+
+    async def learn(
+        self,
+        step: int,
+        groups: Sequence[Sequence[Episode]],
+        times: dict[str, float],
+        report: Report,
+    ) -> StepData:
+        """Learn from the recorded episodes of the step's tasks."""
+        report("update", 0, 0)
+        began = time.perf_counter()
+        samples = weigh_tokens(list(self._samples(step)), self._samplings, self._spec)
+        update = await self._updates.take(samples, step)
+        times["update"] = time.perf_counter() - began
+        skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
+        return StepData(groups, Credit(), update, times, skipped)
+
+    async def aclose(self) -> None:
+        await self._updates.aclose()
+
+    def _samples(self, step: int) -> Iterator[Sample]:
+        problems = self._tasks.batch(step)
+        visit = step // self._tasks.steps_per_epoch
+        for problem in problems:
+            recorded = self._tasks.recorded[problem.address]
+            episodes = chosen(recorded, self._spec.group_size, visit)
+            for episode in episodes:
+                scale = 1 / (len(problems) * len(episodes))
+                yield from self._samples_of(episode, problem, scale)
+
+    def _samples_of(self, episode: Episode, problem: Problem, scale: float) -> Iterator[Sample]:
+        """Every response of an episode that its model drew and one of the agents learns."""
+        histories: dict[str, list[Message]] = {}
+        for turn in episode.turns:
+            for decision in turn.decisions:
+                history = histories.setdefault(decision.agent, [])
+                history += decision.observation
+                listener = self._listeners.get(decision.agent)
+                if listener is not None and not (decision.given or decision.action.failure):
+                    fields = self._fields(problem, turn, decision.saw)
+                    prefix = self._prefixes[decision.agent].render(agent=decision.agent, **fields)
+                    found = listener.sample(history, decision.action, prefix, episode.id, scale)
+                    if found is not None:
+                        yield found
+                history.append(decision.action.message)
+
+    def _fields(self, problem: Problem, turn: Turn, saw: Sequence[str]) -> Mapping[str, Any]:
+        """What the template of a prefix sees."""
+        return {
+            "task": problem.public,
+            "_hidden": tuple(problem.hidden),
+            "agents": list(self._recipe.team.agents),
+            "turn": turn.index,
+            "others": {d.agent: d.action.text for d in turn.decisions if d.agent in saw},
+            "feedback": "",
+        }
+
+
+AnyStepper = Stepper | RecordedStepper
+
+
+def stepper_for(
+    recipe: Recipe,
+    spec: TrainerSpec,
+    levels: Levels,
+    policies: Policies,
+    learner: Learner,
+) -> AnyStepper:
+    """That of a team that plays the tasks of `levels`, or of one that is told what was played."""
+    if spec.episodes is not None:
+        return RecordedStepper(recipe, spec, levels.tasks, policies, learner)
+    return Stepper(recipe, spec, levels, policies, learner)

@@ -1,0 +1,257 @@
+"""A team is fine-tuned on episodes that were played before, by itself or by another model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from support import naive_objective as naive
+from support.rule_runs import check_resume
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_solvable
+
+from collab.errors import RecipeError, RecordError
+from collab.recipe import Recipe, TrainerSpec, load_recipe
+from collab.records import Episode, read_episodes
+from collab.trainers import TrainingRun
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.samples import Sample
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.data import choose_tasks
+from collab.trainers.training.lessons.recorded import chosen
+from collab.trainers.training.recorded_step import RecordedStepper
+
+
+@pytest.fixture(scope="module")
+def before(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose team solved some of its tasks."""
+    folder = tmp_path_factory.mktemp("before")
+    recipe = make_solvable(tiny_words, folder, steps=4, group_size=10, learning_rate=1e-6)
+    asyncio.run(TrainingRun(recipe, folder / "run").run())
+    assert len(solved_in(folder / "run")) > 4
+    return folder / "run"
+
+
+def solved_in(run: Path) -> list[Episode]:
+    return [episode for episode in read_episodes(run) if episode.solved]
+
+
+def taught(model: Path, folder: Path, episodes: Path, **trainer: Any) -> Recipe:
+    given = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
+    return make_solvable(model, folder, episodes=str(episodes), **given)
+
+
+def changed(recipe: Recipe, agent: str, **settings: Any) -> Recipe:
+    data = recipe.model_dump(mode="json", exclude_none=True)
+    data["team"]["agents"][agent] |= settings
+    return Recipe.model_validate(data)
+
+
+@contextmanager
+def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
+    """The policies of a recipe, in float64, and what teaches them."""
+    spec = check_recipe(recipe)
+    policies = open_policies(recipe, spec)
+    policies.by_name["a"].engine.module.double()
+    learner = TorchLearner(policies, spec, total_steps=1, seed=0)
+    stepper = RecordedStepper(recipe, spec, choose_tasks(recipe, spec), policies, learner)
+    yield policies, stepper
+    asyncio.run(stepper.aclose())
+    asyncio.run(policies.aclose())
+
+
+def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, agent: str) -> Any:
+    """What the agent's optimiser is handed."""
+    learner = TorchLearner(policies, spec, total_steps=1, seed=0)
+    policy = policies.of(agent)
+    caught: list[torch.Tensor] = []
+
+    def catch(rate: float, max_norm: float | None) -> float:
+        for parameter in policy.parameters.values():
+            assert parameter.grad is not None
+            caught.append(parameter.grad.clone().flatten())
+        return 1.0
+
+    learner.optimisers[agent].step = catch  # type: ignore[method-assign]
+    learner._seen_to_change.add(agent)
+    learner.learn([s for s in samples if s.agent == agent], 0, Event())
+    return torch.cat(caught)
+
+
+def test_the_gradient_is_that_of_the_likelihood(
+    before: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = taught(tiny_words, tmp_path, before, group_size=2)
+    assert recipe.trainer is not None
+    with teaching(recipe) as (policies, stepper):
+        for policy in policies:
+            for parameter in policy.parameters.values():
+                parameter.data.add_(0.1)
+        for agent in "ab":
+            ours = gradient(policies, list(stepper._samples(0)), recipe.trainer, agent)
+            policy = policies.of(agent)
+            with policy.training() as model:
+                loss = torch.zeros((), dtype=torch.float64)
+                batch = stepper._tasks.batch(0)
+                for problem in batch:
+                    own = [e for e in solved_in(before) if e.task == problem.address][:2]
+                    for episode in own:
+                        for decision in episode.decisions(agent):
+                            found = naive.token_logprobs(
+                                model, decision.action, recipe.sampling_of(agent)
+                            )
+                            loss = loss - sum(found, torch.zeros(())) / len(own) / len(batch)
+                plain = torch.autograd.grad(loss, list(policy.parameters.values()))
+            whole = torch.cat([g.flatten() for g in plain])
+            assert whole.norm() > 1e-3
+            assert (ours - whole).norm() <= 1e-5 * whole.norm()
+
+
+def test_nothing_is_played_and_what_was_solved_becomes_likelier(
+    before: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "before"
+    source.mkdir()
+    (source / "episodes.jsonl").write_bytes((before / "episodes.jsonl").read_bytes())
+    recipe = taught(tiny_words, tmp_path, source, steps=None, epochs=2, learning_rate=0.02)
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(recipe, run).run())
+    rmtree(source)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    tasks = {episode.task for episode in solved_in(before)}
+    assert len(rows) == 2 * -(-len(tasks) // 2)
+    assert list(read_episodes(run)) == []
+    assert all(row["tokens"] == 0 and "return/mean" not in row for row in rows)
+    assert rows[-1]["agent/a/logprob"] > rows[0]["agent/a/logprob"] + 0.3
+    resumed = load_recipe(str(run / "training.yaml"), settings=["trainer.epochs=3"])
+    asyncio.run(TrainingRun(resumed, run, resume=True).run())
+    after = load_recipe(str(run), trainer="magrpo", settings=["trainer.steps=1"])
+    assert all(str(run) in str(agent.adapter) for agent in after.team.agents.values())
+    asyncio.run(TrainingRun(after, tmp_path / "after").run())
+
+
+def test_it_resumes_bit_by_bit(before: Path, tiny_words: Path, tmp_path: Path) -> None:
+    recipe = taught(tiny_words, tmp_path, before, inner_epochs=2, group_size=1)
+    check_resume("sft", tiny_words, tmp_path, recipe=recipe)
+
+
+def test_drawn_tokens_are_taken_where_the_model_reads_the_same_prompt(
+    before: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    drawn = {
+        (d.agent, d.action.prompt_ids, d.action.token_ids)
+        for e in solved_in(before)
+        for t in e.turns
+        for d in t.decisions
+    }
+    with teaching(taught(tiny_words, tmp_path, before)) as (_, stepper):
+        found = {
+            (s.agent, s.prompt_ids, s.token_ids) for n in range(9) for s in stepper._samples(n)
+        }
+    assert found <= drawn
+    assert {agent for agent, *_ in found} == {"a", "b"}
+
+
+def test_another_tokenizer_reads_the_text(before: Path, tmp_path: Path) -> None:
+    other = save_tiny(tmp_path / "other", WORDS[::-1], seed=3)
+    with teaching(taught(other, tmp_path, before)) as (policies, stepper):
+        tokenizer = policies.by_name["a"].engine.tokenizer
+        samples = list(stepper._samples(0))
+    actions = [d.action for e in solved_in(before) for t in e.turns for d in t.decisions]
+    recorded = {(action.text, action.finish_reason) for action in actions}
+    for sample in samples:
+        text = tokenizer.decode(sample.token_ids, skip_special_tokens=True)
+        ended = sample.token_ids[-1] == tokenizer.eos_token_id
+        assert (text, "stop" if ended else "length") in recorded
+        assert tokenizer.decode(sample.prompt_ids).startswith(("user say a word", "system you"))
+    assert any(sample.token_ids[-1] == tokenizer.eos_token_id for sample in samples)
+
+
+def test_a_prefix_is_given_and_not_learned(before: Path, tiny_words: Path, tmp_path: Path) -> None:
+    """The recorded agent was free to say `left` first; ours is made to."""
+    lines = [
+        episode.model_dump_json()
+        for episode in solved_in(before)
+        if episode.decisions("a")[0].action.text.startswith("left")
+    ]
+    (tmp_path / "left.jsonl").write_text("\n".join(lines) + "\n")
+    plain = taught(tiny_words, tmp_path, tmp_path / "left.jsonl", group_size=50, tasks_per_step=8)
+    recipe = changed(plain, "a", style="completion", prefix="left")
+    with teaching(recipe) as (policies, stepper):
+        asyncio.run(stepper.check())
+        tokenizer = policies.by_name["a"].engine.tokenizer
+        samples = [sample for sample in stepper._samples(0) if sample.agent == "a"]
+    assert samples
+    for sample in samples:
+        assert tokenizer.decode(sample.prompt_ids).split()[-1] == "left"
+        assert tokenizer.decode(sample.prompt_ids).startswith("say a word")
+        assert len(sample.token_ids) <= 2
+    with (
+        teaching(changed(plain, "a", prefix="go")) as (_, stepper),
+        pytest.raises(RecipeError, match="agent 'a' is made to begin with 'go', and the response"),
+    ):
+        asyncio.run(stepper.check())
+
+
+def test_an_answer_that_was_given_is_not_learned(
+    before: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    episode = solved_in(before)[0]
+    [turn] = episode.turns
+    first, second = turn.decisions
+    given = turn.model_copy(
+        update={"decisions": (first.model_copy(update={"given": True}), second)}
+    )
+    changed_episode = episode.model_copy(update={"turns": (given,)})
+    (tmp_path / "one.jsonl").write_text(changed_episode.model_dump_json() + "\n")
+    with teaching(taught(tiny_words, tmp_path, tmp_path / "one.jsonl")) as (_, stepper):
+        assert [sample.agent for sample in stepper._samples(0)] == [second.agent]
+
+
+def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
+    episodes = [Episode(id=str(n), task="t", team="t") for n in range(5)]
+    seen = [[e.id for e in chosen(episodes, 2, visit)] for visit in range(3)]
+    assert seen == [["0", "1"], ["2", "3"], ["4", "0"]]
+    assert chosen(episodes, 8, 3) == episodes
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"algorithm": "marloo", "steps": 1}, "needs those that the team plays now; set algorithm"),
+        ({"tokens": 9}, "so that tokens means nothing"),
+        ({"levels": {}, "steps": 1}, "so that levels means nothing"),
+        ({"importance_cap": 2.0}, "so that a correction for the sampler means nothing"),
+    ],
+)
+def test_what_goes_with_playing_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        TrainerSpec.model_validate({"algorithm": "sft", "episodes": "runs/first", **settings})
+
+
+def test_episodes_that_teach_nothing_are_refused(
+    before: Path, tiny_words: Path, tmp_path: Path
+) -> None:
+    failed = [e.model_dump_json() for e in read_episodes(before) if not e.solved]
+    (tmp_path / "failed.jsonl").write_text("\n".join(failed) + "\n")
+    with pytest.raises(RecordError, match=r"nothing is left to learn from: of \d+ episodes"):
+        TrainingRun(taught(tiny_words, tmp_path, tmp_path / "failed.jsonl"), tmp_path / "run")
+    with pytest.raises(RecordError, match="is neither a run's folder nor a file of episodes"):
+        TrainingRun(taught(tiny_words, tmp_path, tmp_path / "nowhere"), tmp_path / "run")
+    (tmp_path / "broken.jsonl").write_text("{}\n")
+    with pytest.raises(RecordError, match=r"broken.jsonl, line 1: not an episode"):
+        TrainingRun(taught(tiny_words, tmp_path, tmp_path / "broken.jsonl"), tmp_path / "run")
+    data = taught(tiny_words, tmp_path, before).model_dump(mode="json", exclude_none=True)
+    data["team"]["agents"]["c"] = data["team"]["agents"]["b"]
+    with pytest.raises(RecipeError, match=r"no response of agent 'c' \(it has: a, b\)"):
+        TrainingRun(Recipe.model_validate(data), tmp_path / "run")
