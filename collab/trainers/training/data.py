@@ -11,7 +11,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Problem
 from collab.tasks import open_suite
-from collab.trainers.training.lessons.recorded import Recorded, kept_episodes
+from collab.trainers.training.recorded import Recorded, kept_episodes
 from collab.wording import counted
 
 

@@ -17,8 +17,8 @@ from collab.trainers.learner.recorded import Listener
 from collab.trainers.learner.samples import Sample, weigh_tokens
 from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.lessons.levels import Levels
-from collab.trainers.training.lessons.recorded import chosen
 from collab.trainers.training.metrics import StepData
+from collab.trainers.training.recorded import chosen
 from collab.trainers.training.step import Report, Stepper
 from collab.trainers.training.updating import Updates
 

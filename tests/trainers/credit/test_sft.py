@@ -42,7 +42,7 @@ def played(*scores: tuple[float, bool | None]) -> Any:
 
 
 def kept(rule: Sft, group: Any) -> dict[str, list[float]]:
-    [weights] = asyncio.run(rule.credit([group]))
+    weights: Any = asyncio.run(rule.credit([group]))[0]
     return {a: [float(weights[g, 0, a]) for g in range(len(group.episodes))] for a in "ab"}
 
 

@@ -1,1 +1,1 @@
-"""What a run learns from: which tasks, when, and episodes that were played before."""
+"""Which tasks a run learns from, and when."""

@@ -28,7 +28,7 @@ from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.lessons.recorded import chosen
+from collab.trainers.training.recorded import chosen
 from collab.trainers.training.recorded_step import RecordedStepper
 
 

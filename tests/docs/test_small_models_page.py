@@ -1,0 +1,52 @@
+"""The page about small models: its settings are taken, and do what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from collab.recipe import Recipe, load_recipe
+from collab.tasks import open_suite
+from collab.trainers.training.check import check_recipe
+
+PAGE = (Path(__file__).parents[2] / "docs" / "small-models.md").read_text()
+SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+
+
+def pocket(**changes: object) -> Recipe:
+    data = load_recipe("pocket", task="pocket-levels", trainer="magrpo").model_dump(mode="json")
+    return Recipe.model_validate({**data, **changes})
+
+
+def test_each_agent_has_a_length_of_its_own() -> None:
+    [agents] = [snippet["agents"] for snippet in SNIPPETS if "agents" in snippet]
+    team = {"agents": agents, "sampling": {"temperature": 0.5, "max_new_tokens": 100}}
+    recipe = pocket(team=team)
+    aux, main = recipe.sampling_of("aux"), recipe.sampling_of("main")
+    assert (aux.max_new_tokens, aux.stop, aux.temperature) == (24, ("\n",), 0.5)
+    assert (main.max_new_tokens, main.stop, main.temperature) == (48, (), 0.8)
+
+
+def test_its_trainers_can_train() -> None:
+    trainers = [snippet["trainer"] for snippet in SNIPPETS if "trainer" in snippet]
+    assert {key for trainer in trainers for key in trainer} >= {"filter", "levels", "episodes"}
+    for trainer in trainers:
+        assert check_recipe(pocket(trainer=trainer)) is not None
+
+
+def test_its_suite_has_the_levels() -> None:
+    [source] = [snippet["source"] for snippet in SNIPPETS if "source" in snippet]
+    recipe = load_recipe("pocket", task="pocket-levels")
+    assert recipe.task is not None
+    assert recipe.task.source.model_dump(include=set(source)) == source | {
+        "generate": recipe.task.source.generate.model_dump()  # type: ignore[union-attr]
+    }
+    assert len(open_suite(recipe.task)) == source["rows"]
+
+
+def test_its_commands_are_taken() -> None:
+    warm = load_recipe("pocket", task="pocket-code", trainer="sft", settings=["trainer.steps=10"])
+    assert "--trainer sft --set trainer.steps=10" in PAGE
+    assert check_recipe(warm).algorithm.use == "sft"
