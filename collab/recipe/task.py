@@ -57,6 +57,9 @@ class SourceSpec(Spec):
     options: {level: 2}}`."""
     rows: int = Field(default=100, ge=1, le=100_000)
     """How many problems are generated."""
+    levels: tuple[int, ...] = ()
+    """Levels of difficulty, the easiest first, e.g. `[1, 2, 3]`: `rows` are shared out among them,
+    in their order, each by the generator's option `level`, and have a field `level`."""
     seed: int = 0
     """Which problems are generated; the same seed gives the same ones."""
     file: str | None = None
@@ -78,6 +81,15 @@ class SourceSpec(Spec):
             raise ValueError(
                 "a source takes exactly one of 'package', 'path', 'hub' and 'generate', got"
                 f" {given or 'none'}"
+            )
+        if self.levels and not self.generate:
+            raise ValueError(
+                "levels are those of a generator; name one with 'generate', or give the rows of a"
+                " file a field 'level'"
+            )
+        if self.levels and self.rows < len(self.levels):
+            raise ValueError(
+                f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
             )
         if self.package and not self.file:
             raise ValueError("a source by 'package' also takes 'file'")

@@ -6,10 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from collab import load_recipe
 from collab.errors import RecipeError, TaskError
-from collab.recipe import TaskSpec
+from collab.recipe import SourceSpec, TaskSpec
 from collab.rewards import Scorer
 from collab.tasks import Suite, open_suite
 
@@ -31,22 +32,44 @@ def test_the_seed_says_which_problems_there_are_and_no_two_are_alike(level: int)
     assert len({(row["helper"], row["rest"]) for row in rows}) == len(rows)
 
 
+def of_levels(use: str, rows: int, *levels: int) -> Suite:
+    source = {"generate": use, "levels": levels, "rows": rows}
+    spec = {"name": "mine", "kind": "text", "source": source, "hidden": [], "reward": CODE}
+    return open_suite(TaskSpec.model_validate(spec))
+
+
 def test_several_levels_in_one_suite_stand_in_their_order() -> None:
-    rows = suite(130, options={"levels": [1, 2, 3], "each": 45}).rows
-    assert [row["level"] for row in rows] == [1] * 45 + [2] * 45 + [3] * 40
-    assert len({row["task_id"] for row in rows}) == 130
-    assert rows[:45] == suite(45, options={"level": 1}).rows
+    rows = of_levels("pocket_code", 125, 1, 2, 3).rows
+    assert [row["level"] for row in rows] == [1] * 41 + [2] * 42 + [3] * 42
+    assert len({row["task_id"] for row in rows}) == 125
     tried = [str(row["test"]) for row in rows]
-    assert all("candidate(0)" in test for test in tried[:45])
-    assert all("candidate([" in test for test in tried[45:90])
-    assert all("candidate('" in test for test in tried[90:])
+    assert all("candidate(0)" in test for test in tried[:41])
+    assert all("candidate([" in test for test in tried[41:83])
+    assert all("candidate('" in test for test in tried[83:])
+    alone = suite(41, options={"level": 1}).rows
+    assert [row["prompt"] for row in rows[:41]] == [row["prompt"] for row in alone]
+
+
+@pytest.mark.parametrize("use", ["same_name", "signals", "split_sum"])
+def test_every_generator_with_a_level_makes_several(use: str) -> None:
+    found = of_levels(use, 10, 1, 3)
+    assert [row["level"] for row in found.rows] == [1] * 5 + [3] * 5
+    assert len(set(found.ids)) == 10
+
+
+def test_levels_of_a_file_are_its_own() -> None:
+    with pytest.raises(ValidationError, match="give the rows of a file a field 'level'"):
+        SourceSpec.model_validate({"path": "mine.jsonl", "levels": [1, 2]})
+    with pytest.raises(ValidationError, match="rows 1 are too few for 2 levels"):
+        SourceSpec.model_validate({"generate": "pocket_code", "levels": [1, 2], "rows": 1})
 
 
 @pytest.mark.parametrize(
     ("source", "error", "said"),
     [
-        ({"generate": {"use": "pocket_code", "options": {"levels": [1, 3], "each": 60}},
-          "rows": 120}, TaskError, r"set task.source.rows to 110 or less"),
+        ({"generate": "pocket_code", "levels": [1, 3], "rows": 120}, TaskError,
+         r"gives 50 rows, and 60 were asked for; set task.source.rows to 100 or less"),
+        ({"generate": "duet", "levels": [1, 2]}, RecipeError, "option of generator 'duet'"),
         ({"generate": "pocket_cod"}, RecipeError, "did you mean 'pocket_code'"),
         ({"generate": {"use": "pocket_code", "options": {"level": 9}}}, RecipeError, "level"),
         ({"generate": {"use": "pocket_code", "options": {"level": 3}}, "rows": 999}, TaskError,

@@ -120,6 +120,8 @@ class LiveTraining(LiveView[TrainingEvent]):
         seconds = f"{time.monotonic() - self._since:.0f} s"
         if now.phase == "evaluation":
             return f"{held_out_after(now.step)}:{count}, {seconds}"
+        if now.phase == "filter":
+            return f"measuring tasks:{count}, {seconds}"
         return f"step {now.step}: {now.phase}{count}, {seconds}"
 
 

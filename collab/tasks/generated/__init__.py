@@ -14,6 +14,7 @@ from typing import Any
 from collab.errors import TaskError
 from collab.plugins import bind, call
 from collab.recipe import SourceSpec
+from collab.recipe.component import Component
 from collab.tasks.generated.duet import duet
 from collab.tasks.generated.pocket_code import pocket_code
 from collab.tasks.generated.same_name import same_name
@@ -32,15 +33,22 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = {
 
 
 def generated_rows(source: SourceSpec) -> list[Any]:
-    """The first rows that the source's generator gives.
+    """The first rows that the source's generator gives; of each of its levels, in their order.
 
     Raises:
         RecipeError: there is no such generator, or it does not take these options.
         TaskError: it raises, or gives too few rows.
     """
     assert source.generate is not None, "the source names a generator"
-    what = f"generator '{source.generate.use}'"
-    generator = bind("generator", source.generate.use, source.generate.options, BUILT_IN, "random")
+    if source.levels:
+        return _of_levels(source, source.generate)
+    return _first_rows(source, source.generate)
+
+
+def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[Any]:
+    """Rows of one level, of so many `levels` that share the suite."""
+    what = f"generator '{named.use}'"
+    generator = bind("generator", named.use, named.options, BUILT_IN, "random")
 
     def first(random: Random) -> list[Any]:
         return list(islice(generator(random), source.rows))
@@ -49,6 +57,26 @@ def generated_rows(source: SourceSpec) -> list[Any]:
     if len(rows) < source.rows:
         raise TaskError(
             f"{what} gives {len(rows)} rows, and {source.rows} were asked for; set task.source.rows"
-            f" to {len(rows)} or less, or options that leave more to choose from"
+            f" to {len(rows) * levels} or less, or options that leave more to choose from"
         )
     return rows
+
+
+def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
+    """Rows of several levels, as many of each as go; each says which level it is of."""
+    rows: list[Any] = []
+    for number, level in enumerate(source.levels):
+        upto = source.rows * (number + 1) // len(source.levels)
+        named = generator.model_copy(update={"options": {**generator.options, "level": level}})
+        own = source.model_copy(update={"rows": upto - len(rows)})
+        for row in _first_rows(own, named, len(source.levels)):
+            rows.append(_placed(row, len(rows), level) if isinstance(row, dict) else row)
+    return rows
+
+
+def _placed(row: dict[str, Any], number: int, level: int) -> dict[str, Any]:
+    """A row with its level, and named by its place among all levels where it has a name."""
+    if "task_id" in row:
+        stem, slash, _ = str(row["task_id"]).rpartition("/")
+        row = {**row, "task_id": f"{stem}{slash}{number}"}
+    return {**row, "level": level}

@@ -34,24 +34,15 @@ class Step:
     gives: str
 
 
-Level = Literal[1, 2, 3]
-
-
-def pocket_code(
-    random: Random, *, level: Level = 1, levels: tuple[Level, ...] = (), each: int = 50
-) -> Iterator[dict[str, Any]]:
+def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
     """All problems of a level, shuffled: 1 is about numbers, 2 about lists, 3 about texts.
 
-    With `levels`, in place of `level`, the first `each` problems of every one of them, in their
-    order. There are 658 problems of level 1, 161 of level 2 and 50 of level 3.
+    There are 658 of level 1, 161 of level 2 and 50 of level 3.
     """
-    number = 0
-    for chosen in levels or (level,):
-        pairs = [pair for pair in _pairs(chosen) if _matters(*pair)]
-        random.shuffle(pairs)
-        for pair in pairs[:each] if levels else pairs:
-            yield _row(number, chosen, *pair)
-            number += 1
+    pairs = [pair for pair in _pairs(level) if _matters(*pair)]
+    random.shuffle(pairs)
+    for number, pair in enumerate(pairs):
+        yield _row(number, *pair)
 
 
 def _numbers() -> Iterator[Step]:
@@ -111,7 +102,7 @@ def _value(step: Step, argument: Any) -> Any:
     return function(argument)
 
 
-def _row(number: int, level: int, first: Step, then: Step) -> dict[str, Any]:
+def _row(number: int, first: Step, then: Step) -> dict[str, Any]:
     helper, rest = first.words.format("x"), then.words.format("what aux gives")
     tried = [repr(x) for x in TRIED[first.takes]]
     results = [repr(_value(then, _value(first, x))) for x in TRIED[first.takes]]
@@ -119,7 +110,6 @@ def _row(number: int, level: int, first: Step, then: Step) -> dict[str, Any]:
     nested = then.code.format(f"({first.code.format('x')})")
     return {
         "task_id": f"pocket-code/{number}",
-        "level": level,
         "prompt": f'def main(x):\n    """aux {helper}; main {rest}."""\n',
         "entry_point": "main",
         "helper": helper,
