@@ -11,7 +11,7 @@ from collab.recipe import Recipe, SourceSpec, load_recipe
 from collab.tasks import open_suite
 from collab.trainers.training.check import check_recipe
 
-PAGE = (Path(__file__).parents[2] / "docs" / "small-models.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "small_models.md").read_text()
 SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
 
 
