@@ -1,4 +1,4 @@
-"""Checks of adapters: several in one batch, and none that is not there."""
+"""Checks of adapters: several in one batch, and the failure of one that does not exist."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collab.records import Action
 
 MISSING = "no-such-adapter"
 NOISE = 1e-2
-"""Log-probabilities that differ by less may be those of one distribution."""
+"""Two log-probabilities that differ by less than this may come from one distribution."""
 
 
 async def mixed(bench: Bench) -> str:
-    """Two adapters and the base answer in one batch, each by itself."""
+    """Two adapters and the base model answer in one batch as each of them does alone."""
     if not bench.capabilities.adapters:
         raise NotApplicable("it does not serve adapters")
     if len(bench.adapters) < 2:
@@ -42,7 +42,7 @@ def _differ(left: str, one: Action, right: str, other: Action) -> None:
 
 
 async def missing(bench: Bench) -> str:
-    """An adapter that is not there fails; the base model never answers in its place."""
+    """A request for an adapter that does not exist fails; the base model never answers it."""
     bench.needs_generation()
     request = request_of(adapter=MISSING)
     try:

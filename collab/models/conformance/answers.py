@@ -41,7 +41,7 @@ async def batching(bench: Bench) -> str:
 
 
 async def streaming(bench: Bench) -> str:
-    """What `progress` is told adds up to the answer."""
+    """The pieces that `progress` is called with add up to the answer."""
     told: list[tuple[int, str]] = []
 
     def progress(_request: Request, count: int, text: str) -> None:
@@ -55,7 +55,7 @@ async def streaming(bench: Bench) -> str:
 
 
 async def lengths(bench: Bench) -> str:
-    """`max_new_tokens` ends an answer, which says so."""
+    """`max_new_tokens` ends an answer, and its finish reason says so."""
     bench.needs_generation()
     short, longer = await bench.ask(request_of(max_new_tokens=4), request_of(max_new_tokens=12))
     ended = short.finish_reason
@@ -88,7 +88,7 @@ async def stop(bench: Bench) -> str:
 
 
 async def usage(bench: Bench) -> str:
-    """Tokens are counted."""
+    """The usage of an answer counts its tokens."""
     [action] = await bench.ask(request_of())
     counted = action.usage
     demand(counted.new_tokens > 0, "usage.new_tokens is 0: budgets cannot be kept")

@@ -12,7 +12,7 @@ LONG_ANSWER = "Count from 1 to 100, separated by commas. Write nothing else."
 
 
 class Broken(Exception):
-    """The engine does not keep to the interface, or to what it promises."""
+    """The engine breaks the interface, or lacks a capability that it declares."""
 
 
 class NotApplicable(Exception):
@@ -33,7 +33,7 @@ class Bench:
         )
 
     def needs_generation(self) -> None:
-        """Raises NotApplicable for an engine whose answers nothing can change."""
+        """Raise NotApplicable for an engine whose answers no setting changes, such as a replay."""
         if not self.capabilities.generates:
             raise NotApplicable("its answers are prepared beforehand")
 
@@ -80,4 +80,4 @@ def demand(holds: bool, why: str) -> None:
 
 
 Check = Callable[[Bench], Awaitable[str]]
-"""Returns in a few words what was seen; raises Broken or NotApplicable."""
+"""A check: it returns in a few words what was seen, or raises Broken or NotApplicable."""

@@ -1,4 +1,4 @@
-"""Checks of the hard moments: too long a prompt, cancellation, the end."""
+"""Checks of a prompt beyond the context, of cancelling a call, and of closing the engine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from collab.models.conformance.bench import Bench, Broken, demand, request_of
 
 ENDLESS = 2_200_000
-"""Words, more than any context in use."""
+"""Words of a prompt that no model's context holds."""
 PATIENCE = 2.0
-"""Seconds that an engine may take to stop."""
+"""Seconds that an engine may take to stop after it was cancelled or closed."""
 
 
 async def context(bench: Bench) -> str:
-    """A prompt beyond the context is a failure of its own; the others are answered."""
+    """A prompt beyond the context fails alone; the rest of its batch is answered."""
     bench.needs_generation()
     words = bench.capabilities.context or ENDLESS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
@@ -47,7 +47,7 @@ async def cancellation(bench: Bench) -> str:
 
 
 async def closing(bench: Bench) -> str:
-    """Closing twice is as good as once."""
+    """An engine may be closed twice."""
     await bench.model.aclose()
     await bench.model.aclose()
     return "closed twice"

@@ -1,4 +1,4 @@
-"""Checks of what training relies on: the token record, and seeds."""
+"""Checks of what training relies on: recorded tokens, and seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collab.records import Action
 
 
 async def record(bench: Bench) -> str:
-    """Token ids, log-probabilities and text tell of the same answer."""
+    """An answer has one log-probability for each of its token ids, and they belong to its text."""
     greedy = request_of(max_new_tokens=12)
     drawn = request_of(number=1, seed=1, temperature=1.0, max_new_tokens=12)
     actions = await bench.ask(greedy, drawn)
@@ -35,7 +35,7 @@ def _agree(action: Action) -> None:
 
 
 def _read_back(bench: Bench, actions: list[Action]) -> str:
-    """The text is what the tokens say, where the engine has a tokenizer to read them with."""
+    """The decoded token ids are the text, where the engine has a tokenizer to decode them."""
     tokenizer = getattr(bench.model, "tokenizer", None)
     if tokenizer is None:
         return "ids and log-probabilities agree; no tokenizer to read the text with"

@@ -33,7 +33,7 @@ class EchoModel:
         return actions
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: the model holds no resources."""
 
     def _answer(self, request: Request, started: float) -> Action:
         if request.messages:

@@ -11,7 +11,7 @@ from collab.models.base import Batching, Capabilities, Progress, Request
 from collab.records import Action, Episode, failure_of, read_episodes
 
 Key = tuple[str, int, int, int, str, int]
-"""Task, sample, turn, round, agent, and the step of its move."""
+"""A decision's place: task, sample, turn, round, agent, and the step of the agent's move."""
 
 
 class ReplayModel:
@@ -43,7 +43,7 @@ class ReplayModel:
         return actions
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: the model holds no resources."""
 
     def _find(self, request: Request) -> Action:
         call = request.call

@@ -22,7 +22,7 @@ class Answer(Record):
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
-    """Default: the bytes of the text in UTF-8."""
+    """Token ids of the answer. Default: the bytes of its text in UTF-8."""
     logprobs: tuple[float, ...] = ()
     finish_reason: FinishReason = "stop"
     failure: Failure | None = None
@@ -44,7 +44,7 @@ class Answer(Record):
 Script = Sequence[Any] | Mapping[str, Sequence[Any]]
 
 EVERYBODY = ""
-"""The queue of a script that is one list for all agents."""
+"""The key of the queue of a script that is one list for all agents."""
 
 _LIST = TypeAdapter(list[Answer])
 _BY_AGENT = TypeAdapter(dict[str, list[Answer]])
@@ -93,7 +93,7 @@ class ScriptedModel:
         return actions
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: the model holds no resources."""
 
     def verify(self) -> None:
         """Raise ModelError when the script was not used up, or was too short."""

@@ -18,7 +18,8 @@ URL = "https://api.anthropic.com"
 URL_VARIABLE = "ANTHROPIC_BASE_URL"
 CACHE_READ = 0.1
 CACHE_WRITE = 1.25
-"""Prices of cached prompt tokens, relative to others; those of the five minutes' cache."""
+"""Prices of reading and writing cached prompt tokens, as multiples of the price of a prompt token
+(the cache that lasts five minutes)."""
 
 
 class AnthropicEngine(HostedEngine):

@@ -16,7 +16,7 @@ from collab.models.hosted.retry import Transient
 from collab.models.keys import without_key
 
 CHARACTERS_PER_TOKEN = 4
-"""For progress: the API counts tokens only at the end."""
+"""Characters that count as one token for progress: the API counts tokens only at the end."""
 
 
 async def read(
@@ -46,7 +46,7 @@ async def read(
 
 
 async def _events(stream: Any) -> AsyncIterator[Any]:
-    """What the SDK's HTTP library raises within a stream is not the SDK's own; it becomes so."""
+    """Raise errors of the SDK's HTTP library within a stream as the SDK's own connection error."""
     try:
         async for event in stream:
             yield event
@@ -94,7 +94,7 @@ def errors_named(peer: str, key: str) -> Iterator[None]:
 
 
 def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
-    """In a stream errors come under status 200."""
+    """What the API refused. Within a stream the status is 200, and `kind` says what went wrong."""
     return Rejection(
         status=error.status_code,
         kind=without_key(str(_body(error).get("type", "")), key),
@@ -111,7 +111,7 @@ def _body(error: Exception) -> dict[str, Any]:
 
 
 def _reason(error: Exception, key: str) -> str:
-    """One line that says what happened."""
+    """The error's message, in one line."""
     words = str(_body(error).get("message") or error or type(error).__name__)
     if is_page(words) and isinstance(error, anthropic.APIStatusError):
         return page_at(str(error.request.url).removesuffix("/v1/messages"))

@@ -23,18 +23,19 @@ from collab.recipe.hosted import HostedModel, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
 
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What is raised where a service says a thing of another type than its protocol has."""
+"""Raised by readers of an answer whose fields are of other types than the protocol says."""
 
 MOST_TOKENS = 10**9
-"""Of one request, for what is still a number of tokens."""
+"""The largest number of tokens that is believed of one request."""
 
 CHARACTERS_PER_TOKEN = 3
-"""For the price of a prompt that is not sent yet; a careful guess."""
+"""Characters that count as one token in the price of a prompt that is not sent yet: fewer than
+usual, so that the guess is rather too high."""
 
 
 @dataclass
 class Reply:
-    """What has come of an answer."""
+    """The part of an answer that has come so far."""
 
     text: str = ""
     model: str = ""
@@ -68,7 +69,7 @@ class HostedEngine(ABC):
     hottest: float
     """The highest temperature that the service takes."""
     finished: dict[str, FinishReason]
-    """By the service's own reasons to stop."""
+    """Our finish reasons, by the service's own."""
     calls_tools: str
     """The service's reason to stop where it asks for tools to be called."""
 

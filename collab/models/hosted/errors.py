@@ -11,7 +11,7 @@ from collab.models.hosted.retry import Transient, seconds_of
 PASSING_STATUS = {408, 409, 425, 429}
 PASSING_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
 NO_CREDIT = "insufficient_quota"
-"""OpenAI's kind of 429 that does not pass."""
+"""The kind of OpenAI's status 429 for which another attempt is of no use."""
 TOO_LONG = re.compile(
     r"prompt is too long|context.?(length|size|window|limit)|max(imum)?.model.len", re.IGNORECASE
 )

@@ -1,4 +1,4 @@
-"""What a chat completion is asked with, and what a server was found not to understand."""
+"""The body of a chat completion's request, without fields that its server does not understand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collab.records import Message
 LARGEST_SEED = 2**31
 
 UNDERSTOOD = {400, 422}
-"""Statuses that a field can be refused with."""
+"""Statuses with which servers refuse a field of a request."""
 
 EXTENSIONS: dict[str, Any] = {
     "logprobs": True,
@@ -38,7 +38,7 @@ class Dialect:
         self._limit = "max_tokens"
         self._refused: set[str] = set()
         self._told_in_text = False
-        """The server knows no tools; they are told of in the messages."""
+        """From now on describe tools in the messages: the server does not take them as a field."""
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of one request."""

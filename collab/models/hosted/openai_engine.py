@@ -75,7 +75,7 @@ class OpenAIEngine(HostedEngine):
             raise Transient(ModelError(told)) from None
 
     async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
-        """Ask until the server has understood every field."""
+        """Ask again without each field that the server refuses, until it answers."""
         from collab.models.hosted.openai_stream import Rejected, read
 
         while True:
@@ -103,7 +103,7 @@ class OpenAIEngine(HostedEngine):
             )
 
     async def _served(self) -> str:
-        """What the server offers instead, as far as it tells."""
+        """Which models the server has, for a message; a question back where it lists none."""
         from collab.models.hosted.openai_stream import list_models
 
         try:

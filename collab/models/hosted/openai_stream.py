@@ -19,13 +19,13 @@ from collab.models.keys import unkeyed, without_key
 from collab.recipe.documents import parse_json
 
 CHARACTERS_PER_TOKEN = 4
-"""For progress, where the server tells no tokens."""
+"""Characters that count as one token for progress, where the server tells none."""
 
 DONE = "[DONE]"
 
 
 class Rejected(Exception):
-    """The server said something else than an answer."""
+    """The server refused: an error status, or an error event within a stream."""
 
     def __init__(self, status: int, said: str, retry_after: str = "") -> None:
         super().__init__(said)

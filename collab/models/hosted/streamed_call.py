@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class StreamedCall:
-    """What has come of a call."""
+    """The part of a call that has come so far."""
 
     id: str = ""
     name: str = ""

@@ -1,4 +1,4 @@
-"""Where models are kept, and how their coming is told."""
+"""Where models are kept, and how the progress of fetching one is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ some times a second by the thread that fetches; what it raises ends the fetching
 
 
 def quiet(stage: str, done: int, total: int) -> None:
-    """The progress of a caller who shows none."""
+    """A progress function that does nothing."""
 
 
 def cache_root() -> Path:

@@ -43,7 +43,7 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
 
 
 def _model(gguf: Path) -> Any:
-    """A dense model: one that is loaded from GGUF stays marked as quantised."""
+    """The model, with dense weights; as it is loaded from GGUF it stays marked as quantised."""
     import torch
     import transformers
 

@@ -28,9 +28,9 @@ class StoredModel:
     license: str
     source: str
     size: int
-    """Bytes to be fetched."""
+    """The size of the download, in bytes."""
     folder: Path | None
-    """Where it lies; None when it is not cached."""
+    """The model's folder; None when it is not cached."""
 
 
 ALIASES = {

