@@ -143,7 +143,9 @@ class Application:
         problem = team.problem(asked)
         name = request.state.request
         reply = form(team, asked, name, all_of_it=settings.details)
-        return Answer(self.service, team, asked, problem, reply, name)
+        traces = ("traceparent", "tracestate")
+        carrier = {key: request.headers[key] for key in traces if key in request.headers}
+        return Answer(self.service, team, asked, problem, reply, name, carrier)
 
 
 class _Late:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 
 from collab.errors import CollabError
@@ -14,15 +14,25 @@ from collab.serving.asking import Asked
 from collab.serving.refusal import of_failure, too_slow
 from collab.serving.service import Service
 from collab.serving.team import ServedTeam
+from collab.telemetry import traced
 
 Hear = Callable[[Event], Awaitable[None]]
 """Is told what happens while it happens; the time that it takes counts as the episode's."""
 
 
 async def play(
-    service: Service, team: ServedTeam, asked: Asked, problem: Problem, request: str, *, hear: Hear
+    service: Service,
+    team: ServedTeam,
+    asked: Asked,
+    problem: Problem,
+    request: str,
+    *,
+    hear: Hear,
+    carrier: Mapping[str, str] | None = None,
 ) -> Episode:
     """The episode of a request, for whom there is a place; cancelling this cancels it.
+
+    `carrier` holds the headers of who asks, for the trace that it belongs to.
 
     Raises:
         Refused: it failed, or took too long.
@@ -32,7 +42,13 @@ async def play(
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
-            episode = await _watch(team, asked, problem, hear)
+            with traced(team.recipe.team.name, {"collab.request": request}, carrier) as spans:
+
+                async def follow(event: Event) -> None:
+                    spans.see(event)
+                    await hear(event)
+
+                episode = await _watch(team, asked, problem, follow)
     except CollabError as error:
         raise of_failure(failure_of(error)) from error
     except TimeoutError:
@@ -52,9 +68,8 @@ async def _watch(team: ServedTeam, asked: Asked, problem: Problem, hear: Hear) -
     found = None
     async with aclosing(team.play(asked, problem, asked.drawn_seed())) as events:
         async for event in events:
+            await hear(event)
             if isinstance(event, EpisodeFinished):
                 found = event.episode
-            else:
-                await hear(event)
     assert found is not None, "an episode that is not cancelled ends"
     return found

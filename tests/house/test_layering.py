@@ -20,6 +20,7 @@ FLOORS = [
     {"agents", "tools"},
     {"tasks", "rewards", "feedback", "environments"},
     {"runtime"},
+    {"telemetry"},
     {"trainers", "serving"},
     {"evaluation"},
     {"report", "probe"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.responses import JSONResponse
@@ -32,6 +33,8 @@ class Answer:
     reply: Reply
     request: str
     """Its id."""
+    carrier: Mapping[str, str]
+    """Its headers that say which trace it belongs to."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         wire = Wire(scope, receive, send, self.reply)
@@ -87,4 +90,4 @@ class Answer:
                 await wire.stream(self.reply.words(words))
 
         whole = (self.service, self.team, self.asked, self.problem, self.request)
-        return await play(*whole, hear=tell)
+        return await play(*whole, hear=tell, carrier=self.carrier)

@@ -1,0 +1,75 @@
+"""Episodes as spans, read by OpenTelemetry's own exporter in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.served import DUO, Server, Talker, recipe
+
+sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    yield exporter
+    provider.shutdown()
+
+
+def ask(server: Server, **headers: str) -> None:
+    body = {"model": "duo", "messages": [{"role": "user", "content": "my secret"}]}
+    httpx.post(f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=20)
+
+
+def test_an_episode_is_a_tree_of_spans_without_texts(exported: Any) -> None:
+    with Server(recipe(DUO)) as server:
+        ask(server, traceparent=PARENT)
+    aux, main, team = exported.get_finished_spans()
+    assert [span.name for span in (aux, main)] == ["invoke_agent aux", "invoke_agent main"]
+    assert team.name == "invoke_workflow duo"
+    assert f"{team.context.trace_id:x}" == PARENT.split("-")[1].lstrip("0")
+    assert f"{team.parent.span_id:x}" == PARENT.split("-")[2]
+    assert {span.parent.span_id for span in (aux, main)} == {team.context.span_id}
+    assert aux.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert aux.attributes["gen_ai.agent.name"] == "aux"
+    assert aux.attributes["gen_ai.usage.input_tokens"] == 7
+    assert team.attributes["gen_ai.workflow.name"] == "duo"
+    assert all(team.start_time <= s.start_time <= s.end_time <= team.end_time for s in (aux, main))
+    assert "secret" not in "".join(span.to_json() for span in (aux, main, team))
+
+
+def test_a_failure_is_told_by_its_type(exported: Any) -> None:
+    with Server(recipe(DUO), model=Talker(fails="ModelRefused")) as server:
+        ask(server)
+    agent, team = exported.get_finished_spans()
+    assert agent.attributes["error.type"] == team.attributes["error.type"] == "ModelRefused"
+
+
+def test_an_episode_that_is_cut_off_ends_its_span(exported: Any) -> None:
+    with Server(recipe(DUO), model=Talker(holding=True), seconds=0.2) as server:
+        ask(server)
+    [team] = exported.get_finished_spans()
+    assert team.attributes["error.type"] == "CancelledError"
+
+
+def test_nothing_is_imported_when_it_is_off() -> None:
+    told = (
+        "import sys, collab.telemetry as t\n"
+        "with t.traced('team', {}): pass\n"
+        "print('opentelemetry' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\n"
