@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --maxprocesses 
 .PHONY: run test test-slow test-browser test-vllm lint types check schema picture docs bench clean
 
 run: $(VENV)/.installed
-	$(BIN)/collab run coding --task humaneval/12
+	$(BIN)/collab run pocket-smollm2 --task pocket-code/120
 
 test: $(VENV)/.installed
 	$(PYTEST) --dist loadfile

@@ -21,8 +21,9 @@ from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
 
 PICTURE = Path(__file__).with_name("run.svg")
-ADDRESS = "humaneval/30"
-COMMAND = f"collab run coding --task {ADDRESS}"
+ADDRESS = "pocket-code/120"
+TEAM = "pocket-smollm2"
+COMMAND = f"collab run {TEAM} --task {ADDRESS}"
 WIDTH = 120
 
 
@@ -40,13 +41,13 @@ def draw(model: str | None = None) -> str:
     )
     page = TerminalPage(console)
     page.line(("$ ", "dim"), COMMAND)
-    recipe = load_recipe("coding", task="humaneval", model=model)
+    recipe = load_recipe(TEAM, task=ADDRESS.partition("/")[0], model=model)
     recipe, problems = find_problems(recipe, [ADDRESS])
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         played = play(
             recipe,
             problems,
-            out=Path("runs") / "today-coding",
+            out=Path("runs") / f"today-{TEAM}",
             view=RunReport(page),
         )
     for episode in played.episodes:

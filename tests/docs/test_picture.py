@@ -37,8 +37,8 @@ def drawn(picture: ModuleType) -> list[str]:
 
 
 def test_the_command_draws_a_run(picture: ModuleType, drawn: list[str]) -> None:
-    assert f"$ {picture.COMMAND} coding on" in " ".join(drawn)
-    assert {"aux,", "main,", "not", "solved,", "joined"} <= set(drawn)
+    assert f"$ {picture.COMMAND} {picture.TEAM} on" in " ".join(drawn)
+    assert {"aux,", "main,", "not", "solved", "judged"} <= set(drawn)
 
 
 def test_a_run_that_failed_is_no_picture(
@@ -58,7 +58,7 @@ def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType, drawn:
     """Titles, parts and labels stand in both; numbers and the agents' texts differ."""
     words = words_of(picture.PICTURE.read_text())
     labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]
-    reward = load_task("humaneval").reward
+    reward = load_task("pocket-code").reward
     assert reward is not None
     for label in [*labels, *reward.parts, picture.COMMAND.split()[-1]]:
         assert (label in words) == (label in drawn) is True, label
@@ -66,4 +66,4 @@ def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType, drawn:
 
 def test_the_readme_names_the_problem_of_the_picture(picture: ModuleType) -> None:
     before = (ROOT / "README.md").read_text().partition("(docs/run.svg)")[0]
-    assert picture.ADDRESS in before.splitlines()[-3]
+    assert picture.COMMAND in before.splitlines()[-4:]
