@@ -103,8 +103,8 @@ def test_the_schema_of_the_results_is_stable(collab) -> None:
     team = results["teams"][0]
     assert list(team) == [
         "label", "folder", "team", "protocol", "turns", "models", "identity", "planned",
-        "episodes", "failed", "failures", "failure", "maximum", "metrics", "speed", "concurrency",
-        "agents", "schemes",
+        "episodes", "failed", "failures", "failure", "maximum", "most", "metrics", "speed",
+        "concurrency", "agents", "schemes",
     ]  # fmt: skip
     assert set(team["metrics"]) == {"return", "return.share", "level.right", "part.right"}
     assert list(team["metrics"]["return"]) == ["mean", "low", "high", "tasks"]
