@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from collab.errors import RecipeError
 from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
+from collab.recipe.families import member
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
 from collab.recipe.library import Kind
@@ -188,6 +189,8 @@ def _is_suite(task: Any, name: str) -> bool:
 
 def _as_suite(task: Any, like: str) -> Any:
     """A suite that is a data file, written as YAML that extends `like`."""
+    if isinstance(task, str) and (found := member(task)) and not Path(task).exists():
+        return found
     data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
     if not isinstance(task, str) or Path(task).suffix not in data:
         return task

@@ -6,6 +6,7 @@ humaneval/test           a split that the suite names
 humaneval/3,7,20-25      several of these
 humaneval                all of it
 ./mine.jsonl/3           the same for a file of one's own
+reasoning_gym/maze/3     a set of reasoning-gym is a suite
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import cached_property
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
+from collab.recipe.families import split_member
 from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
@@ -34,6 +36,8 @@ def split_address(address: str) -> tuple[str, str]:
     file = _FILE.match(address)
     if file:
         return file.group(1), file.group(2) or ""
+    if found := split_member(address):
+        return found
     suite, _, selection = address.partition("/")
     return suite, selection
 

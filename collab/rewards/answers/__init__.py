@@ -1,6 +1,7 @@
 """Rewards for answers that are right or wrong, such as those of mathematics."""
 
 from collab.rewards.answers.exact import exact_answer
+from collab.rewards.answers.reasoning_gym import score_answer
 from collab.rewards.family import Family
 
-FAMILY = Family({"exact_answer": exact_answer})
+FAMILY = Family({"exact_answer": exact_answer, "score_answer": score_answer})

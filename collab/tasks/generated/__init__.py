@@ -17,6 +17,7 @@ from collab.recipe import SourceSpec
 from collab.recipe.component import Component
 from collab.tasks.generated.duet import duet
 from collab.tasks.generated.pocket_code import pocket_code
+from collab.tasks.generated.reasoning_gym import reasoning_gym
 from collab.tasks.generated.same_name import same_name
 from collab.tasks.generated.seeds import seeds
 from collab.tasks.generated.signals import signals
@@ -25,6 +26,7 @@ from collab.tasks.generated.split_sum import split_sum
 BUILT_IN: Mapping[str, Callable[..., Any]] = {
     "duet": duet,
     "pocket_code": pocket_code,
+    "reasoning_gym": reasoning_gym,
     "same_name": same_name,
     "seeds": seeds,
     "signals": signals,

@@ -1,0 +1,62 @@
+"""Problems of reasoning-gym's sets, all through one door: `reasoning_gym/NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from random import Random
+from typing import Any
+
+from collab.distribution import install
+from collab.errors import RecipeError, TaskError, UnknownName
+
+CHUNK = 50
+"""Problems of a set that are made at once; some sets make all of theirs beforehand."""
+MOST_VAIN_CHUNKS = 20
+"""Chunks without a new question, after which a set is held to have no more."""
+_SEEDS = 1 << 31
+_OURS = {"size": "task.source.rows", "seed": "task.source.seed"}
+
+
+def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict[str, Any]]:
+    """Problems of the set `name`, none of them twice; options are those of the set.
+
+    Raises:
+        TaskError: the package is not installed.
+        UnknownName: it has no such set.
+        RecipeError: an option that the suite's source has already.
+    """
+    for option in {*options} & {*_OURS}:
+        raise RecipeError(f"'{option}' is no option of reasoning_gym here; set {_OURS[option]}")
+    try:
+        import reasoning_gym as gym  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from reasoning_gym.factory import DATASETS  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        raise TaskError(
+            f"the suite reasoning_gym/{name} needs the package reasoning-gym; remedy:"
+            f" {install('reasoning-gym')}"
+        ) from error
+    if name not in DATASETS:
+        raise UnknownName("set of reasoning_gym", name, DATASETS)
+    first, seen, vain = random.randrange(_SEEDS), set[str](), 0
+    for chunk in count():
+        before = len(seen)
+        # A set draws its problem i by seed + i, so chunks go on where the one before ended.
+        made = gym.create_dataset(name, seed=first + chunk * CHUNK, size=CHUNK, **options)
+        for number in range(CHUNK):
+            entry = made[number]
+            if entry["question"] not in seen:
+                seen.add(entry["question"])
+                yield _row(name, entry)
+        vain = vain + 1 if len(seen) == before else 0
+        if vain == MOST_VAIN_CHUNKS:
+            return
+
+
+def _row(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "prompt": entry["question"],
+        "set": name,
+        "answer": entry["answer"],
+        "metadata": entry["metadata"],
+    }

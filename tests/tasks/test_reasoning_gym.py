@@ -1,0 +1,131 @@
+"""Suites of reasoning-gym: names, the missing package, and answers that it would evaluate.
+
+What needs the package itself is left out where it is not installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from typing import Any
+
+import pytest
+from support.scoring import joined_score
+
+from collab.errors import RecipeError, TaskError
+from collab.recipe import load_recipe, load_task
+from collab.records import Problem
+from collab.rewards import Scorer
+from collab.rewards.answers.evaluated import refused
+from collab.tasks import open_suite, split_address
+
+INSTALLED = importlib.util.find_spec("reasoning_gym") is not None
+needs_it = pytest.mark.skipif(not INSTALLED, reason="reasoning-gym is not installed")
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("reasoning_gym/mini_sudoku", ("reasoning_gym/mini_sudoku", "")),
+        ("reasoning_gym/mini_sudoku/3", ("reasoning_gym/mini_sudoku", "3")),
+        ("reasoning_gym/puzzle24/train", ("reasoning_gym/puzzle24", "train")),
+        ("reasoning_gym", ("reasoning_gym", "")),
+        ("reasoning_gym/0-3", ("reasoning_gym", "0-3")),
+    ],
+)
+def test_a_set_is_a_suite(address: str, parts: tuple[str, str]) -> None:
+    assert split_address(address) == parts
+
+
+def test_its_options_size_and_seed_are_the_suites() -> None:
+    settings = ["task.source.rows=7", "task.source.generate.options.empty=4", "task.source.seed=3"]
+    for spec in (
+        load_task("reasoning_gym/mini_sudoku", settings=settings),
+        load_recipe("tldr", task="reasoning_gym/mini_sudoku", settings=settings).task,
+    ):
+        assert spec is not None
+        assert spec.name == "reasoning_gym/mini_sudoku"
+        assert spec.source.generate is not None
+        assert spec.source.generate.options == {"name": "mini_sudoku", "empty": 4}
+        assert (spec.source.rows, spec.source.seed) == (7, 3)
+        assert spec.hidden == ("answer", "metadata")
+
+
+@pytest.mark.skipif(INSTALLED, reason="reasoning-gym is installed")
+def test_without_the_package_the_remedy_is_told() -> None:
+    with pytest.raises(TaskError, match=r"pip install .*collab-agents\[reasoning-gym\]"):
+        open_suite(load_task("reasoning_gym/mini_sudoku"))
+
+
+EVIL = [
+    "__import__('os').system('true')", "[x for x in 'ab']", "().__class__", "9**9**9",
+    "(9)**(9**9)", "2**(1+9**9)", "(((9**99)**99)**99)", "((((9)**9)**9)**9)**9", "lambda: 0",
+    "exec('1')", "f'{1}'",
+    "N(1, 999999999)", "S('1')", "factorial(9999999)", "9!", "1e999", "x.diff", "1 .real", "`id`",
+    "x" * 400, "exp(exp(exp(exp(9))))", "print(1)", "a\x00b", "2**999", "x[0]()", "{1: 2}",
+]  # fmt: skip
+FORMULAS = ("countdown", "puzzle24", "polynomial_multiplication", "simple_integration")
+
+
+@pytest.mark.parametrize("answer", EVIL)
+def test_what_would_run_or_never_end_is_not_handed_on(answer: str) -> None:
+    spared = [name for name in FORMULAS if not refused(name, answer)]
+    assert spared == []
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("countdown", "(5 + 3) * 12 - 4/2"),
+        ("puzzle24", "(8 - 4) * 6 * 1"),
+        ("polynomial_multiplication", "6*x**4 - 12*x**2*y + 3*z - 1"),
+        ("simple_integration", "2*x**3/3 - 5*x**(1/2) + C"),
+        ("intermediate_integration", "-x*exp(-2*x)/2 + sin(x)**2 + C"),
+        ("simple_integration", "-4*X**8 + 7*X**7/6 + C"),
+        ("intermediate_integration", "4*(6 - 8*x)**(3/2)/3 + C"),
+        ("spiral_matrix", "[1, 2, 3]"),
+        ("n_queens", "_ Q _ _\n_ _ _ Q\nQ _ _ _\n_ _ Q _"),
+        ("chain_sum", "__import__('os')"),  # compared as text
+    ],
+)
+def test_what_an_honest_answer_looks_like_is(name: str, answer: str) -> None:
+    assert refused(name, answer) == ""
+
+
+@pytest.mark.parametrize(
+    "answer", ["[[1]for x in'ab']", "print(1)", "[1]*10", "[a.b()]", "{1}", "`2`", "x" * 10**5]
+)
+def test_lists_are_lists(answer: str) -> None:
+    assert refused("spiral_matrix", answer)
+
+
+def scored(problem: Problem, text: str) -> Any:
+    reward = load_task("reasoning_gym").reward
+    assert reward is not None
+    scorer = Scorer(reward, None)
+    return asyncio.run(joined_score(scorer, problem, {"a": text}, ["a"], "text"))
+
+
+@needs_it
+@pytest.mark.parametrize("name", ["chain_sum", "mini_sudoku", "maze", "countdown", "word_sorting"])
+def test_own_answers_are_right_and_the_seed_makes_the_problems(name: str) -> None:
+    settings = ["task.source.rows=60", "task.splits={}"]
+    suite = open_suite(load_task(f"reasoning_gym/{name}", settings=settings))
+    assert suite.rows == open_suite(load_task(f"reasoning_gym/{name}", settings=settings)).rows
+    assert len({str(row["prompt"]) for row in suite.rows}) == 60
+    for problem in suite.select("0-4"):
+        score = scored(problem, f"So <answer>{problem.hidden['answer']}</answer>")
+        assert score.solved
+        assert score.reward == 1.0
+        for text in ("", "no idea", "<answer></answer>"):
+            assert not scored(problem, text).solved
+
+
+@needs_it
+def test_wrong_names_and_options_are_told() -> None:
+    with pytest.raises(RecipeError, match="did you mean 'mini_sudoku'"):
+        open_suite(load_task("reasoning_gym/mini_sudokuu"))
+    for option, said in (("size=9", "set task.source.rows"), ("nonsense=9", "nonsense")):
+        setting = f"task.source.generate.options.{option}"
+        with pytest.raises((RecipeError, TaskError), match=said):
+            open_suite(load_task("reasoning_gym/chain_sum", settings=[setting]))
