@@ -14,7 +14,7 @@ CARDS = ("jack", "queen", "king")
 FORFEIT = 2.0
 """What an illegal move costs: as much as the worst legal one may, so that nobody gains by it."""
 
-_MOVE = re.compile(r"(?:i )?(check|bet|call|fold)", re.ASCII)
+_MOVE = re.compile(r"(?:i (?:will )?|action: )?(check|bet|call|fold)", re.ASCII)
 
 OPEN, FACING = ("check", "bet"), ("call", "fold")
 LEGAL = {"": OPEN, "c": OPEN, "b": FACING, "cb": FACING}
@@ -26,8 +26,8 @@ class Kuhn(Environment):
 
     `first` checks or bets. On a bet the other calls or folds; who folds loses the chip of the
     beginning. After two checks, or a call, the higher card wins what the other one put in. Both
-    earn what they win, in chips, 1 or 2; zero-sum. An action is one word, or `I` and the word; any
-    other text forfeits two chips.
+    earn what they win, in chips, 1 or 2; zero-sum. An action is the word, also `I bet`, `I will
+    bet` or `action: bet`; any other text forfeits two chips.
     """
 
     seats = ("first", "second")
@@ -49,7 +49,7 @@ class Kuhn(Environment):
     def step(self, actions: Mapping[str, str]) -> Step:
         player = len(self._history) % 2
         seat = self.seats[player]
-        move = self._read(actions[seat])
+        move = self.read(actions[seat], self._history)
         if move is None:
             self._history += "x"
             earned = -FORFEIT if player == 0 else FORFEIT
@@ -83,10 +83,11 @@ class Kuhn(Environment):
         text = f"You hold the {card}. {told}. You may {' or '.join(legal)}."
         return {self.seats[player]: Observation(text, card=card, told=told, legal=[*legal])}
 
-    def _read(self, text: str) -> str | None:
-        """The move; None where it is none of the legal ones."""
+    @staticmethod
+    def read(text: str, history: str) -> str | None:
+        """The move after what was done before; None where it is none of the legal ones."""
         matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
-        return matched[1] if matched and matched[1] in LEGAL[self._history] else None
+        return matched[1] if matched and matched[1] in LEGAL[history] else None
 
     def _payoff(self, first: float) -> dict[str, float]:
         return {"first": first, "second": -first}

@@ -7,7 +7,10 @@ from inspect import isclass
 from typing import Any
 
 from collab.environments.base import Environment
+from collab.environments.blocks2d import Blocks2d
+from collab.environments.grid_plan import GridPlan
 from collab.environments.kuhn import Kuhn
+from collab.environments.mini_sudoku import MiniSudoku
 from collab.environments.nim import Nim
 from collab.environments.tic_tac_toe import TicTacToe
 from collab.errors import EnvironmentFailed, RecipeError
@@ -18,6 +21,9 @@ BUILT_IN: Mapping[str, type[Environment]] = {
     "nim": Nim,
     "kuhn": Kuhn,
     "tic-tac-toe": TicTacToe,
+    "blocks2d": Blocks2d,
+    "grid-plan": GridPlan,
+    "mini-sudoku": MiniSudoku,
 }
 
 Make = Callable[[Mapping[str, Any]], Environment]

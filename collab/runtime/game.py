@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from random import Random
 from typing import Any
 
 from collab.environments import BUILT_IN, Observation, Step, environment_for
+from collab.environments.checks import by_seat, fault_of
 from collab.environments.library import Make
 from collab.errors import CollabError, EnvironmentFailed, RecipeError, attribute
 from collab.plugins import in_thread
@@ -36,12 +36,10 @@ class Game:
         """`agents` are the team's, in its order; `turns` the most that it plays."""
         assert spec.environment is not None, "an environment's task names it"
         name = spec.environment.use
-        known = (spec.id_field, SEED)
-        fields = {**problem.public, **problem.hidden}
         self._what, self._own = f"environment '{name}'", name not in BUILT_IN
-        self.environment = make({key: value for key, value in fields.items() if key not in known})
+        self.environment = make(options_of(spec, problem))
         self._seats = _seated(self._what, self.environment.seats, agents, spec.seats)
-        self._random = str(fields.get(SEED, problem.address))
+        self._random = str(problem.hidden.get(SEED, problem.address))
         self._team, self._left = tuple(agents), turns
         self._now = Step()
 
@@ -96,7 +94,7 @@ class Game:
         return {seat: artefacts[self._seats[seat]] for seat in self._now.observations}
 
     def _score(self) -> Score:
-        earned = _by_seat(self._now.rewards, self._seats)
+        earned = by_seat(self._now.rewards, self.environment.seats)
         by_agent = {self._seats[seat]: reward for seat, reward in earned.items()}
         is_last = self.ended or self._left == 0
         return Score(
@@ -135,6 +133,12 @@ class Game:
             raise attribute(error, EnvironmentFailed, self._what) from error
 
 
+def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:
+    """The fields of a problem that are options of the environment: all but its name and seed."""
+    fields = {**problem.public, **problem.hidden}
+    return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED)}
+
+
 Games = Callable[[Problem], Game]
 """From a problem to a game of it."""
 
@@ -171,39 +175,6 @@ async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Sc
     await game.begin()
     score, _ = await game.step(artefacts)
     return score
-
-
-def fault_of(step: Any, seats: Sequence[str]) -> str:
-    """What is wrong with what a game gave as a step; "" for nothing."""
-    if not isinstance(step, Step):
-        return f"a {type(step).__name__}, not a Step"
-    by_seat = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
-    for seat in (*step.observations, *filter(None, by_seat)):
-        if seat not in seats:
-            return f"something to '{seat}', which is none of its seats: {', '.join(seats)}"
-    wrong = [t for t in map(type, step.observations.values()) if not issubclass(t, _TOLD)]
-    if wrong:
-        return f"a {wrong[0].__name__} to observe, not text or an Observation"
-    for reward in by_seat.values():
-        if not _is_number(reward):
-            return f"the reward {reward!r:.80}, not a finite number"
-    for name, value in step.values.items():
-        if not (_is_number(value) and 0 <= value <= 1):
-            return f"the value {value!r:.80} for '{name}', not a number from 0 to 1"
-    return ""
-
-
-_TOLD = (str, Observation)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and isfinite(value)
-
-
-def _by_seat(rewards: float | Mapping[str, float], seats: Mapping[str, str]) -> dict[str, float]:
-    if isinstance(rewards, Mapping):
-        return {seat: float(rewards.get(seat, 0.0)) for seat in seats}
-    return dict.fromkeys(seats, float(rewards))
 
 
 def _seated(

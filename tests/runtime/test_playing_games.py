@@ -220,3 +220,14 @@ def test_evaluations_and_tasks_know_games(project: Path) -> None:
     team = json.loads(told.output.splitlines()[-1])["results"]["teams"][0]
     assert team["failed"] == 0
     assert team["metrics"]["return"]["mean"] == 0.0
+
+
+def test_a_game_of_ones_own_is_held_to_the_suite(project: Path) -> None:
+    found = CliRunner().invoke(app, ["tasks", "match", "--check"])
+    assert found.exit_code == 0, found.output
+    assert "match conforms" in found.output
+    Path("broken.py").write_text(MATCH.replace('return f"wanted', 'return 3, f"wanted'))
+    Path("tasks/broken.yaml").write_text("kind: environment\nenvironment: broken.py:Match\n")
+    found = CliRunner().invoke(app, ["tasks", "broken", "--check"])
+    assert found.exit_code == 1
+    assert "render gave a tuple, not text" in found.output

@@ -24,6 +24,9 @@ def command(
         str | None, typer.Argument(metavar="SUITE", help="A suite's name, or a data file.")
     ] = None,
     trust: Trust = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Hold its environment to the conformance suite.")
+    ] = False,
 ) -> None:
     """List the suites, or the problems of one.
 
@@ -34,8 +37,15 @@ def command(
       collab tasks
       collab tasks humaneval
       collab tasks mine.jsonl
+      collab tasks nim --check
     """
-    if suite is None:
+    if check:
+        from collab.cli.checks import games
+
+        if suite is None:
+            raise typer.BadParameter("--check plays the games of a suite: name one")
+        games.check(suite, consent(trust))
+    elif suite is None:
         _suites()
     else:
         _problems(suite, consent(trust))
@@ -49,7 +59,8 @@ def _suites() -> None:
     rows: list[list[Piece]] = []
     for name, path in library.components("task"):
         data = documents.read_mapping(path)
-        rows.append([(name, "bold"), _source(data.get("source")), str(data.get("description", ""))])
+        origin = "environment" if "environment" in data else _source(data.get("source"))
+        rows.append([(name, "bold"), origin, str(data.get("description", ""))])
     page = open_page()
     page.table([Column("suite"), Column("source", rank=1), Column("description", wrap=True)], rows)
     page.line(("problems of one: collab tasks SUITE", "dim"))

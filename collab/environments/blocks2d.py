@@ -1,0 +1,168 @@
+"""Two palettes build a bitmap: a letter of five by five cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from collab.environments.base import Environment, Observation, Step
+from collab.errors import RecipeError
+
+LETTERS = {
+    "A": ".###. #...# ##### #...# #...#", "C": "##### #.... #.... #.... #####",
+    "E": "##### #.... ####. #.... #####", "F": "##### #.... ####. #.... #....",
+    "H": "#...# #...# ##### #...# #...#", "I": "##### ..#.. ..#.. ..#.. #####",
+    "J": "##### ...#. ...#. #..#. .##..", "L": "#.... #.... #.... #.... #####",
+    "N": "#...# ##..# #.#.# #..## #...#", "O": ".###. #...# #...# #...# .###.",
+    "P": "####. #...# ####. #.... #....", "S": "##### #.... ##### ....# #####",
+    "T": "##### ..#.. ..#.. ..#.. ..#..", "U": "#...# #...# #...# #...# .###.",
+    "X": "#...# .#.#. ..#.. .#.#. #...#", "Z": "##### ...#. ..#.. .#... #####",
+}  # fmt: skip
+PALETTES = {"warm": ("red", "yellow"), "cold": ("blue", "green")}
+SIZE, MOST_COMMANDS, MOST_CHARACTERS = 5, 25, 2000
+
+_FILL = re.compile(r"fill ([a-z]+) ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
+_CLEAR = re.compile(r"clear ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
+
+Cell = tuple[int, int]
+
+
+class Blocks2d(Environment):
+    """Two builders, each with two colours of its own, build a letter together; both are paid.
+
+    An action is a command a line, `fill red 1 1 1 5` from column and row to column and row, or
+    `clear 1 1 2 2`, the first 25 of them; a line that is none, or in a colour of the other's, does
+    nothing. Where both fill a cell, `cold` does. Each turn pays what the picture has gained, so
+    that a game is worth its last picture: 2 x the share of the letter that is covered, less 1.5 x
+    the blocks beside it by the letter's size, 1 at most, less 1 x the share of neighbours of one
+    colour, less 0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
+
+    Args:
+        turns: 1 to 4.
+        letter: which one; drawn by the seed where it is left out.
+    """
+
+    seats = tuple(PALETTES)
+    returns = (-3.0, 2.0)
+
+    def __init__(self, *, turns: int = 1, letter: str = "") -> None:
+        if not 1 <= turns <= 4:
+            raise RecipeError(f"environment 'blocks2d': turns is {turns}; give 1 to 4")
+        if letter and letter not in LETTERS:
+            raise RecipeError(
+                f"environment 'blocks2d' has no letter {letter!r:.20}; it has {''.join(LETTERS)}"
+            )
+        self.turns, self._letter = turns, letter
+        self._target: frozenset[Cell] = frozenset()
+        self._blocks: dict[Cell, str] = {}
+        self._worth, self._played = 0.0, 0
+
+    def reset(self, random: Random) -> Step:
+        drawn = random.choice([*LETTERS])
+        self._target = cells_of(LETTERS[self._letter or drawn])
+        self._blocks, self._worth, self._played = {}, 0.0, 0
+        return Step(self._observed())
+
+    def step(self, actions: Mapping[str, str]) -> Step:
+        self._played += 1
+        done = {seat: self._build(seat, actions[seat]) for seat in self.seats}
+        values = self._values()
+        worth = (
+            2 * values["cover"]
+            - 1.5 * values["extra"]
+            - values["neighbours"]
+            - 0.25 * (len(self.seats) - len(self._builders()))
+        )
+        gained, self._worth = worth - self._worth, worth
+        solved = worth == self.returns[1]
+        told = ", ".join(f"{seat} gives {number} commands" for seat, number in done.items())
+        over = solved or self._played == self.turns
+        seen = {} if over else self._observed()
+        return Step(seen, gained, solved, f"{told}; {worth:.2f} so far", values)
+
+    def render(self) -> str:
+        return f"{drawn_cells(self._target)}\n\n{self._drawn()}"
+
+    def moves(self) -> Mapping[str, Sequence[str]]:
+        """Pictures that a builder may make of its part of the letter."""
+        if self._played == self.turns or self._worth == self.returns[1]:
+            return {}
+        found = {}
+        for n, (seat, (one, other)) in enumerate(PALETTES.items()):
+            own = [(x, y) for x, y in sorted(self._target) if (y > 3) == bool(n)]
+            lines = [f"fill {one if (x + y) % 2 else other} {x} {y} {x} {y}" for x, y in own]
+            found[seat] = [*lines[:1], "clear 1 1 1 1", "\n".join(lines)]
+        return found
+
+    def _build(self, seat: str, text: str) -> int:
+        """Follow the commands of a text; how many there were."""
+        done = 0
+        for line in text[:MOST_CHARACTERS].splitlines():
+            words = " ".join(line.split()).lower().rstrip(".")
+            filled, cleared = _FILL.fullmatch(words), _CLEAR.fullmatch(words)
+            known = filled is not None and filled[1] in PALETTES[seat]
+            if not (known or cleared) or done == MOST_COMMANDS:
+                continue
+            done += 1
+            for cell in area(*map(int, (filled or cleared).groups()[-4:])):  # type: ignore[union-attr]
+                if filled:
+                    self._blocks[cell] = filled[1]
+                else:
+                    self._blocks.pop(cell, None)
+        return done
+
+    def _builders(self) -> set[str]:
+        colours = set(self._blocks.values())
+        return {seat for seat, palette in PALETTES.items() if colours.intersection(palette)}
+
+    def _values(self) -> dict[str, float]:
+        """The shares that the reward is made of."""
+        size, placed = len(self._target), set(self._blocks)
+        pairs = [
+            self._blocks[x, y] == self._blocks[other]
+            for x, y in placed
+            for other in ((x + 1, y), (x, y + 1))
+            if other in placed
+        ]
+        return {
+            "cover": len(placed & self._target) / size,
+            "extra": min(1.0, len(placed - self._target) / size),
+            "neighbours": sum(pairs) / len(pairs) if pairs else 0.0,
+        }
+
+    def _observed(self) -> dict[str, Observation]:
+        target, built = drawn_cells(self._target), self._drawn()
+        return {
+            seat: Observation(
+                f"Build this of blocks:\n{target}\nSo far:\n{built}\nYour colours:"
+                f" {', '.join(palette)}.",
+                target=target,
+                built=built,
+                colours=[*palette],
+            )
+            for seat, palette in PALETTES.items()
+        }
+
+    def _drawn(self) -> str:
+        marks = {cell: colour[0] for cell, colour in self._blocks.items()}
+        return drawn_cells(marks)
+
+
+def cells_of(picture: str) -> frozenset[Cell]:
+    """The marked cells of a letter, by column and row from 1."""
+    rows = enumerate(picture.split(), start=1)
+    return frozenset((x, y) for y, row in rows for x, mark in enumerate(row, 1) if mark == "#")
+
+
+def area(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
+    """All cells between two corners, whichever they are."""
+    columns = range(min(x1, x2), max(x1, x2) + 1)
+    return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]
+
+
+def drawn_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
+    """A picture of cells, each by its mark."""
+    marks = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, "#")
+    places = range(1, SIZE + 1)
+    return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)

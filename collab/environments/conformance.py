@@ -1,0 +1,186 @@
+"""The suite that every environment passes, one's own included."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from math import isfinite
+from random import Random
+from typing import Any
+
+from collab.environments.base import Environment, Observation, Step
+from collab.environments.checks import by_seat, fault_of
+
+NewGame = Callable[[], Environment]
+
+HOSTILE = (
+    "", " ", "\n\n", "\x00", "0", "-1", "9" * 400, "1e309", "nan", "None", "True", "[]", "{}", "()",
+    "a" * 100_000, "(" * 5000, "\ud800", "١", "１", "💥", "'; DROP TABLE games; --",
+    "__import__('os')", "{{ observation }}", "rewards=1.0", "solved", "I win", "reward: 1", "\\",
+    "%s", "first", "second", "pass", "resign", "undo", "reset", "\u202e", "a\u0300", "\r", "\t",
+    "<|endoftext|>",
+)  # fmt: skip
+"""Texts that are hardly a legal move anywhere; none may do harm."""
+
+
+class Broken(Exception):
+    """What an environment does and must not do, in words."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A check, and what was found; "" where it holds."""
+
+    check: str
+    fault: str
+
+
+def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[Told]:
+    """Hold an environment to the suite; `make` makes a new one for each game."""
+    found = []
+    for check in CHECKS:
+        fault = ""
+        try:
+            check(make, episodes, seed)
+        except Broken as broken:
+            fault = str(broken)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+        found.append(Told(str(check.__doc__).partition("\n")[0], fault))
+    return found
+
+
+def games_end(make: NewGame, episodes: int, seed: int) -> None:
+    """Games end within their turns, and pay finite rewards within what is declared."""
+    for number in range(episodes):
+        chance = Random(f"{seed} {number}")
+        for _ in play(make(), chance, hostile=0.1 if number % 2 else 0.0):
+            pass
+
+
+def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
+    """The same seed and the same moves make the same game, on a new object and on a used one."""
+    used = make()
+    for number in range(min(episodes, 100)):
+        first = transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}"))
+        if first != transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}")):
+            raise Broken(f"seed {number} made two different games")
+        if first != transcript(used, Random(f"{seed} {number}"), Random(f"{seed} {number}")):
+            raise Broken(f"seed {number} made another game on an object that had been played on")
+
+
+def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
+    """A deep copy goes on as the game that it was made of, and leaves that one alone."""
+    for number in range(min(episodes, 100)):
+        game, chance = make(), Random(f"{seed} {number}")
+        played = islice(play(game, chance), chance.randrange(1, 4))
+        *_, (_, step) = played
+        if step.ended:
+            continue
+        before, twin = game.render(), copy.deepcopy(game)
+        there = rest(twin, step, Random(f"{seed} {number}"))
+        if game.render() != before:
+            raise Broken("a game changed while its deep copy was played")
+        if there != rest(game, step, Random(f"{seed} {number}")):
+            raise Broken("a deep copy went on in another way than the game that it was made of")
+
+
+def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
+    """Whatever a model may write is an outcome and no exception."""
+    for number, text in enumerate(HOSTILE * max(1, min(episodes, 1000) // len(HOSTILE))):
+        for _ in play(make(), Random(f"{seed} {number}"), always=text):
+            pass
+
+
+def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
+    """Legal moves are told of those who are to act, if at all; after the end of nobody."""
+    for number in range(min(episodes, 100)):
+        game = make()
+        for _, after in play(game, Random(f"{seed} {number}")):
+            if after.ended and game.moves():
+                raise Broken(f"moves tells some after the end of the game: {game.moves()!r:.80}")
+
+
+CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_are_of_those_who_act)
+
+
+def play(
+    game: Environment, chance: Random, *, hostile: float = 0.0, always: str | None = None
+) -> Iterator[tuple[Step, Step]]:
+    """Play random legal moves, or hostile texts; each step before and after.
+
+    Raises:
+        Broken: the game does not keep to its rules.
+    """
+    now = game.reset(chance)
+    check_step(game, now)
+    if now.ended:
+        raise Broken("reset gave no observation, so nobody can act")
+    total = dict.fromkeys(game.seats, 0.0)
+    for _ in range(game.turns):
+        before, now = now, game.step(drawn(game, now, chance, hostile, always))
+        check_step(game, now)
+        for seat, reward in by_seat(now.rewards, game.seats).items():
+            total[seat] += reward
+        if not isinstance(game.render(), str):
+            raise Broken(f"render gave a {type(game.render()).__name__}, not text")
+        yield before, now
+        if now.ended:
+            check_returns(game, total)
+            return
+    raise Broken(f"a game was not over after {game.turns} turns, which `turns` says is the most")
+
+
+def drawn(
+    game: Environment, now: Step, chance: Random, hostile: float, always: str | None
+) -> dict[str, str]:
+    """A text for each seat that is to act."""
+    legal = game.moves()
+    if strangers := set(legal) - set(now.observations):
+        raise Broken(f"moves tells some of {', '.join(strangers)}, who is not to act")
+    found = {}
+    for seat in now.observations:
+        texts = legal.get(seat) or HOSTILE
+        text = chance.choice(HOSTILE if chance.random() < hostile else texts)
+        found[seat] = text if always is None else always
+    return found
+
+
+def check_step(game: Environment, step: Any) -> None:
+    if fault := fault_of(step, game.seats):
+        raise Broken(f"it gave {fault}")
+
+
+def check_returns(game: Environment, total: Mapping[str, float]) -> None:
+    """What each seat earned in a whole game."""
+    least, most = game.returns
+    for seat, earned in total.items():
+        if not (isfinite(earned) and least - 1e-9 <= earned <= most + 1e-9):
+            raise Broken(f"{seat} earned {earned:g}, and `returns` says {least:g} to {most:g}")
+    if game.zero_sum and abs(sum(total.values())) > 1e-9:
+        raise Broken(f"`zero_sum` is set, and the seats earned {sum(total.values()):g} together")
+
+
+def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:
+    """A whole game of random moves, as plain data."""
+    step = game.reset(deal)
+    return [plain(step), game.render(), *rest(game, step, chance)]
+
+
+def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
+    """The rest of a game of random moves, as plain data."""
+    found: list[Any] = []
+    while not step.ended and len(found) < game.turns:
+        step = game.step(drawn(game, step, chance, 0.1, None))
+        found.append((plain(step), game.render()))
+    return found
+
+
+def plain(step: Step) -> Any:
+    told = {
+        seat: (str(each), dict(each) if isinstance(each, Observation) else {})
+        for seat, each in step.observations.items()
+    }
+    return told, step.rewards, step.solved, step.told, dict(step.values)

@@ -1,0 +1,155 @@
+"""A scout, who has the map, and a walker, who has the legs: a way through a grid with walls."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from collab.environments.base import Environment, Observation, Step
+from collab.errors import RecipeError
+
+Cell = tuple[int, int]
+
+MOVES = {"U": (0, -1), "D": (0, 1), "L": (-1, 0), "R": (1, 0)}
+WALLS = 0.22
+"""The share of cells that are walls."""
+
+
+class GridPlan(Environment):
+    """The scout sees the map and the walker in it, the walker the walls beside it; both are paid.
+
+    What the walker does is the letters U, D, L and R, the first `stride` of them, apart or
+    together; any other text is a blocked move. What the scout says changes nothing in the grid, and
+    reaches the walker in a team whose protocol shows it, such as `sequential`. Each move costs
+    0.01, and 0.1 more where it is blocked; each cell nearer to the goal pays its share of the whole
+    way. The goal pays 1, and 0.5 more by a shortest way; without it the end costs 1 (Plan-Path of
+    PettingLLMs, where nearness is discounted by 0.99: waiting far off would then pay).
+
+    Args:
+        size: 4 to 12 cells each way.
+        turns: 1 to 8.
+        stride: moves a turn, 1 to 24.
+    """
+
+    seats = ("scout", "walker")
+
+    def __init__(self, *, size: int = 5, turns: int = 4, stride: int = 6) -> None:
+        for name, value, least, most in (
+            ("size", size, 4, 12), ("turns", turns, 1, 8), ("stride", stride, 1, 24),
+        ):  # fmt: skip
+            if not least <= value <= most:
+                raise RecipeError(
+                    f"environment 'grid-plan': {name} is {value}; give {least} to {most}"
+                )
+        self.size, self.turns, self.stride = size, turns, stride
+        self.returns = (-1.0 - 0.11 * turns * stride - size, 2.5)
+        self._walls: frozenset[Cell] = frozenset()
+        self._place: Cell = (0, 0)
+        self._goal: Cell = (0, 0)
+        self._far: dict[Cell, int] = {}
+        self._start, self._walked, self._played = 1, 0, 0
+
+    def reset(self, random: Random) -> Step:
+        cells = [(x, y) for x in range(self.size) for y in range(self.size)]
+        while True:
+            walls = random.sample(cells, int(WALLS * len(cells)))
+            self._walls = frozenset(walls)
+            free = [cell for cell in cells if cell not in self._walls]
+            self._place, self._goal = random.sample(free, 2)
+            self._far = self._distances()
+            self._start = self._far.get(self._place, 0)
+            if self._start >= self.size - 1:
+                break
+        self._walked = self._played = 0
+        return Step(self._observed())
+
+    def step(self, actions: Mapping[str, str]) -> Step:
+        self._played += 1
+        before, reward = self._far[self._place], 0.0
+        letters = read(actions["walker"], self.stride)
+        blocked = not letters
+        if not letters:
+            reward -= 0.1
+        for letter in letters:
+            if self._place == self._goal:
+                break
+            moved = self._move(letter)
+            blocked |= not moved
+            reward -= 0.01 if moved else 0.11
+            self._walked += 1
+        reward += (before - self._far[self._place]) / self._start
+        there, over = self._place == self._goal, self._played == self.turns
+        if there:
+            reward += 1.5 if self._walked == self._start else 1.0
+        elif over:
+            reward -= 1.0
+        told = f"the walker goes {''.join(letters) or 'nowhere'}" + ", and is blocked" * blocked
+        near = max(0.0, 1 - self._far[self._place] / self._start)
+        seen = {} if there or over else self._observed()
+        return Step(seen, reward, there, told + ", to the goal" * there, {"near": near})
+
+    def render(self) -> str:
+        return self._map()
+
+    def moves(self) -> Mapping[str, Sequence[str]]:
+        if self._place == self._goal or self._played == self.turns:
+            return {}
+        return {"scout": ["go on"], "walker": [*MOVES, "".join(self._way())]}
+
+    def _way(self) -> list[str]:
+        """A shortest way to the goal, as far as a stride takes."""
+        place = self._place
+        letters: list[str] = []
+        while place != self._goal and len(letters) < self.stride:
+            letter = min(MOVES, key=lambda m: self._far.get(beside(place, m), 10**6))
+            letters.append(letter)
+            place = beside(place, letter)
+        return letters
+
+    def _move(self, letter: str) -> bool:
+        to = beside(self._place, letter)
+        if not self._is_free(to):
+            return False
+        self._place = to
+        return True
+
+    def _is_free(self, cell: Cell) -> bool:
+        return cell not in self._walls and all(0 <= c < self.size for c in cell)
+
+    def _distances(self) -> dict[Cell, int]:
+        """Moves from each cell that is in reach to the goal."""
+        found, waiting = {self._goal: 0}, deque([self._goal])
+        while waiting:
+            cell = waiting.popleft()
+            for to in (beside(cell, letter) for letter in MOVES):
+                if self._is_free(to) and to not in found:
+                    found[to] = found[cell] + 1
+                    waiting.append(to)
+        return found
+
+    def _map(self) -> str:
+        marks = {**dict.fromkeys(self._walls, "#"), self._goal: "G", self._place: "W"}
+        places = range(self.size)
+        return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)
+
+    def _observed(self) -> dict[str, Observation]:
+        ways = [letter for letter in MOVES if self._is_free(beside(self._place, letter))]
+        drawn = self._map()
+        told = f"{drawn}\nW is the walker, G the goal, # a wall. Tell the walker where to go."
+        beside_it = f"You can go {', '.join(ways)}. Say up to {self.stride} moves: U, D, L or R."
+        return {
+            "scout": Observation(told, map=drawn, stride=self.stride),
+            "walker": Observation(beside_it, ways=ways, stride=self.stride),
+        }
+
+
+def beside(cell: Cell, letter: str) -> Cell:
+    dx, dy = MOVES[letter]
+    return cell[0] + dx, cell[1] + dy
+
+
+def read(text: str, most: int) -> list[str]:
+    """The moves that a text is made of, the first ones; none where it holds anything else."""
+    letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
+    return list(letters[:most]) if set(letters) <= set(MOVES) else []

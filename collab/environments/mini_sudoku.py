@@ -1,0 +1,155 @@
+"""A Sudoku of four by four: a critic and a filler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+
+from collab.environments.base import Environment, Observation, Step
+from collab.errors import RecipeError
+
+Grid = list[list[int]]
+
+MOST_LINES, MOST_CHARACTERS = 16, 1000
+_ENTRY = re.compile(r"([1-4])[ ,]+([1-4])[ ,]+([1-4])", re.ASCII)
+
+
+class MiniSudoku(Environment):
+    """The filler writes digits, the critic says what it thinks of the grid; both are paid.
+
+    Rows, columns and the four squares of two by two hold 1 to 4 each once, in one way only. What
+    the filler does is a line `row column digit` a cell, e.g. `1 2 4`, 16 at most; it may write over
+    what it wrote before, not over what was given. What the critic says changes nothing in the grid,
+    and reaches the filler in a team whose protocol shows it, such as `sequential`. Each turn pays
+    what is newly right by the share of the cells that were empty, less 0.5 where a digit meets its
+    like in a row, column or square, less 1 where a line cannot be read or writes over what was
+    given, or less 2 where none can be read. The solved grid pays 2 (Sudoku of PettingLLMs).
+
+    Args:
+        blanks: empty cells, 1 to 10.
+        turns: 1 to 8.
+    """
+
+    seats = ("critic", "filler")
+
+    def __init__(self, *, blanks: int = 6, turns: int = 3) -> None:
+        if not (1 <= blanks <= 10 and 1 <= turns <= 8):
+            raise RecipeError(
+                f"environment 'mini-sudoku': blanks is {blanks} and turns {turns}; give blanks 1 to"
+                " 10, turns 1 to 8"
+            )
+        self.turns, self._blanks = turns, blanks
+        self.returns = (-2.5 * turns, 3.0)
+        self._grid: Grid = []
+        self._right: Grid = []
+        self._open: frozenset[tuple[int, int]] = frozenset()
+        self._played = 0
+
+    def reset(self, random: Random) -> Step:
+        self._right = shuffled(random)
+        cells = [(row, column) for row in range(4) for column in range(4)]
+        while True:
+            self._open = frozenset(random.sample(cells, self._blanks))
+            self._grid = [
+                [0 if (r, c) in self._open else self._right[r][c] for c in range(4)]
+                for r in range(4)
+            ]
+            if len(list(solutions(self._grid, 2))) == 1:
+                break
+        self._played = 0
+        return Step(self._observed())
+
+    def step(self, actions: Mapping[str, str]) -> Step:
+        self._played += 1
+        before = self._progress()
+        entries, unread = read(actions["filler"])
+        written = [(r, c, digit) for r, c, digit in entries if (r, c) in self._open]
+        for row, column, digit in written:
+            self._grid[row][column] = digit
+        reward = self._progress() - before
+        clashes = any(clash(self._grid, row, column) for row, column, _ in written)
+        if not entries:
+            reward -= 2.0
+        elif unread or len(written) < len(entries):
+            reward -= 1.0
+        reward -= 0.5 * clashes
+        solved = self._grid == self._right
+        over = solved or self._played == self.turns
+        told = f"the filler writes {len(written)} digits" + ", some of which clash" * clashes
+        seen = {} if over else self._observed()
+        progress = {"right": self._progress()}
+        return Step(seen, reward + 2.0 * solved, solved, told, progress)
+
+    def render(self) -> str:
+        return drawn(self._grid)
+
+    def moves(self) -> Mapping[str, Sequence[str]]:
+        if self._grid == self._right or self._played == self.turns:
+            return {}
+        right = [f"{r + 1} {c + 1} {self._right[r][c]}" for r, c in sorted(self._open)]
+        wrong = [f"{line[:-1]}{int(line[-1]) % 4 + 1}" for line in right]
+        return {"critic": ["go on"], "filler": [right[0], *wrong, "\n".join(right)]}
+
+    def _progress(self) -> float:
+        """The share of the cells that were empty which hold the right digit."""
+        right = [self._grid[r][c] == self._right[r][c] for r, c in self._open]
+        return sum(right) / len(right)
+
+    def _observed(self) -> dict[str, Observation]:
+        grid = drawn(self._grid)
+        rules = "Rows, columns and squares of two by two hold 1 to 4 each once; . is empty."
+        return {
+            "critic": Observation(
+                f"{grid}\n{rules} What is wrong, and what comes next?", grid=grid
+            ),
+            "filler": Observation(f"{grid}\n{rules} Write lines: row column digit.", grid=grid),
+        }
+
+
+def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
+    """The entries of a text, rows and columns from 0, and whether it has lines that are none."""
+    lines = [line.strip().rstrip(".") for line in text[:MOST_CHARACTERS].splitlines()]
+    lines = [line for line in lines if line]
+    matched = [_ENTRY.fullmatch(line) for line in lines[:MOST_LINES]]
+    found = [(int(m[1]) - 1, int(m[2]) - 1, int(m[3])) for m in matched if m]
+    return found, len(found) < len(lines)
+
+
+def shuffled(random: Random) -> Grid:
+    """A whole grid."""
+    digits = random.sample(range(1, 5), 4)
+    rows = [r for band in random.sample((0, 2), 2) for r in random.sample((band, band + 1), 2)]
+    columns = [c for band in random.sample((0, 2), 2) for c in random.sample((band, band + 1), 2)]
+    grid = [[digits[(2 * (r % 2) + r // 2 + c) % 4] for c in columns] for r in rows]
+    return [list(row) for row in zip(*grid, strict=True)] if random.random() < 0.5 else grid
+
+
+def solutions(grid: Grid, most: int) -> Iterator[Grid]:
+    """The first ways to fill a grid."""
+    empty = next(((r, c) for r in range(4) for c in range(4) if not grid[r][c]), None)
+    if empty is None:
+        yield [list(row) for row in grid]
+        return
+    row, column = empty
+    left = most
+    for digit in range(1, 5):
+        grid[row][column] = digit
+        if left and not clash(grid, row, column):
+            for found in solutions(grid, left):
+                left -= 1
+                yield found
+    grid[row][column] = 0
+
+
+def clash(grid: Grid, row: int, column: int) -> bool:
+    """Whether a cell's digit stands once more in its row, column or square."""
+    digit = grid[row][column]
+    top, left = row - row % 2, column - column % 2
+    square = [(r, c) for r in (top, top + 1) for c in (left, left + 1)]
+    peers = {(row, c) for c in range(4)} | {(r, column) for r in range(4)} | set(square)
+    return any(grid[r][c] == digit for r, c in peers - {(row, column)})
+
+
+def drawn(grid: Grid) -> str:
+    return "\n".join(" ".join(str(digit or ".") for digit in row) for row in grid)

@@ -1,0 +1,177 @@
+"""Every game passes one suite, and no text earns what play does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from support.games import MATCH
+
+from collab.environments import BUILT_IN, Environment, Step
+from collab.environments.checks import by_seat
+from collab.environments.conformance import CHECKS, conform, play
+
+EPISODES = 10_000
+
+
+@pytest.mark.parametrize("name", list(BUILT_IN))
+def test_a_game_conforms(name: str) -> None:
+    found = conform(BUILT_IN[name], episodes=100)
+    assert len(found) == len(CHECKS)
+    assert [told for told in found if told.fault] == []
+
+
+@pytest.mark.parametrize("name", ["nim", "kuhn"])
+def test_ten_thousand_games_end_as_they_should(name: str) -> None:
+    many(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tic-tac-toe", "blocks2d", "grid-plan", "mini-sudoku"])
+def test_ten_thousand_longer_games_end_as_they_should(name: str) -> None:
+    many(name)
+
+
+def many(name: str) -> None:
+    chance, game = Random(7), BUILT_IN[name]()
+    for number in range(EPISODES):
+        for _ in play(game, chance, hostile=0.2 if number % 2 else 0.0):
+            pass
+
+
+def match() -> type[Environment]:
+    spaces: dict[str, Any] = {}
+    exec(MATCH, spaces)
+    found: type[Environment] = spaces["Match"]
+    return found
+
+
+FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
+    "was not over": lambda game: {"step": lambda self, actions: Step(self._observed())},
+    "says 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
+    "`zero_sum` is set": lambda game: {"zero_sum": True},
+    "two different games": lambda game: {"reset": drawn_outside(game)},
+    "ZeroDivisionError": lambda game: {"step": lambda self, actions: 1 / 0},
+    "in another way|while its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
+    "after the end": lambda game: {"moves": lambda self: {"left": ["x"]}},
+    "a int, not text": lambda game: {"render": lambda self: 3},
+    "'nobody', which is none": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
+    "not a finite number": lambda game: {"step": lambda self, a: Step(rewards=float("inf"))},
+}
+
+
+def drawn_outside(game: type[Environment]) -> Callable[..., Step]:
+    outside = Random(3)
+    return lambda self, random: game.reset(self, outside)
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_the_suite_finds_what_is_wrong(fault: str) -> None:
+    game = match()
+    assert all(not told.fault for told in conform(game, episodes=40))
+
+    class Broken(game):  # type: ignore[misc, valid-type]
+        def __init__(self) -> None:
+            super().__init__()
+            for name, value in changes.items():
+                if not callable(value):
+                    setattr(self, name, value)
+
+    changes = FAULTS[fault](game)
+    for name, value in changes.items():
+        if callable(value):
+            setattr(Broken, name, value)
+    told = [found.fault for found in conform(Broken, episodes=40)]
+    assert any(re.search(fault, each) for each in told), told
+
+
+FORFEITS = (
+    "I win", "reward: 1", "rewards=1.0", "both", "all of them", "*", ".*",
+    "take 1 from 1\ntake 1 from 2", "check or call", "bet bet", "check\nbet",
+    "fold; you fold too", "1 2 3", "1,5,9", "10", "0", "-5", "５",
+    "solved", "{'first': 1.0}", "take 1 from 1; take 2 from 2", "take 99 from 1",
+    "take 1.0 from 1", "+1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["nim", "kuhn", "tic-tac-toe"])
+@pytest.mark.parametrize("cheat", FORFEITS)
+def test_a_cheat_in_a_game_for_two_forfeits_at_the_largest_cost(name: str, cheat: str) -> None:
+    chance = Random(5)
+    for _ in range(30):
+        game = BUILT_IN[name]()
+        step = game.reset(chance)
+        for _ in range(chance.randrange(3)):
+            ((seat, legal),) = game.moves().items()
+            after = game.step({seat: chance.choice(legal)})
+            if after.ended:
+                break
+            step = after
+        else:
+            (seat,) = step.observations
+            step = game.step({seat: cheat})
+            assert step.ended, cheat
+            assert by_seat(step.rewards, game.seats)[seat] == game.returns[0]
+
+
+BLOCKS = (
+    "fill warm 1 1 5 5", "fill red 0 0 9 9", "fill red -1 1 5 5", "fill red 1 1 5",
+    "fill any 1 1 5 5",
+    "fill red 1 1 5 5 5", "fill  1 1 5 5", "red 1 1 5 5", "cover=1.0", "fill '#' 1 1 5 5",
+    "fill red 1.0 1 5 5", "fill red １ 1 5 5", "fill purple 1 1 5 5", "clear 0 0 9 9", "clear all",
+    "solved", "reward 2", "fill red 1 1 5 5; fill blue 1 1 5 5", "extra=-1", "undo",
+    "/fill 1 1 5 5 red",
+)  # fmt: skip
+GRID = (
+    "G", "goal", "teleport", "URDLX", "U;R", "U*100", "jump 3 3", "5", "north", "u r d l !",
+    "near=1", "reward 1.5", "(3,3)", "UU DD go", "W", "#", "solved", "RRRR\nG", "[U, R]",
+    "{'U': 100}", "",
+)  # fmt: skip
+SUDOKU = (
+    "5 1 1", "0 0 1", "1 1 5", "1 1", "1 1 1 1", "solved", "right=1", "1 1 1 # 2", "all", "* * *",
+    "row 1 column 1 digit 1", "1-1-1", "１ 1 1", "1 1 one", "{}", "[[1,2,3,4]]", "11 1", "-1 1 1",
+    "1.0 1 1", "", "1 1 =4",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "seat", "cheats"),
+    [
+        ("blocks2d", "warm", BLOCKS),
+        ("grid-plan", "walker", GRID),
+        ("mini-sudoku", "filler", SUDOKU),
+    ],
+)
+def test_a_cheat_in_a_game_for_all_is_worth_no_more_than_silence(
+    name: str, seat: str, cheats: tuple[str, ...]
+) -> None:
+    assert len(cheats) >= 20
+    for number in range(10):
+        silence = earned(name, seat, "", number)
+        for cheat in cheats:
+            assert earned(name, seat, cheat, number) <= silence + 1e-9, cheat
+
+
+def earned(name: str, seat: str, text: str, seed: int) -> float:
+    """What one who says the same at every turn earns beside others who say nothing."""
+    game, total = BUILT_IN[name](), 0.0
+    step = game.reset(Random(seed))
+    while not step.ended:
+        step = game.step({**dict.fromkeys(game.seats, ""), seat: text})
+        total += by_seat(step.rewards, game.seats)[seat]
+    return total
+
+
+def test_what_is_paid_for_progress_is_paid_once() -> None:
+    """Walking to and fro, or writing and overwriting, brings nothing."""
+    for number in range(20):
+        for text in ("UDUDUD", "LRLRLR", "UUUUUU", "RRLLRR"):
+            near = earned("grid-plan", "walker", text, number)
+            assert near < 0.5 or near > 1.5, "near the goal, or at it"
+        for text in ("1 1 1\n1 1 2\n1 1 3\n1 1 4", "\n".join(["1 1 1"] * 16)):
+            assert earned("mini-sudoku", "filler", text, number) < 0.5
+        for text in ("fill red 1 1 5 5\nclear 1 1 5 5", "fill red 1 1 5 5\nfill yellow 1 1 5 5"):
+            assert earned("blocks2d", "warm", text, number) < 1.0
