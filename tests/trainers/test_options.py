@@ -30,7 +30,7 @@ TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
 
 LEVELS = {"above": 0.0, "steps": 1, "by": "return"}
-FILTER = {"low": 0.05, "high": 0.5, "by": "return", "samples": 4}
+FILTER = {"low": 0.15, "high": 0.3, "by": "return", "samples": 4}
 
 # By option: its value, and what else has to be set for it to matter.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -84,8 +84,8 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "levels.by": ("solved", {"levels": LEVELS}),
     "filter": (FILTER, {}),
     "filter.samples": (1, {"filter": FILTER}),
-    "filter.low": (0.4, {"filter": FILTER}),
-    "filter.high": (0.1, {"filter": FILTER}),
+    "filter.low": (0.2, {"filter": FILTER}),
+    "filter.high": (0.2, {"filter": FILTER}),
     "filter.by": ("solved", {"filter": FILTER}),
     "filter.episodes": ("nowhere", {"filter": FILTER}),
     "evaluation": ({"samples": 1}, {}),
