@@ -30,6 +30,17 @@ Make = Callable[[Mapping[str, Any]], Environment]
 """From a problem's fields to an environment for it."""
 
 
+def class_of(component: Component) -> type[Environment]:
+    """The class that a task names; raises RecipeError where there is none."""
+    found: Any = find("environment", component.use, dict(BUILT_IN))
+    if isclass(found) and issubclass(found, Environment):
+        return found
+    raise RecipeError(
+        f"environment '{component.use}' is no environment; write a class made of"
+        " collab.environments.Environment, with reset, step and render"
+    )
+
+
 def environment_for(component: Component) -> Make:
     """What makes the environment that a task names; a problem's fields go before its options.
 
@@ -37,21 +48,20 @@ def environment_for(component: Component) -> Make:
         RecipeError: there is no such environment, or it is no class of one. Making one raises it
             for options that the environment does not take, or that it refuses.
     """
-    found: Any = find("environment", component.use, dict(BUILT_IN))
-    what = f"environment '{component.use}'"
-    if not (isclass(found) and issubclass(found, Environment)):
-        raise RecipeError(
-            f"{what} is no environment; write a class made of collab.environments.Environment,"
-            " with reset, step and render"
-        )
+    found, what = class_of(component), f"environment '{component.use}'"
 
     def make(fields: Mapping[str, Any]) -> Environment:
-        options = check_options(what, found.__init__, {**component.options, **fields})
+        options = check_options(what, _init(found), {**component.options, **fields})
         environment: Environment = call(what, EnvironmentFailed, lambda: found(**options))
         _check(what, environment)
         return environment
 
     return make
+
+
+def _init(found: type[Any]) -> Callable[..., Any]:
+    constructor: Callable[..., Any] = found.__init__
+    return constructor
 
 
 def _check(what: str, environment: Environment) -> None:

@@ -231,3 +231,28 @@ def test_a_game_of_ones_own_is_held_to_the_suite(project: Path) -> None:
     found = CliRunner().invoke(app, ["tasks", "broken", "--check"])
     assert found.exit_code == 1
     assert "render gave a tuple, not text" in found.output
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_probe_crosses_games_of_one_turn_alone(project: Path, turns: int) -> None:
+    words = ["go", "stay", "go", "x"]
+    script = {"a": words * turns, "b": ["go", "x", "stay", "go"] * turns}
+    Path("script.json").write_text(json.dumps(script))
+    rounds = f"task.environment={{use: 'games.py:Match', options: {{rounds: {turns}}}}}"
+    command = "probe pair -t match/0 -m scripted:script.json --samples 4 --tasks 1 --out p --json"
+    settings = ["--set", f"team.turns={turns}", "--set", rounds]
+    told = CliRunner().invoke(app, [*command.split(), *settings])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.output.splitlines()[-1])
+    found = found.get("probe", found)
+    assert (found["crossed"] is not None) == (turns == 1)
+    assert found["failed"] == 0
+
+
+def test_a_game_is_replayed_and_not_scored(project: Path) -> None:
+    play({"a": ["go"] * 2, "b": ["go"] * 2}, out=Path("run"))
+    replayed = CliRunner().invoke(app, ["replay", "run"])
+    assert replayed.exit_code == 0, replayed.output
+    Path("a.txt").write_text("go")
+    scored = CliRunner().invoke(app, ["score", "match/0", "--agent", "a=a.txt"])
+    assert scored.exit_code == 2 or isinstance(scored.exception, RecipeError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from collab.agents import join_for, parser_for
+from collab.environments.library import class_of
 from collab.errors import RecipeError, UnknownName
 from collab.feedback.plain import Plugin
 from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
@@ -177,6 +178,11 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
     """Further joint actions of a game of several turns are not scored: no state is kept."""
     if recipe.task is None or recipe.task.environment is None:
         return
+    if spec.turn_structure == "greedy" and class_of(recipe.task.environment).zero_sum:
+        raise RecipeError(
+            "turn_structure 'greedy' goes on from the joint action with the largest joint reward,"
+            " which in a zero-sum game is always 0; set turn_structure to 'chains' or 'tree'"
+        )
     most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
     asks = isinstance(algorithm_for(spec.algorithm), Prepares) or spec.joint_mode == "cross"
     if asks and most_turns > 1:
