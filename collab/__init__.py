@@ -11,29 +11,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collab import rewards
+    from collab.api.reading import list_runs, read_metrics, to_pandas
+    from collab.api.train import atrain, train
+    from collab.api.training import Training
     from collab.evaluation.api import evaluate
     from collab.recipe import Recipe, load_recipe
+    from collab.recipe.in_python.objects import Agent
     from collab.records import Episode, read_episodes
     from collab.runtime import Event, Rollout, Session, Team, load
 
 __all__ = [
+    "Agent",
     "Episode",
     "Event",
     "Recipe",
     "Rollout",
     "Session",
     "Team",
+    "Training",
+    "atrain",
     "evaluate",
+    "list_runs",
     "load",
     "load_recipe",
     "read_episodes",
+    "read_metrics",
+    "rewards",
+    "to_pandas",
+    "train",
 ]
 _ROOMS = {
+    "Agent": "collab.recipe.in_python.objects",
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
+    "Training": "collab.api.training",
+    "atrain": "collab.api.train",
     "evaluate": "collab.evaluation.api",
+    "list_runs": "collab.api.reading",
     "load_recipe": "collab.recipe",
     "read_episodes": "collab.records",
+    "read_metrics": "collab.api.reading",
+    "to_pandas": "collab.api.reading",
+    "train": "collab.api.train",
 }
 
 
@@ -47,4 +67,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'collab' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "rewards":
+        return import_module("collab.rewards")
     return getattr(import_module(_ROOMS.get(name, "collab.runtime")), name)

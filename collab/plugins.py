@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, told
+from collab.given import given, is_of_python
 from collab.trust.held import is_held, of_function
 from collab.trust.modules import local_modules
 from collab.trust.sources import check_imports, sources_of
@@ -48,6 +49,8 @@ def _plural(kind: str) -> str:
 def load(kind: str, reference: str) -> Callable[..., Any]:
     """The function at `module:function` or `file.py:function` (relative to the current folder).
 
+    One that was given in Python is that very function, in the process that it was given in.
+
     Raises:
         RecipeError: no such function, or one of Python's own: those take text for code.
         Untrusted: a recipe from elsewhere names it, and there is no yes.
@@ -59,6 +62,8 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
             f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
             " you trust it, give --trust (in Python: trust=True)"
         )
+    if (function := given(reference)) is not None:
+        return function
     module = _from_file(kind, origin) if origin.endswith(".py") else _from_module(kind, origin)
     function = getattr(module, attribute, None)
     if not callable(function):
@@ -70,8 +75,14 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
 
 def check_module(kind: str, reference: str) -> None:
-    """Raise RecipeError where `reference` names a function of a module of Python's own."""
-    origin = reference.rpartition(":")[0]
+    """Raise RecipeError for a function of Python's own, or one that is in no file and not here."""
+    origin, _, name = reference.rpartition(":")
+    if is_of_python(reference) and given(reference) is None:
+        raise RecipeError(
+            f"{kind} '{reference}': the function {name} was given in Python, by a script or a"
+            " notebook that has ended, so it cannot be run from the record; put it into a file and"
+            f" name it FILE.py:{name}, or give it in Python again"
+        )
     if not origin.endswith(".py"):
         _refuse_pythons_own(kind, reference, origin)
 

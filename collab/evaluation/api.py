@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
-from collab.errors import CollabError
 from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.results import Results
 from collab.evaluation.teams import choose_k, find_teams
+from collab.recipe.in_python.objects import Named, Rewards, Rows, rows_in
+from collab.runtime import Team
 from collab.runtime.problems import flat_addresses
+from collab.runtime.waiting import wait_for
 from collab.trust import Consent
 
 
 def evaluate(
-    *teams: str,
-    task: str | Sequence[str] | None = None,
+    *teams: Named | Team,
+    task: str | Sequence[str] | Rows | None = None,
+    rewards: Rewards | None = None,
+    hidden: Sequence[str] | None = None,
     split: str | None = None,
     samples: int = 1,
     k: Sequence[int] | None = None,
@@ -28,11 +32,14 @@ def evaluate(
     trust: Consent = False,
     out: str | Path | None = None,
 ) -> Results:
-    """Teams side by side on the same problems.
+    """Teams side by side on the same problems; also in a notebook.
 
     Args:
-        teams: names, files or folders of runs, as `collab.load` takes them.
-        task: a suite or an address, e.g. `humaneval/0-19`, or several; None for the recipes' own.
+        teams: names, files or folders of runs, as `collab.load` takes them, or `collab.Team`.
+        task: a suite or an address, e.g. `humaneval/0-19`, several, or a list of rows; None for the
+            recipes' own.
+        rewards: functions in place of the task's reward, e.g. `[right, (short, 0.5)]`.
+        hidden: fields of the task that no agent sees, in place of its own.
         samples: episodes of each problem; pass@k takes k of them.
         k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
         settings: overrides as on the command line, for every team.
@@ -43,11 +50,13 @@ def evaluate(
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
             What fails within an episode is counted as failed.
     """
-    if _loop_is_running():
-        raise CollabError("an event loop is running here; follow Evaluation(...).stream() in it")
+    rows = rows_in(task)
     evaluated_teams = find_teams(
-        teams,
-        tasks=[] if task is None else flat_addresses([task]),
+        [team.recipe if isinstance(team, Team) else team for team in teams],
+        tasks=[] if task is None or rows is not None else flat_addresses([task]),
+        rows=rows,
+        rewards=_same(teams, rewards, "rewards"),
+        hidden=_same(teams, hidden, "hidden"),
         split=split,
         samples=samples,
         seed=seed,
@@ -58,16 +67,14 @@ def evaluate(
     )
     ks = choose_k(k, evaluated_teams[0].recipe.samples)
     evaluation = Evaluation(evaluated_teams, ks, out=Path(out) if out else None, trust=trust)
-    asyncio.run(_follow(evaluation))
+    wait_for(_follow(evaluation))
     return evaluation.results()
 
 
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:  # which is how asyncio says no
-        return False
-    return True
+def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
+    """What was given, or else what the first team that was made with it has: one for all."""
+    own = (getattr(team, what) for team in teams if isinstance(team, Team))
+    return given if given is not None else next((item for item in own if item is not None), None)
 
 
 async def _follow(evaluation: Evaluation) -> None:

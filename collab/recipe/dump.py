@@ -13,6 +13,7 @@ from collab.recipe.documents import parse_yaml
 from collab.recipe.load import read_recipe
 from collab.recipe.packing import Packing
 from collab.recipe.recipe import Recipe
+from collab.recipe.references import of_python_in
 from collab.recipe.reward import RewardSpec
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RECIPE, TRAINING
@@ -30,9 +31,21 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
     Raises:
         OSError: a file cannot be written or copied.
     """
-    write_atomically(path, _as_yaml(packing.pack(recipe)))
+    write_atomically(path, _preface(recipe) + _as_yaml(packing.pack(recipe)))
     with suppress(CollabError):
         remember(read_recipe(str(path), is_run=True)[1])
+
+
+def _preface(recipe: Recipe) -> str:
+    """Says what the recipe cannot be run by alone."""
+    names = of_python_in(recipe)
+    if not names:
+        return ""
+    return (
+        "# These functions were given in Python and are in no file. This run can be read, shown\n"
+        "# and reported; it runs again only where they are given again:\n"
+        + "".join(f"#   {name}\n" for name in names)
+    )
 
 
 def reward_in(folder: Path) -> RewardSpec | None:

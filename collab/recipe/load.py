@@ -15,6 +15,7 @@ from collab.recipe.base import Spec, path_of
 from collab.recipe.families import member
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
+from collab.recipe.in_python.objects import Named, Objects, Rewards, Task, given_task, with_rewards
 from collab.recipe.library import Kind
 from collab.recipe.model import parse_model
 from collab.recipe.question import check_functions, question_of
@@ -29,18 +30,24 @@ _MAX_EXTENDS = 8
 
 
 def load_recipe(
-    name: str,
+    name: Named,
     *,
-    task: str | None = None,
+    task: Task | None = None,
+    rewards: Rewards | None = None,
+    hidden: Sequence[str] | None = None,
     settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
     trust: Consent = False,
     **top: Any,
 ) -> Recipe:
-    """The recipe for a team's name, a team file, a recipe file, or a run's folder.
+    """The recipe for a team's name, a team file, a recipe file, a run's folder, or their data.
+
+    Wherever data may name a function, it may hold the function itself.
 
     Args:
-        task: a suite's name or file; in place of the recipe's own.
+        task: a suite's name or file, or problems; in place of the recipe's own.
+        rewards: in place of the task's reward.
+        hidden: the task's fields that no agent sees, in place of its own.
         settings: overrides of the form `key.key=value`.
         defaults: top-level keys for a recipe that does not give them itself.
         trust: a yes to what a recipe from elsewhere would run, or a function that asks for it.
@@ -50,16 +57,26 @@ def load_recipe(
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: it comes from elsewhere and would run code, and there is no yes.
     """
-    recipe, question = read_recipe(name, task=task, settings=settings, defaults=defaults, **top)
+    recipe, question = read_recipe(
+        name,
+        task=task,
+        rewards=rewards,
+        hidden=hidden,
+        settings=settings,
+        defaults=defaults,
+        **top,
+    )
     check_functions(recipe)
     settle(question, trust)
     return recipe
 
 
 def read_recipe(
-    name: str,
+    name: Named,
     *,
-    task: str | None = None,
+    task: Task | None = None,
+    rewards: Rewards | None = None,
+    hidden: Sequence[str] | None = None,
     settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
     is_run: bool = False,
@@ -77,19 +94,24 @@ def read_recipe(
         RecipeError: as `load_recipe`.
     """
     _check_top(top)
-    files = Files(written_in)
-    data = {"model": DEFAULT_MODEL, **(defaults or {}), **_written(name, files, is_run=is_run)}
-    data.update({key: value for key, value in top.items() if value is not None})
-    own = data.get("task")
-    if task is not None and not _is_suite(own, task):
-        data["task"] = task
+    files, objects = Files(written_in), Objects()
+    written = _written(name, files, objects, is_run=is_run)
+    data = {"model": DEFAULT_MODEL, **(defaults or {}), **written}
+    data.update({key: objects.data(item) for key, item in top.items() if item is not None})
+    if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
+        data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
     data = _expand_recipe(data, files)
+    if rewards is not None or hidden is not None:
+        data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)
+        data = _expand_recipe(data, files)
     for setting in overrides.ordered(settings):
         overrides.apply(data, setting)
         data = _expand_recipe(data, files)
-    recipe = validate(Recipe, data, name)
-    given = overrides.texts(settings) | {str(value) for value in (task, *top.values()) if value}
-    return recipe, question_of(name, recipe, files, set() if written_in else given)
+    place = name if isinstance(name, str) else str(data.get("name") or "the recipe given in Python")
+    recipe = validate(Recipe, data, place)
+    words = {str(value) for value in (task, *top.values()) if value} | objects.words
+    given = overrides.texts(settings) | words
+    return recipe, question_of(place, recipe, files, set() if written_in else given)
 
 
 def _check_top(top: dict[str, Any]) -> None:
@@ -151,14 +173,17 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _written(name: str, files: Files, *, is_run: bool) -> dict[str, Any]:
+def _written(name: Named, files: Files, objects: Objects, *, is_run: bool) -> dict[str, Any]:
+    if isinstance(name, Mapping | Spec):
+        data: dict[str, Any] = objects.data(name)
+        return {"team": data} if "agents" in data else data
     path = Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
         return files.read(path / RECIPE, own=False)
     if path.suffix in (".yaml", ".yml"):
         data = files.read(path, own=not is_run)
         return {"team": str(path)} if "agents" in data else data
-    return {"team": name}
+    return {"team": str(name)}
 
 
 def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from collab.given import is_of_python
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.component import Component
 from collab.runs.layout import ADAPTER_CONFIG, EPISODES
@@ -62,6 +63,11 @@ def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
                     and (kind := _kind_of(text, key))
                 ):
                     yield kind, key, text
+
+
+def of_python_in(spec: Spec) -> tuple[str, ...]:
+    """What was given in Python and stands in no file, so that no other process can run it."""
+    return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
 
 
 def changed(data: Any, change: Change) -> Any:

@@ -1,7 +1,8 @@
 """Joint rewards: named parts with weights, scored in order."""
 
+from collab.rewards.adapters import from_comlrl, from_trl
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.library import BUILT_IN
 from collab.rewards.scorer import Scorer
 
-__all__ = ["BUILT_IN", "Part", "RewardContext", "Scorer"]
+__all__ = ["BUILT_IN", "Part", "RewardContext", "Scorer", "from_comlrl", "from_trl"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
 from collab.recipe.hosted import HostedModel
 from collab.recipe.model import local_weights
+from collab.recipe.references import of_python_in
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
@@ -26,6 +29,12 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
             " agents.NAME.model to change it"
         )
     return notes
+
+
+def begun_by(recipe: Recipe) -> dict[str, list[str]]:
+    """What `run.json` says of how a run was begun: by what, and by which functions of no file."""
+    functions = of_python_in(recipe)
+    return {"command": sys.argv[:], **({"given_in_python": [*functions]} if functions else {})}
 
 
 def tools_told(recipe: Recipe) -> dict[str, str]:

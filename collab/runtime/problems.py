@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from collab.errors import RecipeError
 from collab.feedback import check_sources
@@ -36,7 +37,7 @@ def find_problems(
     return recipe.model_copy(update={"task": suite.spec}), list(unique.values())
 
 
-def flat_addresses(addresses: Sequence[str | Sequence[str]]) -> list[str]:
+def flat_addresses(addresses: Sequence[Any]) -> list[str]:
     """Addresses and lists of addresses as one list.
 
     Raises:

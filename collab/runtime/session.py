@@ -48,18 +48,21 @@ class Session:
         recipe: Recipe,
         *,
         models: Mapping[str, Model] | None = None,
+        pool: ModelPool | None = None,
         loading: StoreProgress | None = None,
         serve: bool = True,
     ) -> None:
         """`models` answer for the agents they name, in place of the recipe's; they stay open.
 
+        So do those of a `pool`, which is the caller's: several sessions share them.
         `loading` is told of models that are fetched, on the thread that does it. Without `serve`
         no MCP server is started, and agents have none of their tools: to look, not to play.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
         self.models: dict[str, Model] = dict(models or {})
-        self._pool = ModelPool(progress=loading)
+        self._pool = pool or ModelPool(progress=loading)
+        self._owns_pool = pool is None
         self._servers = ToolServers() if serve else None
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
@@ -103,7 +106,7 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
-        if kind is None:
+        if kind is None and self._owns_pool:
             self._pool.verify()
 
     async def aclose(self) -> None:
@@ -111,7 +114,8 @@ class Session:
             await source.aclose()
         if self._servers:
             await self._servers.aclose()
-        await self._pool.aclose()
+        if self._owns_pool:
+            await self._pool.aclose()
         await self.sandbox.aclose()
 
     async def rollout(

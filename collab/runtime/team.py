@@ -2,95 +2,110 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.metadata
 import platform
-import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from collab import distribution
-from collab.errors import CollabError
+from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, load_recipe
+from collab.recipe.in_python.objects import Named, Problems, Rewards, Task, recipe_of_parts, rows_in
 from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import tools_told
+from collab.runtime.kept import Kept
+from collab.runtime.notes import begun_by, tools_told
 from collab.runtime.problems import find_problems, flat_addresses
+from collab.runtime.rollout import Rollout
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise
+from collab.tasks import split_address
 from collab.trust import Consent
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """The episodes of a run, ordered by problem, then sample."""
-
-    episodes: tuple[Episode, ...]
-    summary: dict[str, Any]
-    folder: Path | None = None
-
-    @property
-    def episode(self) -> Episode:
-        """The only episode.
-
-        Raises:
-            ValueError: there is not exactly one.
-        """
-        if len(self.episodes) != 1:
-            raise ValueError(f"the rollout has {len(self.episodes)} episodes, not 1")
-        return self.episodes[0]
-
-    @cached_property
-    def groups(self) -> dict[str, tuple[Episode, ...]]:
-        """Episodes by problem address."""
-        groups: dict[str, tuple[Episode, ...]] = {}
-        for episode in self.episodes:
-            groups[episode.task] = (*groups.get(episode.task, ()), episode)
-        return groups
 
 
 class Team:
     """A team ready to work on problems.
 
     `run` is the plain face, `arun` its async twin, and `stream` gives the events as they
-    happen. Models are opened for each call and closed after it; `collab.runtime.Session`
-    keeps them open over several.
+    happen. Models are opened for each call and closed after it; entered by `with` or `async with`,
+    a team keeps them until it is left.
     """
 
-    def __init__(self, recipe: Recipe, *, trust: Consent = False) -> None:
-        """`trust` is asked where an address names a suite from elsewhere."""
-        self.recipe, self._trust = recipe, trust
-
-    def run(self, *addresses: str | Sequence[str], out: str | Path | None = None) -> Rollout:
-        """Play `recipe.samples` episodes of each problem that the addresses name.
+    def __init__(
+        self,
+        recipe: Recipe | None = None,
+        *,
+        trust: Consent = False,
+        rewards: Rewards | None = None,
+        hidden: Sequence[str] | None = None,
+        **parts: Any,
+    ) -> None:
+        """A team by its recipe, or made of `parts`: `agents` and any other key of a team or recipe.
 
         Args:
-            addresses: e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of these;
-                none at all for the whole of the recipe's suite.
+            trust: asked where an address names a suite from elsewhere.
+            rewards: in place of the reward of the problems that `run` is given.
+            hidden: the fields of these that no agent sees, in place of their suite's.
+            parts: e.g. `agents={"solver": Agent(prompt="{{ task.prompt }}")}, protocol=debate,
+                model="echo"`; wherever YAML names a function, the function itself may stand.
+
+        Raises:
+            RecipeError: an unknown key or a wrong value.
+        """
+        if recipe is None:
+            recipe = load_recipe(recipe_of_parts(parts), trust=trust)
+        elif parts:
+            raise TypeError(f"a team by its recipe takes no {', '.join(parts)}; change the recipe")
+        self.recipe, self._trust = recipe, trust
+        self.rewards, self.hidden = rewards, hidden
+        self._kept = Kept()
+
+    def __repr__(self) -> str:
+        agents = ", ".join(self.recipe.team.agents)
+        return f"<Team {self.recipe.team.name or 'without a name'}: {agents}>"
+
+    def __enter__(self) -> Self:
+        self._kept.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._kept.close(clean=kind is None)
+
+    async def __aenter__(self) -> Self:
+        self._kept.open_here()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._kept.close_here(clean=kind is None)
+
+    def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
+        """Play `recipe.samples` episodes of each problem; also in a notebook.
+
+        Args:
+            problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
+                these; or one list of rows, mappings of a problem's fields. Nothing at all for the
+                whole of the recipe's suite.
             out: a folder for the record; None leaves none.
 
         Raises:
             RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: before any work is done.
                 What fails within an episode is in its `failure`.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self.arun(*addresses, out=out))
-        raise CollabError("an event loop is running here; use 'await team.arun(...)'")
+        return self._kept.wait_for(self._play(problems, out))
 
-    async def arun(self, *addresses: str | Sequence[str], out: str | Path | None = None) -> Rollout:
+    async def arun(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
         """As `run`, within a running event loop."""
+        return await self._kept.follow(self._play(problems, out))
+
+    async def _play(self, problems: Sequence[Problems], out: str | Path | None) -> Rollout:
         episodes, summary = [], {}
-        async with aclosing(self.stream(*addresses, out=out)) as events:
+        async with aclosing(self.stream(*problems, out=out)) as events:
             async for event in events:
                 if isinstance(event, EpisodeFinished):
                     episodes.append(event.episode)
@@ -101,7 +116,7 @@ class Team:
 
     async def stream(
         self,
-        *addresses: str | Sequence[str],
+        *problems: Problems,
         out: str | Path | None = None,
         progress: bool = False,
         loading: StoreProgress | None = None,
@@ -109,19 +124,42 @@ class Team:
         """The run's events as they happen, from `run.started` to `run.finished`.
 
         Use it with `contextlib.aclosing`: leaving early cancels what is under way. `progress`
-        asks for `agent.progress` events; `loading` is told of models that are fetched.
+        asks for `agent.progress` events; `loading` is told of models that are fetched. Of a team
+        that was entered by `with`, and not by `async with`, it opens models of its own.
         """
-        recipe, problems = find_problems(self.recipe, flat_addresses(addresses), trust=self._trust)
-        run = play(recipe, problems, out=out, progress=progress, loading=loading)
+        recipe, addresses = self._asked(problems)
+        recipe, found = find_problems(recipe, addresses, trust=self._trust)
+        run = play(
+            recipe, found, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
+        )
         async with aclosing(run) as events:
             async for event in events:
                 yield event
 
+    def _asked(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
+        """The recipe and the addresses; of rows, the recipe has them as its task."""
+        rows = rows_in(problems[0]) if len(problems) == 1 else None
+        addresses = flat_addresses(problems) if rows is None else []
+        task = rows or (split_address(addresses[0])[0] if addresses and self._is_told else None)
+        if task is None:
+            return self.recipe, addresses
+        recipe = load_recipe(
+            self.recipe, task=task, rewards=self.rewards, hidden=self.hidden, trust=self._trust
+        )
+        return recipe, addresses
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether problems are told from those of their suite, by a reward or by what is hidden."""
+        return self.rewards is not None or self.hidden is not None
+
 
 def load(
-    name: str,
+    name: Named,
     *,
-    task: str | None = None,
+    task: Task | None = None,
+    rewards: Rewards | None = None,
+    hidden: Sequence[str] | None = None,
     settings: Sequence[str] = (),
     trust: Consent = False,
     **top: Any,
@@ -129,7 +167,11 @@ def load(
     """A team by name, or by the path of a team's, a recipe's or a trained team's file.
 
     Args:
-        task: a suite, in place of the recipe's own; an address given to `run` brings its own.
+        name: also a team's or a recipe's data, as in YAML.
+        task: a suite in place of the recipe's own, or problems, as a list of rows; what is given
+            to `run` brings its own.
+        rewards: functions in place of the task's reward, e.g. `[right, (short, 0.5)]`.
+        hidden: fields of the task that no agent sees, in place of its own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
         trust: True for a yes to the functions of a recipe or a folder from elsewhere.
         top: top-level keys of the recipe, e.g. `model="echo"`, `samples=4`, `seed=1`.
@@ -139,7 +181,9 @@ def load(
         Untrusted: it comes from elsewhere and would run code, and there is no yes.
     """
     recipe = load_recipe(name, task=task, settings=settings, trust=trust, **top)
-    return Team(recipe, trust=trust)
+    if recipe.task is not None and not (rewards is None and hidden is None):
+        recipe = load_recipe(recipe, rewards=rewards, hidden=hidden, trust=trust)
+    return Team(recipe, trust=trust, rewards=rewards, hidden=hidden)
 
 
 async def play(
@@ -149,19 +193,23 @@ async def play(
     out: str | Path | None = None,
     progress: bool = False,
     loading: StoreProgress | None = None,
+    pool: ModelPool | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """The events of a run of problems that were found, as `Team.stream` gives them."""
+    """The events of a run of problems that were found, as `Team.stream` gives them.
+
+    Models of a `pool` are the caller's, and stay open.
+    """
     started = time.perf_counter()
     episodes: list[Episode] = []
     about: dict[str, Any] = {}
     folder = None
     status = "interrupted"
     try:
-        async with Session(recipe, loading=loading) as session:
+        async with Session(recipe, pool=pool, loading=loading) as session:
             opening = _opening(recipe, session, problems, Path(out) if out else None)
             about = {
                 **opening.model_dump(mode="json", exclude={"type"}),
-                "command": sys.argv[:],
+                **begun_by(recipe),
             }
             folder = RunFolder.create(Path(out), recipe, about) if out else None
             yield opening

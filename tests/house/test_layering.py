@@ -11,7 +11,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "seeds", "stats", "syntax", "wording"},
+    {"distribution", "errors", "given", "seeds", "stats", "syntax", "wording"},
     {"runs"},
     {"trust"},
     {"records", "plugins", "analysis"},
@@ -24,7 +24,7 @@ FLOORS = [
     {"trainers", "serving"},
     {"evaluation"},
     {"report", "probe"},
-    {"study"},
+    {"study", "api"},
     {"cli"},
     {"__main__"},
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import collab
-from collab.errors import CollabError, ModelError, RecipeError, TaskError
+from collab.errors import ModelError, RecipeError, TaskError
 from collab.records import Episode, Message
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, RunFinished
 
@@ -277,11 +277,3 @@ def test_bad_addresses_are_named_before_any_work(project: Path) -> None:
         team.run("words/1", "humaneval/1")
     with pytest.raises(RecipeError, match="names no task"):
         team.run()
-
-
-def test_run_within_a_loop_says_what_to_do(project: Path) -> None:
-    async def inside() -> None:
-        collab.load("pair", model="echo").run("words/1")
-
-    with pytest.raises(CollabError, match=r"await team\.arun"):
-        asyncio.run(inside())

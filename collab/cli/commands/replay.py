@@ -15,7 +15,8 @@ from collab.wording import counted
 if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.records import Episode
-    from collab.trust import Question
+
+_READ = "; to run it again, read these files and give --trust"
 
 
 def command(
@@ -39,7 +40,9 @@ def command(
     from collab.cli.live.playing import play
     from collab.cli.live.running import LiveRun, RunReport
     from collab.cli.live.views import open_view
+    from collab.given import given
     from collab.recipe import read_recipe
+    from collab.recipe.references import of_python_in
     from collab.records.run import open_run
     from collab.runtime.problems import find_problems
     from collab.trust import settle
@@ -48,9 +51,12 @@ def command(
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
     recipe, question = read_recipe(str(run))
+    if gone := [name for name in of_python_in(recipe) if given(name) is None]:
+        told = f"functions that were given in Python are in no file: {', '.join(gone)}"
+        raise typer.Exit(_add_up(record.episodes, told))
     functions = question.only("function", "command")
     if functions.open and not (trust or out):
-        raise typer.Exit(_add_up(record.episodes, functions))
+        raise typer.Exit(_add_up(record.episodes, functions.text(), _READ))
     settle(functions, trust)
     recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
@@ -67,8 +73,8 @@ def command(
     raise typer.Exit(1 if differences else 0)
 
 
-def _add_up(episodes: list[Episode], question: Question) -> int:
-    """Check what the record alone can tell; gives the exit status."""
+def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
+    """Check what the record alone can tell, and say why; gives the exit status."""
     wrong = [
         f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
         for episode in episodes
@@ -80,8 +86,8 @@ def _add_up(episodes: list[Episode], question: Question) -> int:
     for difference in wrong:
         print(f"differs: {difference}", file=sys.stderr)
     print(
-        f"{question.text()}\nso nothing of it was run: rewards were added up from the record of"
-        f" {len(episodes)} episodes; to run it again, read these files and give --trust",
+        f"{why}\nso nothing of it was run: rewards were added up from the record of"
+        f" {len(episodes)} episodes{remedy}",
         file=sys.stderr,
     )
     return 1 if wrong else 0

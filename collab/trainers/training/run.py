@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +15,7 @@ from collab.recipe import Recipe
 from collab.records import failure_of
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished
-from collab.runtime.notes import tools_told
+from collab.runtime.notes import begun_by, tools_told
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import OutOfMemory, TorchLearner
@@ -175,7 +174,7 @@ class TrainingRun:
         else:
             TrainingFolder.check_is_free(self.out)
             about = self._opening.model_dump(mode="json", exclude={"type"})
-            about["command"] = sys.argv[:]
+            about.update(begun_by(self.recipe))
         return {**about, **self._ending.planned(), "status": "running"}
 
     @property

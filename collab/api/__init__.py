@@ -1,0 +1,1 @@
+"""The face in Python: training from objects, and what runs have left."""

@@ -1,0 +1,181 @@
+"""Training from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collab.api.training import Training
+from collab.errors import RecipeError, UnknownName
+from collab.recipe import Recipe, TrainerSpec, load_recipe
+from collab.recipe.base import Spec, path_of
+from collab.recipe.in_python.objects import Named, Objects, Rewards, Task
+from collab.recipe.recipe import SECTIONS
+from collab.runs.about import mark_interrupted, new_run_id
+from collab.runs.layout import TRAINING
+from collab.runtime import Team
+from collab.runtime.waiting import wait_for
+from collab.trainers import TrainingRun
+from collab.trainers.training.events import StepFinished, TrainingEvent
+from collab.trust import Consent
+
+OnStep = Callable[[dict[str, Any]], object]
+"""Is given the metrics of a step, with its number as `step` and their number as `steps`."""
+OnEvent = Callable[[TrainingEvent], object]
+
+
+def train(
+    team: Named | Team | None = None,
+    task: Task | None = None,
+    rewards: Rewards | None = None,
+    *,
+    trainer: str | Mapping[str, Any] | None = None,
+    hidden: Sequence[str] | None = None,
+    on_step: OnStep | None = None,
+    on_event: OnEvent | None = None,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    trust: Consent = False,
+    **settings: Any,
+) -> Training:
+    """Train a team by a joint reward, each agent with an adapter of its own; also in a notebook.
+
+    Args:
+        team: a name, a file, a run's folder, or a `collab.Team`.
+        task: a suite, e.g. `"humaneval"`, or problems: a list of dicts, a `datasets.Dataset`.
+        rewards: functions `f(context) -> float` from 0 to 1, e.g. `[right, (short, 0.5)]`, in place
+            of the task's reward.
+        trainer: a name, e.g. `"cross"`, or a mapping; `"magrpo"` where the recipe names none.
+        hidden: fields of the task that no agent sees, in place of its own.
+        on_step: called after each step; what it raises ends the training.
+        on_event: called with every event, as it happens.
+        out: the run's folder, by default one in `runs/`.
+        resume: the folder of a run to go on with, in place of `team`, `task`, `trainer`, `hidden`
+            and `out`; `rewards` are given again where they are in no file.
+        trust: True for a yes to the functions of a recipe or a folder from elsewhere.
+        settings: keys of the trainer, the recipe or a section of it, e.g. `steps=20`,
+            `learning_rate=1e-4`, `model="smollm2-135m"`, `max_new_tokens=64`, `seed=1`.
+
+    Returns:
+        the run: its folder, metrics, evaluations, and the trained team.
+
+    Raises:
+        RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
+        TrainingError: it cannot go on; the folder holds all up to the last checkpoint.
+    """
+    work = atrain(
+        team,
+        task,
+        rewards,
+        trainer=trainer,
+        hidden=hidden,
+        on_step=on_step,
+        on_event=on_event,
+        out=out,
+        resume=resume,
+        trust=trust,
+        **settings,
+    )
+    return wait_for(work)
+
+
+async def atrain(
+    team: Named | Team | None = None,
+    task: Task | None = None,
+    rewards: Rewards | None = None,
+    *,
+    trainer: str | Mapping[str, Any] | None = None,
+    hidden: Sequence[str] | None = None,
+    on_step: OnStep | None = None,
+    on_event: OnEvent | None = None,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    trust: Consent = False,
+    **settings: Any,
+) -> Training:
+    """As `train`, within a running event loop; a run that is cancelled can be gone on with."""
+    if resume is None:
+        recipe = _recipe(team, task, rewards, hidden, settings, trainer=trainer, trust=trust)
+        folder = Path(out) if out else Path("runs") / new_run_id(recipe.name or recipe.team.name)
+    else:
+        _check_resumed(team, task, trainer, hidden, out)
+        folder = Path(resume)
+        recipe = _recipe(folder / TRAINING, None, rewards, None, settings, trust=trust)
+
+    def emit(event: TrainingEvent) -> None:
+        if on_event is not None:
+            on_event(event)
+        if on_step is not None and isinstance(event, StepFinished):
+            on_step({"step": event.step, "steps": event.steps, **event.metrics})
+
+    run = TrainingRun(recipe, folder, resume=resume is not None, emit=emit)
+    try:
+        await run.run()
+    finally:
+        mark_interrupted(folder)
+    return Training(folder)
+
+
+def _recipe(
+    team: Named | Team | None,
+    task: Task | None,
+    rewards: Rewards | None,
+    hidden: Sequence[str] | None,
+    settings: Mapping[str, Any],
+    *,
+    trainer: str | Mapping[str, Any] | None = None,
+    trust: Consent = False,
+) -> Recipe:
+    if team is None:
+        raise RecipeError("give a team to train, or resume=RUN to go on with a run")
+    if isinstance(team, Team):
+        rewards = team.rewards if rewards is None else rewards
+        hidden = team.hidden if hidden is None else hidden
+        team = team.recipe
+    return load_recipe(
+        team,
+        task=task,
+        rewards=rewards,
+        hidden=hidden,
+        settings=_settings(settings),
+        defaults={"trainer": "magrpo"},
+        trust=trust,
+        trainer=trainer,
+        **{key: value for key, value in settings.items() if key in _keys_of_the_top()},
+    )
+
+
+def _keys_of_the_top() -> set[str]:
+    """The recipe's own keys, less those of sections that are arguments."""
+    return {*Recipe.model_fields} - {"team", "task", "trainer"}
+
+
+def _settings(given: Mapping[str, Any]) -> list[str]:
+    """The settings of the trainer and of sections, as on the command line.
+
+    Raises:
+        UnknownName: a key that none of them has.
+    """
+    objects, found = Objects(), []
+    sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
+    for key, value in given.items():
+        if key in _keys_of_the_top():
+            continue
+        path = path_of(key, sections)
+        if path is None:
+            known = {name for section in sections.values() for name in section.model_fields}
+            raise UnknownName("setting", key, known | _keys_of_the_top())
+        text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
+        found.append(f"{path}={text}")
+    return found
+
+
+def _check_resumed(*others: object) -> None:
+    if any(other is not None for other in others):
+        raise RecipeError(
+            "resume goes on with a run as it is, so it takes no team, task, trainer, hidden or out;"
+            " settings can change what may change"
+        )

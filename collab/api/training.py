@@ -1,0 +1,81 @@
+"""A training run that was recorded, as one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collab.api.reading import EVALUATION, read_metrics, rows_of, to_pandas
+from collab.runs import metric_names
+from collab.runs.about import read_about
+from collab.runtime import Team, load
+from collab.trainers.training.events import Evaluation
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, repr=False)
+class Training:
+    """A training run by its folder, read anew at every look; it may still be at work."""
+
+    folder: Path
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What `run.json` says: what was trained, with which versions, and how it ended."""
+        return read_about(self.folder)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """How the run ended: steps, tokens, seconds, gains; empty while it is at work."""
+        return dict(self.about.get("summary", {}))
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """A mapping for each step; docs/metrics.md says what each metric is."""
+        return read_metrics(self.folder)
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """How the team did on held-out tasks, before the first step and later on."""
+        rows = rows_of(self.folder, EVALUATION)
+        return [Evaluation.model_validate({"type": EVALUATION, **row}) for row in rows]
+
+    def team(self, **changes: Any) -> Team:
+        """The trained team, as `collab.load` gives it; `changes` are that function's."""
+        return load(self.folder, **changes)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The metrics as a data frame, a row for each step.
+
+        Raises:
+            CollabError: pandas is not installed.
+        """
+        return to_pandas(self.metrics)
+
+    def __repr__(self) -> str:
+        return f"<Training {self.folder}: {', '.join(self._told())}>"
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._told()
+        told = "".join(f"<li>{escape(line)}</li>" for line in rest)
+        return f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{told}</ul>"
+
+    def _told(self) -> list[str]:
+        about, metrics = self.about, self.metrics
+        told = [f"{about.get('status', 'unknown')} after {len(metrics)} steps"]
+        if metrics:
+            first, last = (row.get(metric_names.RETURN) for row in (metrics[0], metrics[-1]))
+            most = metrics[-1].get(metric_names.RETURN_MAXIMUM)
+            of = "" if most is None else f" of {most:.2f}"
+            told.append(f"return {_number(first)} at first, {_number(last)} at last{of}")
+        for name, gain in self.summary.get("gains", {}).items():
+            told.append(f"held out ({name}) {gain['before']:.2f} before, {gain['after']:.2f} after")
+        return told
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,123 @@
+"""Functions that were given in Python, under the names by which a recipe's data names them.
+
+A recipe is data, so a function in it is a name. One of a file of the user's is `file.py:function`,
+one of a package `module:function`; both can be loaded again. One that a script or a notebook
+defines has no such name: it is `python.DIGEST:function`, which only the process that it was given
+in can resolve. The digest is of all that can be seen of the function, so that after a restart
+another function of that name is not taken for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import sysconfig
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+_GIVEN: dict[str, Callable[..., Any]] = {}
+_NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function from now on, in this process."""
+    name = _name_in_file(function) or _name_in_package(function)
+    name = name or f"python.{_digest(function)}:{plain_name(function)}"
+    _GIVEN[_whole(name)] = function
+    return name
+
+
+def given(name: str) -> Callable[..., Any] | None:
+    """The function that was given under a name in this process."""
+    return _GIVEN.get(_whole(name))
+
+
+def _whole(name: str) -> str:
+    """The name with a file's whole path, links followed."""
+    origin, _, function = name.rpartition(":")
+    return f"{Path(origin).resolve()}:{function}" if origin.endswith(".py") else name
+
+
+def is_of_python(name: str) -> bool:
+    """Whether a name can be resolved in no other process than the one that gave it."""
+    return _NAME.fullmatch(name) is not None
+
+
+def plain_name(function: Callable[..., Any]) -> str:
+    """What a function is called, as one plain word; a lambda is called `function`."""
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return name if name.isidentifier() else "function"
+
+
+def _name_in_file(function: Callable[..., Any]) -> str:
+    """`file.py:function`, for what a module of the user's own holds under its own name."""
+    module = _module_of(function)
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if "." in module or not file or not file.endswith(".py") or _is_installed(Path(file)):
+        return ""
+    path, here = Path(file).resolve(), Path.cwd().resolve()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}:{plain_name(function)}"
+
+
+def _name_in_package(function: Callable[..., Any]) -> str:
+    module = _module_of(function)
+    return f"{module}:{plain_name(function)}" if module else ""
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """The module that holds it under its own name; "" for none, or the one that was started."""
+    module = getattr(function, "__module__", None) or ""
+    held = getattr(sys.modules.get(module), plain_name(function), None)
+    return module if held is function and module != "__main__" else ""
+
+
+def _is_installed(file: Path) -> bool:
+    roots = (sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib"))
+    return any(file.resolve().is_relative_to(Path(root).resolve()) for root in roots)
+
+
+def _digest(function: Callable[..., Any]) -> str:
+    digest = blake2b(digest_size=4)
+    for piece in _seen(function):
+        digest.update(piece.encode(errors="replace") + b"\0")
+    return digest.hexdigest()
+
+
+def _seen(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
+    """All that is to be seen of a function: its code, defaults, and the values it closes over.
+
+    `above` are the functions that close over it; one that closes over itself is seen once.
+    """
+    if isinstance(function, partial):
+        return [*_seen(function.func, above), repr(function.args), repr(function.keywords)]
+    if any(function is one for one in above):
+        return []
+    if not inspect.isfunction(function):
+        return [repr(function)]
+    closed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    defaults = [repr(function.__defaults__), repr(function.__kwdefaults__)]
+    inner = [piece for value in closed for piece in _seen(value, (*above, function))]
+    return [*_code(function.__code__), *defaults, *inner]
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _code(code: CodeType) -> list[str]:
+    """Without its file and lines, which change when something else does."""
+    inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    inner = [piece for one in inside for piece in _code(one)]
+    plain = [repr(constant) for constant in code.co_consts if not isinstance(constant, CodeType)]
+    return [code.co_code.hex(), *code.co_names, *code.co_varnames, *plain, *inner]

@@ -1,0 +1,1 @@
+"""What is given in Python in place of names: functions, rows, agents."""

@@ -1,0 +1,211 @@
+"""What is given in Python in place of names, as the data of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from collab.errors import RecipeError
+from collab.given import name_of, plain_name
+from collab.recipe.base import Spec
+from collab.recipe.in_python.rows import is_rows, suite_of
+from collab.recipe.team import TeamSpec
+
+Function = Callable[..., Any]
+
+Named = str | PathLike[str] | Mapping[str, Any] | Spec
+"""A recipe by its name or file, or as data: a mapping as in YAML, that of a team or of a recipe."""
+
+Row = Mapping[str, Any]
+Rows = Iterable[Row]
+"""Problems: mappings of fields, such as a list of dicts or a `datasets.Dataset`."""
+Problems = str | Sequence[str] | Rows | Row
+"""Addresses of problems, rows, or one row."""
+
+Reward = Function | str | tuple[Function | str, float] | Mapping[str, Any]
+"""A part of a reward: a function or a part's name, that with a weight, or a mapping as in YAML."""
+Rewards = str | Reward | Sequence[Reward] | Mapping[str, Reward]
+"""A joint reward: a reward's name, one part, several, or several by names of one's own."""
+
+Task = str | Mapping[str, Any] | Rows
+"""A suite's name or file, a suite as in YAML, or problems."""
+
+_AS_WRITTEN = ("options", "hidden")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """One agent of a team that is made in Python; fields are those of an agent in YAML.
+
+    `parser`, `harness` and the `tools` may be functions. Fields that are left out are as in YAML.
+    """
+
+    prompt: str
+    role: str | None = None
+    revise: str | None = None
+    discuss: str | None = None
+    prefix: str | None = None
+    style: str | None = None
+    templates: Mapping[str, str] | None = None
+    harness: Function | str | Mapping[str, Any] | None = None
+    tools: Sequence[Function | str | Mapping[str, Any]] | None = None
+    parser: Function | str | None = None
+    contributes: bool | None = None
+    model: str | Mapping[str, Any] | None = None
+    sampling: Mapping[str, Any] | None = None
+    adapter: str | PathLike[str] | None = None
+    trainable: bool | None = None
+
+
+class Objects:
+    """Turns objects into a recipe's data, and remembers the names that it gave to functions."""
+
+    def __init__(self) -> None:
+        self.words: set[str] = set()
+        """What the user gave, in words: nothing of it is asked about."""
+
+    def data(self, value: Any, key: str = "") -> Any:
+        """The data of a value that stands at `key`: text, numbers, lists and mappings.
+
+        Raises:
+            RecipeError: a function where only data may stand.
+        """
+        if isinstance(value, Spec):
+            return value.model_dump(mode="json", exclude_none=True)
+        if isinstance(value, Agent):
+            given = {field.name: getattr(value, field.name) for field in fields(value)}
+            return self.data({name: item for name, item in given.items() if item is not None})
+        if isinstance(value, PathLike):
+            return str(Path(value))
+        if isinstance(value, Mapping):
+            return {str(name): self.data(item, _below(key, name)) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.data(item, key) for item in value]
+        return self._named(value, key) if callable(value) else value
+
+    def _named(self, function: Function, key: str) -> str:
+        if key in _AS_WRITTEN:
+            raise RecipeError(
+                f"{key}: the function {plain_name(function)} stands where only what JSON can hold"
+                " may stand; give a function with its options bound (functools.partial)"
+            )
+        name = name_of(function)
+        self.words.add(name)
+        return name
+
+
+def given_task(task: Task, own: Any, objects: Objects, *, rewarded: bool) -> Any:
+    """The task in place of the recipe's `own`, from which rows without rewards take the rest.
+
+    Raises:
+        RecipeError: rows that cannot be problems.
+    """
+    if not is_rows(task):
+        return objects.data(task)
+    suite = suite_of(task)
+    if rewarded:
+        return suite
+    if isinstance(own, Mapping):
+        return {**own, "source": suite["source"], "splits": {}, "id_field": "task_id"}
+    return (
+        suite["source"]["path"]
+        if own is None
+        else {"extends": own, "source": suite["source"], "splits": {}}
+    )
+
+
+def with_rewards(
+    task: Any, objects: Objects, rewards: Rewards | None, hidden: Sequence[str] | None
+) -> dict[str, Any]:
+    """The task with another reward, and other hidden fields.
+
+    Raises:
+        RecipeError: there is no task, or the rewards are none.
+    """
+    if not isinstance(task, Mapping):
+        raise RecipeError("rewards and hidden are of a task; give the task, e.g. task='humaneval'")
+    changed = dict(task)
+    if rewards is not None:
+        changed["reward"] = objects.data(reward_of(rewards))
+    if hidden is not None:
+        changed["hidden"] = [hidden] if isinstance(hidden, str) else list(hidden)
+    return changed
+
+
+def recipe_of_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's data from keys of a team and of a recipe; one that both have is the team's."""
+    team = {key: value for key, value in parts.items() if key in TeamSpec.model_fields}
+    return {"team": team, **{key: value for key, value in parts.items() if key not in team}}
+
+
+def rows_in(problems: Any) -> Rows | None:
+    """The problems of an argument that is one row, or rows; None for addresses."""
+    if isinstance(problems, Mapping):
+        return [problems]
+    if not is_rows(problems):
+        return None
+    listed = [*problems]
+    return listed if any(isinstance(item, Mapping) for item in listed) else None
+
+
+def reward_of(rewards: Rewards) -> str | dict[str, Any]:
+    """A joint reward as in YAML, its functions still functions.
+
+    Raises:
+        RecipeError: there is no part, or something that is no part.
+    """
+    if isinstance(rewards, str):
+        return rewards
+    if isinstance(rewards, Mapping):
+        if "parts" in rewards:
+            return dict(rewards)
+        if "use" not in rewards:
+            return {"parts": {name: _part(part) for name, part in rewards.items()}}
+    single = callable(rewards) or isinstance(rewards, Mapping) or _is_weighted(rewards)
+    listed: Any = [rewards] if single else rewards
+    parts = [_part(part) for part in listed]
+    if not parts:
+        raise RecipeError("rewards is empty; give at least one function, e.g. rewards=[right]")
+    named: dict[str, Any] = {}
+    for part in parts:
+        named[_free(named, _called(part["use"]))] = part
+    return {"parts": named}
+
+
+def _part(part: Any) -> dict[str, Any]:
+    if callable(part) or isinstance(part, str):
+        return {"use": part}
+    if isinstance(part, Mapping) and "use" in part:
+        return dict(part)
+    if _is_weighted(part):
+        return {"use": part[0], "weight": float(part[1])}
+    raise RecipeError(
+        "a reward is a function, a part's name, one of these with a weight, (right, 0.5), or a"
+        f" mapping {{'use': right, 'weight': 0.5, 'solves': True}}, got {part!r:.80}"
+    )
+
+
+def _is_weighted(part: Any) -> bool:
+    pair = isinstance(part, tuple) and len(part) == 2
+    return pair and isinstance(part[1], int | float) and not isinstance(part[1], bool)
+
+
+def _called(use: Function | str) -> str:
+    return use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
+
+
+def _free(taken: Mapping[str, Any], name: str) -> str:
+    """`name`, or `name_2` and so on where it is taken."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _below(key: str, name: Any) -> str:
+    """The key that a value below `key` stands at: all below free values are free."""
+    return key if key in _AS_WRITTEN else str(name)

@@ -1,0 +1,144 @@
+"""Training from Python: rows, functions, callbacks, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import collab
+from collab.errors import RecipeError, RecordError
+
+ROWS = [{"prompt": f"say a word {n}", "wanted": "left"} for n in range(4)]
+QUICK = {"steps": 2, "group_size": 2, "learning_rate": 1e-2}
+
+
+def wanted(context: Any) -> float:
+    return float(context.field("wanted") in context.joint.text)
+
+
+def test_rows_and_functions_train_a_team(pair: collab.Team, tmp_path: Path) -> None:
+    steps: list[dict[str, Any]] = []
+
+    def short(context: Any) -> float:
+        return 1 / (1 + len(context.joint.text))
+
+    run = collab.train(
+        pair,
+        ROWS,
+        [wanted, (short, 0.5)],
+        trainer="cross",
+        hidden=["wanted"],
+        on_step=steps.append,
+        out=tmp_path / "run",
+        tasks="2-3",
+        evaluation={"tasks": "0-1", "every": 2},
+        **QUICK,
+    )
+    assert [step["step"] for step in steps] == [1, 2]
+    assert {"steps", "return/mean", "part/wanted", "part/short"} <= steps[0].keys()
+    assert [row["return/mean"] for row in run.metrics] == [s["return/mean"] for s in steps]
+    assert [found.step for found in run.evaluations] == [0, 2]
+    assert run.summary["steps"] == 2
+    assert "done after 2 steps" in repr(run)
+    assert "held out (sampled)" in repr(run)
+    assert len(repr(run)) < 300
+    assert "<li>return" in run._repr_html_()
+    names = {name.rpartition(":")[2] for name in run.about["given_in_python"]}
+    assert names == {"short"}, "the other one stands in a file, which the folder holds"
+    assert list((tmp_path / "run" / "functions").rglob("*.py"))
+    trained = run.team()
+    assert trained.recipe.team.agents["a"].adapter
+    assert trained.run().episodes
+
+
+def test_training_in_a_running_loop(pair: collab.Team, tmp_path: Path) -> None:
+    async def cell() -> tuple[collab.Training, collab.Training]:
+        waited = await collab.atrain(pair, ROWS, [wanted], out=tmp_path / "a", **QUICK)
+        plain = collab.train(pair, ROWS, [wanted], out=tmp_path / "b", **QUICK)
+        return waited, plain
+
+    waited, plain = asyncio.run(cell())
+    returns = [[row["return/mean"] for row in run.metrics] for run in (waited, plain)]
+    assert returns[0] == returns[1]
+
+
+def test_a_callback_that_raises_ends_the_run_which_goes_on_later(
+    pair: collab.Team, tmp_path: Path
+) -> None:
+    def stop(metrics: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        collab.train(pair, ROWS, [wanted], on_step=stop, out=out, **QUICK)
+    assert collab.list_runs(tmp_path)[0]["status"] == "interrupted"
+    assert len(collab.read_metrics(out)) == 1
+    run = collab.train(resume=out)
+    assert [row["step"] for row in run.metrics] == [1, 2]
+
+
+def test_a_run_goes_on_by_the_functions_that_it_had(pair: collab.Team, tmp_path: Path) -> None:
+    def half(context: Any) -> float:
+        return 0.5
+
+    run = collab.train(pair, ROWS, [half], out=tmp_path / "run", **{**QUICK, "steps": 1})
+    again = collab.train(resume=run.folder, rewards=[half], steps=2)
+    assert len(again.metrics) == 2
+
+
+def test_settings_are_found_wherever_they_stand(pair: collab.Team, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    collab.train(
+        pair, ROWS, [wanted], out=out, seed=3, turns=2, temperature=0.7, lora={"rank": 2}, **QUICK
+    )
+    recipe = collab.load_recipe(str(out / "training.yaml"))
+    assert recipe.trainer is not None
+    assert (recipe.seed, recipe.team.turns, recipe.trainer.lora.rank) == (3, 2, 2)
+    assert recipe.sampling_of("a").temperature == 0.7
+    assert recipe.trainer.learning_rate == 1e-2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"learning_rat": 1}, "did you mean 'learning_rate'"),
+        ({"trainer": "magrp"}, "did you mean 'magrpo'"),
+        ({"rewards": []}, "rewards is empty"),
+        ({"task": None, "rewards": None}, "names no task"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(
+    pair: collab.Team, tmp_path: Path, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RecipeError, match=message):
+        collab.train(
+            **{"team": pair, "task": ROWS, "rewards": [wanted], "out": tmp_path / "r", **given}
+        )
+    assert not (tmp_path / "r").exists()
+
+
+def test_resume_takes_no_other_run(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="resume goes on with a run as it is"):
+        collab.train("coding", resume=tmp_path)
+    with pytest.raises(RecipeError, match="give a team"):
+        collab.train()
+
+
+def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
+    assert collab.list_runs(tmp_path) == []
+    with pytest.raises(RecordError, match="no folder"):
+        collab.list_runs(tmp_path / "none")
+    with pytest.raises(RecordError, match="no training run"):
+        collab.read_metrics(tmp_path)
+
+
+def test_a_broken_run_hides_no_other(tmp_path: Path) -> None:
+    for name, text in (("good", '{"status": "done"}'), ("bad", "{")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(text)
+    found = {Path(run["folder"]).name: run["status"] for run in collab.list_runs(tmp_path)}
+    assert found["good"] == "done"
+    assert found["bad"].startswith("cannot be read")

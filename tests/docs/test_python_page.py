@@ -1,0 +1,63 @@
+"""What docs/python.md, docs/from_trl.md and docs/from_comlrl.md tell to write, run as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.blocks import blocks
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS
+
+import collab
+
+PAGES = ("python.md", "from_trl.md", "from_comlrl.md")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+def run(code: str, tiny: Path) -> dict[str, Any]:
+    """Run an example; where it trains, on a tiny model in place of the default."""
+    small = f"model={{'name': {str(tiny)!r}, 'dtype': 'float32', 'device': 'cpu'}}, steps=2"
+    found: dict[str, Any] = {}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        exec(compile(code.replace("steps=2", small), "example", "exec"), found)
+    finally:
+        torch.set_num_threads(threads)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_first_example_trains(
+    page: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = run(blocks(page, "python")[0], tiny)["run"]
+    assert isinstance(trained, collab.Training)
+    assert trained.summary["steps"] == 2
+    assert all(row["return/maximum"] > 0 for row in trained.metrics)
+    assert not trained.metrics[-1].get("episodes/dropped")
+
+
+def test_the_other_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keeps, objects, reads = blocks("python.md", "python")[1:]
+    assert len(run(keeps, tiny)["others"].episodes) == 2
+    assert run(objects, tiny)["rollout"].episode.joint_return == 1.0
+    collab.load("coding", model="echo").run("humaneval/1", out="runs/first")
+    run(reads, tiny)
+    assert "runs/first done" in capsys.readouterr().out
+
+
+def test_every_public_name_is_there() -> None:
+    for name in collab.__all__:
+        assert getattr(collab, name) is not None, name

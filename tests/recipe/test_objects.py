@@ -1,0 +1,180 @@
+"""Functions and problems that are given in Python, where a name is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.errors import RecipeError
+from collab.given import given, is_of_python, name_of
+from collab.plugins import load
+from collab.recipe import load_recipe
+from collab.recipe.in_python.objects import Agent
+from collab.recipe.references import of_python_in
+
+ROWS = [{"prompt": "Which colour?", "answer": "red"}, {"prompt": "Which town?", "answer": "Rome"}]
+TEAM = {"agents": {"a": {"prompt": "{{ task.prompt }}"}}}
+
+
+def right(context: Any) -> float:
+    return float(context.problem.hidden["answer"] in context.joint.text)
+
+
+def test_a_function_of_a_file_is_named_by_it() -> None:
+    name = name_of(right)
+    assert name.endswith("test_objects.py:right")
+    assert load("reward", name) is right
+
+
+def test_a_function_of_no_file_is_known_in_this_process() -> None:
+    name = name_of(lambda context: 0.5)
+    assert is_of_python(name)
+    assert name.endswith(":function")
+    assert load("reward", name)(None) == 0.5
+
+
+def test_functions_of_one_name_that_differ_have_names_that_differ() -> None:
+    def scaled(by: float) -> Any:
+        def scale(context: Any) -> float:
+            return by
+
+        return scale
+
+    names = [name_of(scaled(0.25)), name_of(scaled(0.75)), name_of(scaled(0.25))]
+    assert names[0] == names[2] != names[1]
+    assert [load("reward", name)(None) for name in names] == [0.25, 0.75, 0.25]
+
+
+def test_a_function_with_options_bound_is_one_of_its_own() -> None:
+    names = {name_of(partial(max, n)) for n in (1, 2)}
+    assert len(names) == 2
+    assert all(name.endswith(":max") for name in names)
+
+
+def test_what_no_process_has_given_is_refused_with_the_reason() -> None:
+    gone = {"parts": {"right": {"use": "python.00000000:right"}}}
+    with pytest.raises(RecipeError, match=r"given in Python.*name it FILE\.py:right"):
+        load_recipe(TEAM, task=ROWS, rewards=gone)
+    assert given("python.00000000:right") is None
+
+
+def test_a_function_of_python_itself_is_refused() -> None:
+    with pytest.raises(RecipeError, match="a function of Python itself"):
+        load_recipe(TEAM, task=ROWS, rewards=[len])
+
+
+def test_rows_are_a_suite() -> None:
+    recipe = load_recipe(TEAM, task=iter(ROWS), rewards=[right], hidden=["answer"])
+    assert recipe.task is not None
+    assert (recipe.task.name, recipe.task.kind, recipe.task.hidden) == ("rows", "text", ("answer",))
+    assert len(Path(str(recipe.task.source.path)).read_text().splitlines()) == 2
+
+
+def test_rows_with_tests_are_code() -> None:
+    rows = [{"prompt": "p", "entry_point": "f", "test": "assert f()"}]
+    recipe = load_recipe("coding", task=rows)
+    assert recipe.task is not None
+    assert recipe.task.reward is not None
+    assert recipe.task.kind == "code"
+    assert "tests" in recipe.task.reward.parts
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ([], "empty"),
+        (["Which colour?"], "row 0 of the task is a str, not a mapping"),
+        ([{"prompt": "p"}, {"prompt": {1}}], "row 1 of the task, field 'prompt'"),
+        ([{"prompt": float("nan")}], "row 0 of the task, field 'prompt'"),
+    ],
+)
+def test_rows_that_can_be_no_problems_are_refused(task: Any, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(TEAM, task=task, rewards=[right])
+
+
+def parts_of(rewards: Any) -> dict[str, tuple[str, float]]:
+    recipe = load_recipe(TEAM, task=ROWS, rewards=rewards)
+    assert recipe.task is not None
+    assert recipe.task.reward is not None
+    return {
+        name: (part.use.rpartition(":")[2], part.weight)
+        for name, part in recipe.task.reward.parts.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("rewards", "parts"),
+    [
+        (right, {"right": ("right", 1.0)}),
+        ((right, 2), {"right": ("right", 2.0)}),
+        ([right, (right, 0.5)], {"right": ("right", 1.0), "right_2": ("right", 0.5)}),
+        ({"use": right, "weight": -1}, {"right": ("right", -1.0)}),
+        ({"first": right, "second": (right, 3)}, {"first": ("right", 1), "second": ("right", 3)}),
+        ([{"use": "length", "options": {"most": 9}}, right], None),
+        ("code", None),
+    ],
+)
+def test_what_rewards_may_be(rewards: Any, parts: Mapping[str, Any] | None) -> None:
+    if parts is None:
+        assert len(parts_of(rewards)) > 1
+    else:
+        assert parts_of(rewards) == parts
+
+
+@pytest.mark.parametrize("rewards", [[], [3], [(right, "much")]])
+def test_what_is_no_reward_is_refused(rewards: Any) -> None:
+    with pytest.raises(RecipeError, match="reward"):
+        load_recipe(TEAM, task=ROWS, rewards=rewards)
+
+
+def test_a_suite_takes_other_rewards() -> None:
+    recipe = load_recipe("coding", task="humaneval", rewards=[right])
+    assert recipe.task is not None
+    assert recipe.task.reward is not None
+    assert recipe.task.name == "humaneval"
+    assert list(recipe.task.reward.parts) == ["right"]
+
+
+def test_every_place_for_a_function_takes_one() -> None:
+    async def talk(turn: Any) -> None:
+        await turn.act("a")
+
+    def shout(response: str) -> str:
+        return response.upper()
+
+    def joined(artefacts: Mapping[str, str], problem: Any) -> str:
+        return " ".join(artefacts.values())
+
+    def look_up(word: str) -> str:
+        """What a word means."""
+        return word
+
+    def tell(outcome: Any, *, often: int = 1) -> str:
+        return "no" * often
+
+    recipe = load_recipe(
+        {
+            "protocol": talk,
+            "join": joined,
+            "turns": 2,
+            "feedback": [tell, {"source": tell, "options": {"often": 2}}],
+            "agents": {"a": Agent(prompt="{{ task.prompt }}", parser=shout, tools=[look_up])},
+        },
+        task=ROWS,
+        rewards=[right],
+        model={"engine": lambda spec: spec},
+        trainer={"algorithm": lambda group: None},
+    )
+    found = {name.rpartition(":")[2] for name in of_python_in(recipe)}
+    assert found == {"talk", "shout", "joined", "look_up", "tell", "function"}
+
+
+def test_a_function_among_options_is_refused() -> None:
+    part = {"use": right, "options": {"by": right}}
+    with pytest.raises(RecipeError, match=r"options: the function right .*functools\.partial"):
+        load_recipe(TEAM, task=ROWS, rewards=[part])

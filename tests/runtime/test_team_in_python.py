@@ -1,0 +1,172 @@
+"""Teams in scripts and notebooks: made of objects, kept open, run inside a running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import collab
+from collab.cli.app import app
+from collab.errors import CollabError, RecipeError
+from collab.models import open as opening
+from collab.runtime.waiting import LoopThread, wait_for
+
+ROWS = [{"prompt": "red", "answer": "RED"}, {"prompt": "blue", "answer": "RED"}]
+
+
+def make(**parts: Any) -> collab.Team:
+    """Two agents who repeat what they are told, the second one in capitals."""
+
+    def right(context: Any) -> float:
+        return float(context.field("answer") in context.joint.text)
+
+    agents = {
+        "low": collab.Agent(prompt="{{ task.prompt }}"),
+        "high": collab.Agent(prompt="{{ task.prompt }}", parser=lambda response: response.upper()),
+    }
+    made = {"name": "pair", "agents": agents, "model": "echo", "rewards": [right], **parts}
+    return collab.Team(**made, hidden=["answer"])
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that were opened."""
+    found: list[str] = []
+    real = opening.open_model
+
+    def watched(spec: Any, **options: Any) -> Any:
+        found.append(spec.engine)
+        return real(spec, **options)
+
+    monkeypatch.setattr(opening, "open_model", watched)
+    return found
+
+
+def rewards(rollout: collab.Rollout) -> list[float | None]:
+    return [episode.reward for episode in rollout.episodes]
+
+
+def test_a_team_of_objects_runs_rows() -> None:
+    assert rewards(make().run(ROWS)) == [1.0, 0.0]
+    assert rewards(make().run(ROWS[0])) == [1.0]
+    assert repr(make()) == "<Team pair: low, high>"
+
+
+def test_a_protocol_of_ones_own() -> None:
+    async def only_the_second(turn: Any) -> None:
+        await turn.act("high")
+
+    rollout = make(protocol=only_the_second).run(ROWS)
+    assert [d.agent for d in rollout.episodes[0].turns[0].decisions] == ["high"]
+
+
+def test_rewards_hold_for_whatever_suite_is_run() -> None:
+    def long(context: Any) -> float:
+        return 0.25
+
+    team = collab.load("tldr", model="echo", rewards=[long], samples=2)
+    assert rewards(team.run("tldr/0")) == [0.25, 0.25]
+    single = collab.load("coding-single", model="echo", rewards=[long])
+    assert rewards(single.run("humaneval/0")) == [0.25]
+
+
+def test_run_works_in_a_running_loop() -> None:
+    async def cell() -> list[float | None]:
+        return rewards(make().run(ROWS))
+
+    assert asyncio.run(cell()) == [1.0, 0.0]
+
+
+def test_a_team_that_is_entered_opens_its_model_once(opened: list[str]) -> None:
+    with make() as team:
+        assert rewards(team.run(ROWS)) == rewards(team.run(ROWS)) == [1.0, 0.0]
+        assert asyncio.run(team.arun(ROWS[0])).episode.reward == 1.0
+    assert opened == ["echo"]
+    assert rewards(team.run(ROWS)) == [1.0, 0.0]
+    assert opened == ["echo", "echo"]
+
+
+def test_the_same_in_a_loop(opened: list[str]) -> None:
+    async def main() -> None:
+        async with make() as team:
+            await asyncio.gather(team.arun(ROWS), team.arun(ROWS))
+            with pytest.raises(CollabError, match=r"await team\.arun"):
+                team.run(ROWS)
+
+    asyncio.run(main())
+    assert opened == ["echo"]
+
+
+def test_a_team_is_entered_once_at_a_time() -> None:
+    with make() as team, pytest.raises(CollabError, match="entered already"), team:
+        pass
+
+
+def test_an_interrupted_wait_cancels_the_work_and_waits_for_its_end() -> None:
+    ended = threading.Event()
+
+    async def work() -> None:
+        await asyncio.sleep(0.05)  # until the caller waits
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            ended.set()
+
+    loop = LoopThread()
+    with pytest.raises(KeyboardInterrupt):
+        loop.wait_for(work())
+    assert ended.is_set()
+    loop.close()
+
+
+def test_what_the_work_raises_is_raised() -> None:
+    async def work() -> None:
+        raise ValueError("no")
+
+    async def cell() -> None:
+        wait_for(work())
+
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(cell())
+
+
+def test_the_record_says_what_it_cannot_be_run_by(tmp_path: Path) -> None:
+    rollout = make().run(ROWS, out=tmp_path / "run")
+    assert rollout.folder == tmp_path / "run"
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    names = {name.rpartition(":")[2] for name in about["given_in_python"]}
+    assert names == {"right", "function"}
+    recipe = (tmp_path / "run" / "recipe.yaml").read_text()
+    assert recipe.startswith("# These functions were given in Python")
+    assert all(name in recipe.partition("\nname:")[0] for name in about["given_in_python"])
+
+
+def test_the_record_is_read_where_its_functions_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(tmp_path / "run")
+    make().run(ROWS, out=run)
+    assert rewards(collab.load(run).run()) == [1.0, 0.0], "here the functions are known"
+    monkeypatch.setattr("collab.given._GIVEN", {})
+    with pytest.raises(RecipeError, match="given in Python"):
+        collab.load(run)
+    runner = CliRunner()
+    assert runner.invoke(app, ["show", run]).exit_code == 0
+    assert runner.invoke(app, ["report", run]).exit_code == 0
+    replayed = runner.invoke(app, ["replay", run])
+    assert (replayed.exit_code, "are in no file" in replayed.output) == (0, True)
+
+
+def test_parts_beside_a_recipe_are_refused() -> None:
+    recipe = make().recipe
+    with pytest.raises(TypeError, match="takes no turns"):
+        collab.Team(recipe, turns=2)
