@@ -170,3 +170,10 @@ def test_parts_beside_a_recipe_are_refused() -> None:
     recipe = make().recipe
     with pytest.raises(TypeError, match="takes no turns"):
         collab.Team(recipe, turns=2)
+
+
+def test_a_rollout_shows_itself_shortly_and_escaped() -> None:
+    rollout = make().run([{"prompt": "<b>red", "answer": "RED"}] * 30)
+    assert repr(rollout) == ("<Rollout: 30 episodes, 0 solved, 0 failed, mean return 1.00 of 1.00>")
+    page = rollout._repr_html_()
+    assert (page.count("<tr>"), "&lt;b&gt;red" in page, "<b>red" in page) == (21, True, False)
