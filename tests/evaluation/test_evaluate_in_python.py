@@ -1,0 +1,28 @@
+"""Evaluations of teams, rows and functions that are given in Python."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import collab
+
+ROWS = [{"prompt": "red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
+
+
+def right(context: Any) -> float:
+    return float(context.field("answer") in context.joint.text)
+
+
+def team(name: str, prompt: str) -> collab.Team:
+    agents = {"a": collab.Agent(prompt=prompt)}
+    return collab.Team(name=name, agents=agents, model="echo", rewards=[right], hidden=["answer"])
+
+
+def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
+    async def cell() -> Any:
+        return collab.evaluate(team("one", "{{ task.prompt }}"), team("two", "red"), task=ROWS)
+
+    results = asyncio.run(cell())
+    assert [found.label for found in results.teams] == ["one", "two"]
+    assert [found.metrics["return"].mean for found in results.teams] == [0.5, 1.0]
