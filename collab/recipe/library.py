@@ -1,10 +1,14 @@
-"""Where components are found by name: the user's project first, then the shipped library."""
+"""Where components are found by name: the user's project first, then the shipped library.
+
+Suites by the hundred have no file each: `reasoning_gym/NAME` is the suite of one of its sets.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from collab.errors import RecipeError, UnknownName
 
@@ -16,6 +20,9 @@ FOLDERS: dict[Kind, str] = {
     "reward": "tasks/rewards",
     "trainer": "trainers",
 }
+
+REASONING_GYM = "reasoning_gym"
+_MEMBER = re.compile(rf"({REASONING_GYM}/[a-z]\w*)(?:/(.*))?", re.ASCII | re.DOTALL)
 
 
 def roots() -> list[Path]:
@@ -61,3 +68,19 @@ def components(kind: Kind) -> Iterator[tuple[str, Path]]:
             if path.stem not in seen:
                 seen.add(path.stem)
                 yield path.stem, path
+
+
+def member(name: str) -> dict[str, Any] | None:
+    """The suite of a set, as one that extends its family; None for any other name."""
+    found = _MEMBER.fullmatch(name)
+    if found is None or found[2] is not None:
+        return None
+    chosen = name.partition("/")[2]
+    source = {"generate": {"use": REASONING_GYM, "options": {"name": chosen}}}
+    return {"extends": REASONING_GYM, "name": name, "source": source}
+
+
+def split_member(address: str) -> tuple[str, str] | None:
+    """The suite of a set and what is selected in it, for an address in one."""
+    found = _MEMBER.fullmatch(address)
+    return (found[1], found[2] or "") if found else None

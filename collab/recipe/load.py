@@ -12,11 +12,10 @@ from pydantic import ValidationError
 from collab.errors import RecipeError
 from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
-from collab.recipe.families import member
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
 from collab.recipe.in_python.objects import Named, Objects, Rewards, Task, given_task, with_rewards
-from collab.recipe.library import Kind
+from collab.recipe.library import Kind, member
 from collab.recipe.model import parse_model
 from collab.recipe.question import check_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
-from collab.recipe.families import split_member
+from collab.recipe.library import split_member
 from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of

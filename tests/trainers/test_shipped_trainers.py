@@ -29,7 +29,12 @@ def test_every_shipped_recipe_can_be_trained(path: Path) -> None:
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
     assert tasks.training
-    assert tasks.held_out
+    assert bool(tasks.held_out) == (spec.evaluation is not None)
+
+
+def test_who_plays_against_itself_alone_has_no_held_out_return() -> None:
+    without = [path.stem for path in RECIPES if not load_recipe(str(path)).trainer.evaluation]
+    assert without == ["kuhn"]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
