@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +28,12 @@ def test_no_file_is_long() -> None:
     for part in ("benchmarks", "examples", "tests"):
         found |= lengths(ROOT / part)
     assert {str(file): lines for file, lines in found.items() if lines > MOST_LINES} == {}
+
+
+def test_no_two_files_of_tests_share_a_name() -> None:
+    """They are imported by name alone, so that the second one could not be collected."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_half_of_the_files_are_short() -> None:

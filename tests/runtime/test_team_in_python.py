@@ -122,8 +122,12 @@ def test_an_interrupted_wait_cancels_the_work_and_waits_for_its_end() -> None:
             ended.set()
 
     loop = LoopThread()
-    with pytest.raises(KeyboardInterrupt):
-        loop.wait_for(work())
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # xdist ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.wait_for(work())
+    finally:
+        signal.signal(signal.SIGINT, ignored)
     assert ended.is_set()
     loop.close()
 
