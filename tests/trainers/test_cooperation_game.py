@@ -71,6 +71,7 @@ def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> fl
     return sum(rewards[-5:]) / 5
 
 
+@pytest.mark.slow
 def test_joint_rewards_lead_to_cooperation(two_words: Path, tmp_path: Path) -> None:
     assert play(two_words, tmp_path, seed=0, steps=80) > 0.95 * OPTIMUM
 

@@ -90,6 +90,7 @@ def test_the_same_seeds_train_as_transformers_does(game: Recipe, tmp_path: Path)
         assert all(found[key].allclose(tensor, atol=1e-5) for key, tensor in tensors.items())
 
 
+@pytest.mark.slow
 def test_a_server_is_killed_and_started_again(game: Recipe, tmp_path: Path) -> None:
     model = Path(game.model.name)
     with ExitStack() as life:
@@ -107,6 +108,7 @@ def test_a_server_is_killed_and_started_again(game: Recipe, tmp_path: Path) -> N
     assert {row["episodes/dropped"] for row in metrics} == {0.0}
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_dead_ends_training_and_resume_goes_on(
     game: Recipe, tmp_path: Path
 ) -> None:
