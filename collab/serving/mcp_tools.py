@@ -71,10 +71,12 @@ def make_server(service: Service) -> Server[Any]:
             team = _by_tool(service).get(params.name)
             if team is None:
                 raise invalid("no such tool")
-            told = _told(await _episode(service, team, params.arguments or {}, progress))
+            episode = await _episode(service, team, params.arguments or {}, progress)
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
+        service.metrics.answered(team.name, episode)
+        told = _told(episode)
         answer = types.TextContent(type="text", text=told["answer"])
         return types.CallToolResult(content=[answer], structured_content=told)
 

@@ -30,7 +30,7 @@ class Metrics:
         self._cached = self._counter("cached_tokens", "Read from a cache.", "team")
 
     def answered(self, team: str, episode: Episode) -> None:
-        """An episode made an answer."""
+        """An episode made an answer, and its client took it."""
         self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
         for turn in episode.turns:
@@ -46,7 +46,7 @@ class Metrics:
         self._refused.labels(team, reason).inc()
 
     def began(self, team: str, seconds: float) -> None:
-        """The first text of a stream was sent."""
+        """The first part of a stream's answer was sent, so long after the request came."""
         self._first.labels(team).observe(seconds)
 
     def text(self) -> bytes:

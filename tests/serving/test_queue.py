@@ -164,6 +164,52 @@ def test_the_counters_are_prometheus_own() -> None:
     assert "Hello" not in text
 
 
+def samples_of(server: Server) -> dict[str, float]:
+    """The counters that are about requests, by their line's head."""
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    told = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
+    return {name: float(value) for name, value in told}
+
+
+FIRST = 'time_to_first_chunk_seconds_%s{team="solo"}'
+
+
+def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it() -> None:
+    talker = Talker(holding=True)
+    with (
+        Server(recipe(SOLO), model=talker, ping_seconds=0.05, concurrency=1) as server,
+        ThreadPoolExecutor() as pool,
+    ):
+        lanes = server.app.service.lanes  # type: ignore[union-attr]
+        first = pool.submit(ask, server, "first", stream=True)
+        until(lambda: lanes.running == 1)
+        second = pool.submit(ask, server, "second", stream=True)
+        until(lambda: lanes.waiting == 1)
+        time.sleep(0.4)
+        talker.go()
+        assert ": still at work" in first.result().text
+        assert second.result().status_code == 200
+        told = samples_of(server)
+        assert told[FIRST % "count"] == 2, "a ping is no chunk"
+        assert told[FIRST % "sum"] >= 0.8, "each of them waited"
+
+
+def test_words_that_send_nothing_are_no_first_chunk() -> None:
+    spaced = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }}"}}}
+
+    class Spaced(Talker):
+        async def generate(self, requests: Any, progress: Any = None) -> Any:
+            for number in (1, 2, 3):
+                progress(requests[0], number, " ")
+                await asyncio.sleep(0.01)
+            [action] = await super().generate(requests, progress)
+            return [action.model_copy(update={"text": f"   {action.text}"})]
+
+    with Server(recipe(spaced), model=Spaced(), ping_seconds=60.0) as server:
+        assert "[DONE]" in ask(server, stream=True).text
+        assert samples_of(server)[FIRST % "count"] == 1
+
+
 def test_many_at_once_leave_nothing_behind() -> None:
     with Server(recipe(DUO), concurrency=4, queue=64) as server, ThreadPoolExecutor(8) as pool:
         asked = {**body(), "model": "duo", "stream": True}
@@ -189,3 +235,20 @@ def test_a_client_that_does_not_read_holds_no_place() -> None:
             lanes = server.app.service.lanes  # type: ignore[union-attr]
             until(lambda: len(talker.asked) == 1 and lanes.is_idle)
             assert ask(server).status_code == 200
+
+
+def test_an_answer_that_nobody_took_is_no_success() -> None:
+    talker = Talker(fills=4_000_000)
+    with Server(recipe(SOLO), model=talker, client_seconds=0.3) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        sent = json.dumps(body(stream=True)).encode()
+        with socket.create_connection(place) as client:
+            head = (
+                f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n"
+            )
+            client.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + sent)
+            left = 'request_failure_total{team="solo",type="client left"}'
+            until(lambda: left in samples_of(server))
+            told = samples_of(server)
+    assert told[left] == 1
+    assert not [name for name in told if name.startswith("request_success_total")]

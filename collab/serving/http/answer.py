@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -35,6 +35,10 @@ class Answer:
     """Its id."""
     carrier: Mapping[str, str]
     """Its headers that say which trace it belongs to."""
+    _began: float = field(init=False, default=0.0)
+    """When it came, before it had a place."""
+    _is_told: bool = field(init=False, default=False)
+    """A part of the answer was sent; pings and the opening are none."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         wire = Wire(scope, receive, send, self.reply)
@@ -57,6 +61,7 @@ class Answer:
 
     async def _work(self, wire: Wire) -> None:
         settings = self.service.settings
+        self._began = time.monotonic()
         try:
             with self.service.lanes.place() as place:
                 async with wire.kept_alive(settings.ping_seconds if self.asked.stream else None):
@@ -72,22 +77,28 @@ class Answer:
         try:
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.asked.stream:
-                    await wire.stream(self.reply.end(episode))
+                    await self._tell(wire, self.reply.end(episode))
                     await wire.end()
                 else:
                     await wire.give(JSONResponse(self.reply.whole(episode)))
         except TimeoutError:
             self.service.metrics.refused(self.team.name, "client left")
+        else:
+            self.service.metrics.answered(self.team.name, episode)
 
     async def _play(self, wire: Wire) -> Episode:
         """The episode, told as it goes where a stream was asked for."""
-        narrator, began = Narrator(), time.monotonic()
+        narrator = Narrator()
 
-        async def tell(event: Event) -> None:
+        async def hear(event: Event) -> None:
             for words in narrator.see(event) if self.asked.stream else ():
-                if not wire.has_begun:
-                    self.service.metrics.began(self.team.name, time.monotonic() - began)
-                await wire.stream(self.reply.words(words))
+                await self._tell(wire, self.reply.words(words))
 
         whole = (self.service, self.team, self.asked, self.problem, self.request)
-        return await play(*whole, hear=tell, carrier=self.carrier)
+        return await play(*whole, hear=hear, carrier=self.carrier)
+
+    async def _tell(self, wire: Wire, events: Iterable[str]) -> None:
+        """Send a part of a stream; the first one is timed, with the wait for a place."""
+        if await wire.stream(events) and not self._is_told:
+            self._is_told = True
+            self.service.metrics.began(self.team.name, time.monotonic() - self._began)

@@ -37,8 +37,8 @@ class Wire:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def stream(self, events: Iterable[str]) -> None:
-        """Send events of a stream."""
+    async def stream(self, events: Iterable[str]) -> bool:
+        """Send events of a stream; whether there were any."""
         async with self._one:
             if self._opening is None:
                 self._opening = "".join(self._reply.begin())
@@ -49,6 +49,8 @@ class Wire:
                     await self._send(start)
                     text = self._opening + text
                 await self._chunk(text, more=True)
+                return True
+        return False
 
     async def end(self) -> None:
         """Close the stream."""
