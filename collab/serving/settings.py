@@ -33,7 +33,7 @@ class Settings:
     allow_sampling: bool = False
     """Whether a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
-    """What becomes of earlier turns of a conversation where no template names `conversation`:
+    """What becomes of earlier messages of a conversation where no template names `conversation`:
     `join` puts them before the user's text."""
     field: str | None = None
     """The field of the problem that the user's text fills. Default: the only one that the

@@ -60,8 +60,8 @@ class ServedTeam:
             text = transcript(asked.before, text)
         elif asked.before:
             raise invalid(
-                "this team takes one message of the user, and no earlier turns; the server can put"
-                " them before it when started with --history join",
+                "this team takes one message of the user, and no earlier ones; the server can"
+                " put them before it when started with --history join",
                 "messages",
                 "unsupported_conversation",
             )

@@ -213,6 +213,19 @@ def test_a_line_of_log_is_one_line_and_holds_no_body(
     assert not any("secret" in line or KEY in line for line in lines)
 
 
+def test_a_defect_is_told_by_our_own_line_that_led_to_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("collab.serving.team.transcript", lambda *_: json.loads("not JSON"))
+    talk = [USER, {"role": "assistant", "content": "x"}, USER]
+    with Server(recipe(SOLO), history="join") as running:
+        body = {"model": "solo", "messages": talk}
+        answer = httpx.post(f"{running.url}/v1/chat/completions", json=body)
+    assert error(answer)[:2] == (500, "internal_error")
+    [line] = [record.getMessage() for record in caplog.records if "defect" in record.getMessage()]
+    assert "defect JSONDecodeError at team.py:" in line
+
+
 def test_headers_are_bounded(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
         client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 70_000)

@@ -63,7 +63,7 @@ def command(
         typer.Option(
             "--history",
             metavar="refuse|join",
-            help="Earlier turns of a conversation: refuse them, or put them before the text.",
+            help="Earlier messages of a conversation: refuse them, or put them before the text.",
         ),
     ] = "refuse",
     allow_sampling: Annotated[
@@ -178,7 +178,7 @@ def command(
     check_installed()
     keys = read_keys(key or ())
     hosts = local_names(host, keys)
-    one_of("history", history, ("refuse", "join"))
+    one_of("--history", history, ("refuse", "join"))
     if mcp is not None:
         one_of("--mcp", mcp, ("http", "stdio"))
         check_mcp()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from collab.serving.refusal import Refused
 
@@ -14,7 +14,8 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
 
     Raises:
         Refused: it is no JSON by its type, larger than `most` bytes, or takes longer than
-            `seconds`. ClientDisconnect: the client has left.
+            `seconds`.
+        starlette.requests.ClientDisconnect: the client has left.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -36,6 +37,3 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
 
 def _too_large(most: int) -> Refused:
     return Refused(413, "request_too_large", f"the body has more than {most} bytes, the limit")
-
-
-__all__ = ["ClientDisconnect", "read_body"]

@@ -22,6 +22,8 @@ LOG = logging.getLogger("collab.serving")
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _OPEN = ("/health",)
+_OURS = Path(__file__).parents[2]
+"""The folder of the package: frames of libraries lie elsewhere."""
 
 
 class Guard:
@@ -111,6 +113,7 @@ def _plain(text: str) -> str:
 
 
 def _place(error: Exception) -> str:
-    """The file and line of our own that raised, without the folders above it."""
+    """The last file and line of our own that led to it, without the folders above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_OURS)]
+    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"

@@ -79,7 +79,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service, drain: float) -> None:
         super().__init__(config)
         self._service, self._drain = service, drain
-        self._until: float | None = None
+        self._draining_since: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal begins to drain, the second one ends it."""
@@ -106,8 +106,8 @@ class _Server(uvicorn.Server):
         """Whether it is time to end."""
         if not self._service.is_ready and not self.should_exit:
             now = asyncio.get_running_loop().time()
-            self._until = now if self._until is None else self._until
-            if self._service.lanes.is_idle or now - self._until >= self._drain:
+            self._draining_since = now if self._draining_since is None else self._draining_since
+            if self._service.lanes.is_idle or now - self._draining_since >= self._drain:
                 self._service.shut.set()
                 self.should_exit = True
         return await super().on_tick(counter)
