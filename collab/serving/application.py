@@ -141,11 +141,10 @@ class Application:
         asked = reader(body, settings)
         team = self.service.team(asked.model)
         problem = team.problem(asked)
-        name = request.state.request
-        reply = form(team, asked, name, all_of_it=settings.details)
+        reply = form(team, asked, all_of_it=settings.details)
         traces = ("traceparent", "tracestate")
         carrier = {key: request.headers[key] for key in traces if key in request.headers}
-        return Answer(self.service, team, asked, problem, reply, name, carrier)
+        return Answer(self.service, team, asked, problem, reply, request.state.request, carrier)
 
 
 class _Late:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -38,6 +39,8 @@ class Asked:
     stream: bool = False
     include_usage: bool = False
     warnings: tuple[str, ...] = ()
+    id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
+    """Of its answer and its episode. Never the client's `x-request-id`, which may come again."""
 
     def sampling(self, own: Sampling) -> Sampling:
         """An agent's settings for this request."""

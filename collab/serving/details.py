@@ -9,12 +9,12 @@ from collab.serving.asking import Asked
 from collab.serving.team import ServedTeam
 
 
-def details(team: ServedTeam, asked: Asked, episode: Episode, request: str) -> dict[str, Any]:
+def details(team: ServedTeam, asked: Asked, episode: Episode) -> dict[str, Any]:
     """Everything that an episode holds besides its answer, for who wants all of it."""
     agents = [_agent(turn, decision) for turn in episode.turns for decision in turn.decisions]
     return {
         "team": team.recipe.team.name,
-        "episode": request,
+        "episode": asked.id,
         "seed": episode.seed,
         "seconds": round(episode.seconds, 3),
         "agents": agents,

@@ -57,7 +57,7 @@ async def play(
         raise too_slow(limit) from None
     finally:
         service.lanes.took(time.monotonic() - began)
-    service.keep(team, episode, request)
+    service.keep(team, episode, asked.id)
     if episode.failure is not None:
         raise of_failure(episode.failure)
     return episode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -15,10 +16,12 @@ from collab.runs.about import new_run_id
 from collab.runtime.folder import RunFolder
 from collab.serving.lanes import Lanes
 from collab.serving.metrics import Metrics
-from collab.serving.refusal import Refused, unavailable, unknown_model
+from collab.serving.refusal import SERVER, Refused, unavailable, unknown_model
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import Teams
+
+LOG = logging.getLogger("collab.serving")
 
 
 class Service:
@@ -87,21 +90,21 @@ class Service:
         if not self.is_ready:
             raise unavailable("the server is starting, or is about to stop")
 
-    def keep(self, team: ServedTeam, episode: Episode, request: str) -> None:
-        """Append an episode to the record, where one is wanted.
+    def keep(self, team: ServedTeam, episode: Episode, name: str) -> None:
+        """Append an episode to the record under a name of its own, where a record is wanted.
 
         Raises:
             Refused: it cannot be written.
         """
         if folder := self._folders.get(team.name):
-            names = {"task": f"served/{request}", "id": f"served/{request}#0", "group": self._kept}
+            names = {"task": f"served/{name}", "id": f"served/{name}#0", "group": self._kept}
             self._kept += 1
             try:
                 folder.append(episode.model_copy(update=names))
             except RecordError as error:
-                raise Refused(
-                    500, "RecordError", "the record is full", kind="server_error"
-                ) from error
+                LOG.error("an episode is not in the record: %s", error)
+                told = f"the episode cannot be kept in the server's record: {_why(error)}"
+                raise Refused(500, "RecordError", told, kind=SERVER) from error
 
     def _open_records(self) -> None:
         if self.settings.record is None:
@@ -111,3 +114,9 @@ class Service:
             folder = self.settings.record / name if several else self.settings.record
             about = {"run": new_run_id(name), "team": team.recipe.team.name, "command": ["serve"]}
             self._folders[name] = RunFolder.create(folder, team.recipe, about)
+
+
+def _why(error: RecordError) -> str:
+    """What went wrong, without the file that it went wrong with."""
+    cause = error.__cause__
+    return cause.strerror or "no reason is known" if isinstance(cause, OSError) else "no room"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import httpx
 import pytest
 from support.served import DUO, SOLO, Server, recipe
 
-from collab.errors import RecipeError
+from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
 from collab.records import read_episodes
 from collab.serving.fields import fields_of
@@ -93,6 +95,47 @@ def test_episodes_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
     ]
     assert len({episode.id for episode in kept}) == 2
     assert len(list(read_episodes(tmp_path / "kept" / "solo"))) == 1
+
+
+def test_requests_of_one_id_are_episodes_of_their_own(tmp_path: Path) -> None:
+    url, body = "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello."}]}
+    with Server(recipe(DUO), record=tmp_path / "kept") as server:
+        asked = {"json": {**body, "model": "duo"}, "headers": {"x-request-id": "retried"}}
+        answers = [httpx.post(server.url + url, timeout=20, **asked) for _ in range(2)]  # type: ignore[arg-type]
+    kept = list(read_episodes(tmp_path / "kept"))
+    told = [answer.json()["collab"]["episode"] for answer in answers]
+    assert [episode.id for episode in kept] == [f"served/{name}#0" for name in told]
+    assert len({episode.task for episode in kept}) == len(set(told)) == 2
+    assert len({answer.json()["id"] for answer in answers}) == 2
+    assert {answer.headers["x-request-id"] for answer in answers} == {"retried"}
+
+
+def test_a_record_that_cannot_be_written_says_why_and_names_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        """A disk that fails."""
+
+        def __init__(self, path: Path, *_: object) -> None:
+            self._path = path
+
+        def append(self, _: object) -> None:
+            try:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            except OSError as error:
+                raise RecordError(f"{self._path}: {error.strerror}") from error
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr("collab.runtime.folder.Log", Broken)
+    with Server(recipe(DUO), record=tmp_path / "kept") as server:
+        told = ask(server, "duo").json()["error"]
+    assert told["code"] == "RecordError"
+    assert os.strerror(errno.EIO) in told["message"]
+    assert "full" not in told["message"]
+    assert str(tmp_path) not in told["message"]
+    assert str(tmp_path / "kept") in caplog.text
 
 
 def test_the_sums_are_those_of_the_record(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from collab.serving.usage import is_cut, spent, unspoken
 class ChatReply:
     """One chat completion."""
 
-    def __init__(self, team: ServedTeam, asked: Asked, request: str, *, all_of_it: bool) -> None:
-        self._team, self._asked, self._request = team, asked, request
+    def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
+        self._team, self._asked = team, asked
         self._all_of_it = all_of_it
         self._created = int(time.time())
         self._answer = Trimmed()
@@ -72,7 +72,7 @@ class ChatReply:
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {
-            "id": f"chatcmpl-{self._request}",
+            "id": f"chatcmpl-{self._asked.id}",
             "object": kind,
             "created": self._created,
             "model": self._team.name,
@@ -91,7 +91,7 @@ class ChatReply:
     def _details(self, episode: Episode) -> dict[str, Any] | None:
         if not self._all_of_it:
             return None
-        return details(self._team, self._asked, episode, self._request)
+        return details(self._team, self._asked, episode)
 
 
 def _reasoned(text: str | None) -> dict[str, Any]:

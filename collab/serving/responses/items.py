@@ -7,11 +7,11 @@ from typing import Any, Literal
 Status = Literal["in_progress", "completed", "incomplete"]
 
 
-def reasoning(request: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
+def reasoning(answer: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
     """One agent's response; without its text while it is written."""
     return {
         "type": "reasoning",
-        "id": f"rs_{request}_{number}",
+        "id": f"rs_{answer}_{number}",
         "summary": [],
         "content": [] if text is None else [{"type": "reasoning_text", "text": text}],
         "status": "in_progress" if text is None else "completed",
@@ -19,11 +19,11 @@ def reasoning(request: str, number: int, agent: str, text: str | None) -> dict[s
     }
 
 
-def message(request: str, status: Status, text: str | None) -> dict[str, Any]:
+def message(answer: str, status: Status, text: str | None) -> dict[str, Any]:
     """The joint answer; without its text while it is not made."""
     return {
         "type": "message",
-        "id": f"msg_{request}",
+        "id": f"msg_{answer}",
         "role": "assistant",
         "status": status,
         "phase": "final_answer",

@@ -21,8 +21,8 @@ from collab.serving.usage import is_cut, spent, unspoken
 class ResponseReply:
     """One response. Agents' texts are no messages, since clients join the texts of all messages."""
 
-    def __init__(self, team: ServedTeam, asked: Asked, request: str, *, all_of_it: bool) -> None:
-        self._team, self._asked, self._request = team, asked, request
+    def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
+        self._team, self._asked = team, asked
         self._all_of_it = all_of_it
         self._created = int(time.time())
         self._answer = Trimmed()
@@ -36,11 +36,11 @@ class ResponseReply:
     def whole(self, episode: Episode) -> dict[str, Any]:
         decisions = [] if self._team.is_direct else [d for t in episode.turns for d in t.decisions]
         items = [
-            reasoning(self._request, number, decision.agent, decision.action.text)
+            reasoning(self._asked.id, number, decision.agent, decision.action.text)
             for number, decision in enumerate(decisions)
         ]
         status = _status(episode)
-        answer = message(self._request, status, episode.turns[-1].joint)
+        answer = message(self._asked.id, status, episode.turns[-1].joint)
         return self._response(status, [*items, answer], episode)
 
     def begin(self) -> Iterator[str]:
@@ -54,14 +54,14 @@ class ResponseReply:
             return
         place = len(self._done)
         if words.begins:
-            item = reasoning(self._request, place, words.agent, None)
+            item = reasoning(self._asked.id, place, words.agent, None)
             yield self._event("response.output_item.added", output_index=place, item=item)
-        at = {"item_id": f"rs_{self._request}_{place}", "output_index": place, "content_index": 0}
+        at = {"item_id": f"rs_{self._asked.id}_{place}", "output_index": place, "content_index": 0}
         if words.text:
             yield self._event("response.reasoning_text.delta", **at, delta=words.text)
         if words.ends is not None:
             text = words.ends.action.text
-            item = reasoning(self._request, place, words.agent, text)
+            item = reasoning(self._asked.id, place, words.agent, text)
             yield self._event("response.reasoning_text.done", **at, text=text)
             yield self._event("response.output_item.done", output_index=place, item=item)
             self._done.append(item)
@@ -72,7 +72,7 @@ class ResponseReply:
         at = self._at()
         yield self._event("response.output_text.done", **at, text=joint, logprobs=[])
         yield self._event("response.content_part.done", **at, part=part(joint))
-        item = message(self._request, status, joint)
+        item = message(self._asked.id, status, joint)
         yield self._event("response.output_item.done", output_index=len(self._done), item=item)
         whole = self._response(status, [*self._done, item], episode)
         yield self._event(f"response.{status}", response=whole)
@@ -86,7 +86,7 @@ class ResponseReply:
         """A piece of the message, which begins with the first one."""
         if not self._answers:
             self._answers = True
-            item = message(self._request, "in_progress", None)
+            item = message(self._asked.id, "in_progress", None)
             place = len(self._done)
             yield self._event("response.output_item.added", output_index=place, item=item)
             yield self._event("response.content_part.added", **self._at(), part=part(""))
@@ -94,7 +94,7 @@ class ResponseReply:
             yield self._event("response.output_text.delta", **self._at(), delta=text, logprobs=[])
 
     def _at(self) -> dict[str, Any]:
-        item = f"msg_{self._request}"
+        item = f"msg_{self._asked.id}"
         return {"item_id": item, "output_index": len(self._done), "content_index": 0}
 
     def _event(self, kind: str, **fields: Any) -> str:
@@ -107,9 +107,9 @@ class ResponseReply:
         cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
         extra = {}
         if episode is not None and self._all_of_it:
-            extra["collab"] = details(self._team, self._asked, episode, self._request)
+            extra["collab"] = details(self._team, self._asked, episode)
         return {
-            "id": f"resp_{self._request}",
+            "id": f"resp_{self._asked.id}",
             "object": "response",
             "created_at": self._created,
             "status": status,
