@@ -17,6 +17,7 @@ from collab.recipe import load_task
 from collab.records import Problem
 from collab.rewards import Scorer
 from collab.tasks import open_suite
+from collab.trainers.training.data import by_level
 
 GSM = [
     {"question": "Two and two thousand?", "answer": "2+2000=<<2+2000=2002>>2,002\n#### 2,002"},
@@ -51,7 +52,44 @@ def test_rows_are_read_and_the_answer_is_hidden(tmp_path: Path) -> None:
     assert set(found[0].public) == {"prompt"}
     found = problems(tmp_path, "math-500", MATH)
     assert [problem.hidden["answer"] for problem in found] == [r"\frac{1}{2}", r"3\sqrt{2}", "5"]
-    assert found[0].public == {"prompt": "Half?", "level": "Level 1", "subject": "Algebra"}
+    assert found[0].public == {"prompt": "Half?", "level": 1, "subject": "Algebra"}
+
+
+@pytest.mark.parametrize(
+    ("solution", "answer"),
+    [
+        (r"It is $\boxed 3$, that is \frac{6}{2}.", "3"),
+        (r"So \boxed 3 ... \frac{6}{2}", "3"),
+        (r"So \fbox 12, as {said}.", "12"),
+        (r"So \(\boxed 7\) in all {of them}.", "7"),
+        (r"So \boxed5 and {more}.", "5"),
+        (r"So \boxed {a{b}c} and {more}.", "a{b}c"),
+        (r"First \boxed{1}, then \fbox{2}.", "2"),
+        (r"The \boxed{1} of \boxedcontent{2}.", "1"),
+    ],
+)
+def test_the_answer_is_what_stands_directly_in_the_last_box(
+    tmp_path: Path, solution: str, answer: str
+) -> None:
+    (found,) = problems(tmp_path, "math-500", [{"problem": "?", "solution": solution}])
+    assert found.hidden["answer"] == answer
+
+
+@pytest.mark.parametrize(
+    ("row", "level"),
+    [
+        ({"level": "Level 5"}, 5), ({"level": 2}, 2), ({"level": "3"}, 3), ({"level": 4.0}, 4),
+        ({"level": "Level ?"}, None), ({"level": None}, None), ({}, None),
+    ],
+)  # fmt: skip
+def test_a_level_is_a_number_or_is_left_out(
+    tmp_path: Path, row: dict[str, Any], level: int | None
+) -> None:
+    found = problems(tmp_path, "math-500", [{"problem": "?", "answer": "1", **row}])
+    assert found[0].public.get("level") == level
+    assert ("level" in found[0].public) == (level is not None)
+    if level is not None:
+        assert list(by_level(found, "level")) == [level]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,11 @@ from collab.errors import TaskError
 from collab.tasks.formats.fields import field
 
 MARK = "####"
+
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
+_UNBRACED = re.compile(r"(?:(?!\\[)\]])[^\s$])+")
+"""To the next white space or the end of the formula."""
+_LEVEL = re.compile(r"(?:level)?\s*(\d+)(?:\.0)?", re.IGNORECASE)
 
 
 def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,6 +36,8 @@ def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
 def competition(row: Mapping[str, Any]) -> dict[str, Any]:
     r"""A row of MATH: `problem`, and `solution` with its answer in `\boxed{}`, or `answer`.
 
+    Its `level` is the number in "Level 5"; a row that tells none, as "Level ?", has no such field.
+
     Raises:
         TaskError: a field is missing, or the solution has no such answer.
     """
@@ -37,22 +45,38 @@ def competition(row: Mapping[str, Any]) -> dict[str, Any]:
     answer = str(row.get("answer") or "") or _boxed(solution)
     return {
         "prompt": field(row, str, "problem"),
-        "level": str(row.get("level", "")),
+        **_level(row.get("level")),
         "subject": str(row.get("subject") or row.get("type") or ""),
         "answer": answer,
         "solution": solution,
     }
 
 
+def _level(told: Any) -> dict[str, int]:
+    found = _LEVEL.fullmatch(str(told).strip())
+    return {"level": int(found[1])} if found else {}
+
+
 def _boxed(solution: str) -> str:
-    """What the last box of a solution holds."""
-    start = max(solution.rfind("\\boxed"), solution.rfind("\\fbox"))
-    depth, opened = 0, solution.find("{", start)
-    for place in range(opened, len(solution)) if start >= 0 <= opened else ():
-        depth += {"{": 1, "}": -1}.get(solution[place], 0)
-        if depth == 0:
-            return solution[opened + 1 : place].strip()
-    words = solution[start:].partition("boxed ")[2].split() if start >= 0 else []
-    if not words:
+    r"""What the last box of a solution holds; without braces, as in `\boxed 3`, the next word."""
+    *_, box = (None, *_BOX.finditer(solution))
+    content = solution[box.end() :] if box else ""
+    found = _braced(content) if content.startswith("{") else _word(content)
+    if not found:
         raise TaskError("there is no answer, and the solution has none in \\boxed{}")
-    return words[0].rstrip("$.")
+    return found
+
+
+def _braced(text: str) -> str:
+    """What stands in the braces that open `text`; "" where they do not close."""
+    depth = 0
+    for place, mark in enumerate(text):
+        depth += {"{": 1, "}": -1}.get(mark, 0)
+        if depth == 0:
+            return text[1:place].strip()
+    return ""
+
+
+def _word(text: str) -> str:
+    found = _UNBRACED.match(text)
+    return found[0].rstrip(".,;") if found else ""
