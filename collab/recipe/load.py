@@ -96,7 +96,7 @@ def read_recipe(
     files, objects = Files(written_in), Objects()
     written = _written(name, files, objects, is_run=is_run)
     data = {"model": DEFAULT_MODEL, **(defaults or {}), **written}
-    data.update({key: objects.data(item) for key, item in top.items() if item is not None})
+    data.update({key: objects.data(item, key) for key, item in top.items() if item is not None})
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
         data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
     data = _expand_recipe(data, files)

@@ -7,14 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import yaml
 
 from collab.errors import RecipeError
 from collab.given import given, is_of_python, name_of
 from collab.plugins import load
 from collab.recipe import load_recipe
-from collab.recipe.in_python.objects import Agent
+from collab.recipe.in_python.objects import Agent, Objects
 from collab.recipe.references import of_python_in
+from collab.tasks import open_suite
 
 ROWS = [{"prompt": "Which colour?", "answer": "red"}, {"prompt": "Which town?", "answer": "Rome"}]
 TEAM = {"agents": {"a": {"prompt": "{{ task.prompt }}"}}}
@@ -178,3 +181,38 @@ def test_a_function_among_options_is_refused() -> None:
     part = {"use": right, "options": {"by": right}}
     with pytest.raises(RecipeError, match=r"options: the function right .*functools\.partial"):
         load_recipe(TEAM, task=ROWS, rewards=[part])
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["named", "as data"])
+@pytest.mark.parametrize("suite", ["arxiv-hub", "math-500"])
+def test_rows_over_a_suite_are_named_and_formed_as_rows_are(suite: str, loaded: bool) -> None:
+    """What the suite says of the ids and the form of its own rows is not said of these."""
+    recipe: Any = {"team": TEAM, "task": suite, "model": "echo"}
+    rows = [{**row, "solution": "It is known."} for row in ROWS]
+    task = load_recipe(load_recipe(recipe) if loaded else recipe, task=rows).task
+    own = load_recipe(recipe).task
+    assert task is not None
+    assert own is not None
+    assert (task.id_field, task.source.adapt, task.splits) == ("task_id", None, {})
+    assert (task.reward, task.hidden) == (own.reward, own.hidden)
+    assert [p.public["prompt"] for p in open_suite(task).select("")] == [r["prompt"] for r in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        (np.float64(1e-4), 1e-4), (np.float32(0.5), 0.5), (np.int64(3), 3), (np.bool_(True), True),
+        (np.array(2), 2), (np.str_("a"), "a"), ([np.int8(1)], [1]), (None, None), (True, True),
+    ],
+)  # fmt: skip
+def test_a_scalar_of_numpy_is_the_number_that_it_holds(value: Any, data: Any) -> None:
+    found = Objects().data(value, "learning_rate")
+    assert found == data
+    assert type(found) is type(data)
+    assert yaml.safe_load(yaml.safe_dump({"it": found})) == {"it": data}
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"half", np.array([1.0]), 1j, object()], ids=type)
+def test_what_yaml_cannot_hold_is_refused_with_its_key(value: Any) -> None:
+    with pytest.raises(RecipeError, match=r"^learning_rate: YAML cannot hold .* of type"):
+        Objects().data({"trainer": {"learning_rate": value}})

@@ -70,8 +70,10 @@ class Objects:
     def data(self, value: Any, key: str = "") -> Any:
         """The data of a value that stands at `key`: text, numbers, lists and mappings.
 
+        A scalar of numpy or torch is the number that it holds.
+
         Raises:
-            RecipeError: a function where only data may stand.
+            RecipeError: a function where only data may stand, or what no YAML can hold.
         """
         if isinstance(value, Spec):
             return value.model_dump(mode="json", exclude_none=True)
@@ -84,7 +86,7 @@ class Objects:
             return {str(name): self.data(item, _below(key, name)) for name, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.data(item, key) for item in value]
-        return self._named(value, key) if callable(value) else value
+        return self._named(value, key) if callable(value) else _scalar(value, key)
 
     def _named(self, function: Function, key: str) -> str:
         if key in _AS_WRITTEN:
@@ -108,13 +110,11 @@ def given_task(task: Task, own: Any, objects: Objects, *, rewarded: bool) -> Any
     suite = suite_of(task)
     if rewarded:
         return suite
-    if isinstance(own, Mapping):
-        return {**own, "source": suite["source"], "splits": {}, "id_field": "task_id"}
-    return (
-        suite["source"]["path"]
-        if own is None
-        else {"extends": own, "source": suite["source"], "splits": {}}
-    )
+    if own is None:
+        return suite["source"]["path"]
+    source = {**suite["source"], "adapt": None}  # the rows are in our form already
+    rest = own if isinstance(own, Mapping) else {"extends": own}
+    return {**rest, "source": source, "splits": {}, "id_field": "task_id"}
 
 
 def with_rewards(
@@ -204,6 +204,27 @@ def _free(taken: Mapping[str, Any], name: str) -> str:
         number += 1
         free = f"{name}_{number}"
     return free
+
+
+def _scalar(value: Any, key: str) -> Any:
+    """A text, a number, a truth or None, as what it is in YAML.
+
+    Raises:
+        RecipeError: it is none of them.
+    """
+    if getattr(value, "shape", None) == ():  # of numpy or torch
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # of an enumeration's member its value
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise RecipeError(
+        f"{key or 'the recipe'}: YAML cannot hold {value!r:.40} of type {type(value).__name__};"
+        f" give text, a number, a list or a mapping (of an array, .tolist())"
+    )
 
 
 def _below(key: str, name: Any) -> str:
