@@ -33,11 +33,10 @@ def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
     """The lines of a kind in a training run's metrics, without the kind."""
     if not (run / METRICS).is_file():
         raise RecordError(f"{run} is no training run: it has no {METRICS}")
-    rows, complaints = read_lines(run / METRICS, parse_json, "not JSON")
-    broken = [complaint for complaint in complaints if "cut off" not in complaint]
-    if broken:
-        raise RecordError(broken[0])
-    found = [row for row in rows if row.get("type") == kind]
+    lines = read_lines(run / METRICS, parse_json, "not JSON")
+    if lines.broken:
+        raise RecordError(lines.broken[0])
+    found = [row for row in lines.found if row.get("type") == kind]
     return [{key: value for key, value in row.items() if key != "type"} for row in found]
 
 
@@ -55,7 +54,7 @@ def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
 
 
 def _about(run: Path) -> Iterator[dict[str, Any]]:
-    """What `run.json` says; nothing where it is broken, as that of one run must not hide others."""
+    """What `run.json` says; of one that cannot be read its folder, and as `status` the reason."""
     try:
         yield {"folder": str(run), **read_about(run)}
     except CollabError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from collab.environments.base import Environment, Observation, Step
 from collab.environments.checks import by_seat, fault_of
+from collab.errors import told as in_words
 
 NewGame = Callable[[], Environment]
 
@@ -47,7 +48,7 @@ def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[Told]:
         except Broken as broken:
             fault = str(broken)
         except Exception as error:
-            fault = f"{type(error).__name__}: {error}"
+            fault = in_words(error)
         found.append(Told(str(check.__doc__).partition("\n")[0], fault))
     return found
 
@@ -118,6 +119,8 @@ def play(
     check_step(game, now)
     if now.ended:
         raise Broken("reset gave no observation, so nobody can act")
+    if any(by_seat(now.rewards, game.seats).values()):
+        raise Broken(f"reset paid {now.rewards!r:.80}; what it pays counts nowhere, so pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
         before, now = now, game.step(drawn(game, now, chance, hostile, always))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from collab.environments.base import Environment, Observation, Step
+from collab.errors import RecipeError
 
 LINES = (
     (0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6),
@@ -19,7 +20,8 @@ class TicTacToe(Environment):
     other text forfeits the game. The winner earns 1, the loser -1, a draw nothing.
 
     Args:
-        opened: marks that are on the board at first, set by the seed, as many of either player.
+        opened: marks that are on the board at first, set by the seed, as many of either player: 0,
+            2 or 4.
     """
 
     seats = ("x", "o")
@@ -28,7 +30,9 @@ class TicTacToe(Environment):
     zero_sum = True
 
     def __init__(self, *, opened: int = 0) -> None:
-        self._opened = 2 * (max(0, min(opened, 4)) // 2)
+        if opened not in (0, 2, 4):
+            raise RecipeError(f"environment 'tic-tac-toe': opened is {opened}; give 0, 2 or 4")
+        self._opened = opened
         self._board = [""] * 9
         self._played = 0
         self._over = ""

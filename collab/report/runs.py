@@ -131,10 +131,10 @@ def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], lis
 def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Evaluation]]:
     if not path.is_file():
         return [], []
-    rows, found = read_lines(path, _row, "neither a step nor an evaluation")
-    complaints += found
-    evaluations = {row.step: row for row in rows if isinstance(row, Evaluation)}
-    steps = {int(row["step"]): row for row in rows if not isinstance(row, Evaluation)}
+    lines = read_lines(path, _row, "neither a step nor an evaluation")
+    complaints += lines.complaints
+    evaluations = {row.step: row for row in lines.found if isinstance(row, Evaluation)}
+    steps = {int(row["step"]): row for row in lines.found if not isinstance(row, Evaluation)}
     return [steps[n] for n in sorted(steps)], [evaluations[n] for n in sorted(evaluations)]
 
 

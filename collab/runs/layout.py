@@ -16,7 +16,10 @@ metrics.jsonl          one step or evaluation a line
 rates.json             with a filter: how good the team was at each task before training
 evaluation.jsonl       one held-out episode a line, with its step and mode
 adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
-checkpoints/           see `collab.trainers.training.checkpoints`
+checkpoints/step-000012/   each whole or not there:
+    policies/NAME/     the policy's parameters; an adapter's in PEFT's format
+    state.pt           the states of learner, algorithm and random numbers
+    state.json         the step, the best so far, and how long the run's files were
 
 An evaluation (`collab eval`):
 
@@ -45,6 +48,11 @@ RATES = "rates.json"
 ADAPTERS = "adapters"
 MODELS = "models"
 CHECKPOINTS = "checkpoints"
+CHECKPOINT = "step-"
+"""What the names of checkpoints begin with; the number of the step follows."""
+CHECKPOINT_POLICIES = "policies"
+CHECKPOINT_TENSORS = "state.pt"
+CHECKPOINT_STATE = "state.json"
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"

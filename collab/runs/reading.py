@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,12 +15,29 @@ R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Lines(Generic[T]):
+    """The lines of a file, and what is wrong with it, in words."""
+
+    found: list[T]
+    broken: list[str]
+    """A complaint for each whole line of which nothing can be made."""
+    torn: str
+    """A complaint about a last line that was cut off, as that of a run at work may be; or ""."""
+
+    @property
+    def complaints(self) -> list[str]:
+        """All of them."""
+        return [*self.broken, self.torn] if self.torn else self.broken
+
+
 def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     """The lines that are such records, and a complaint for each one that is not."""
-    return read_lines(path, kind.model_validate_json, "not an episode")
+    lines = read_lines(path, kind.model_validate_json, "not an episode")
+    return lines.found, lines.complaints
 
 
-def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> tuple[list[T], list[str]]:
+def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
     """What `parse` makes of each line, and a complaint for each line of which it makes nothing.
 
     A line is refused by `ValueError`, `KeyError` or `TypeError`; `refused` says what it is not.
@@ -28,13 +46,12 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> tuple[l
         RecordError: the file cannot be read.
     """
     lines, is_torn = whole_lines(path)
-    found, complaints = [], []
+    found, broken = [], []
     for number, line in enumerate(lines, start=1):
         try:
             found.append(parse(line))
         except (ValueError, KeyError, TypeError) as error:
             told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            complaints.append(f"{path}, line {number}: {refused}: {told}")
-    if is_torn:
-        complaints.append(f"{path}: the last line was cut off and is passed over")
-    return found, complaints
+            broken.append(f"{path}, line {number}: {refused}: {told}")
+    torn = f"{path}: the last line was cut off and is passed over" if is_torn else ""
+    return Lines(found, broken, torn)

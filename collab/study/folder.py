@@ -132,7 +132,7 @@ class StudyFolder:
         path = self.cell(cell) / METRICS
         if not path.is_file():
             return [], None
-        rows, _ = read_lines(path, parse_json, "not JSON")
+        rows = read_lines(path, parse_json, "not JSON").found
         found = {
             row["step"]: Evaluation.model_validate(row)
             for row in rows

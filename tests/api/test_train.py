@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import collab
@@ -127,12 +128,32 @@ def test_resume_takes_no_other_run(tmp_path: Path) -> None:
         collab.train()
 
 
+def test_settings_are_scalars_of_numpy_or_named_in_the_refusal(
+    pair: collab.Team, tmp_path: Path
+) -> None:
+    settings = {**QUICK, "steps": np.int64(1), "learning_rate": np.float64(1e-4)}
+    run = collab.train(pair, ROWS, [wanted], out=tmp_path / "run", **settings)
+    assert run.summary["steps"] == 1
+    with pytest.raises(RecipeError, match=r"learning_rate: YAML cannot hold .* of type ndarray"):
+        collab.train(pair, ROWS, [wanted], learning_rate=np.array([1e-4]))
+
+
 def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
     assert collab.list_runs(tmp_path) == []
     with pytest.raises(RecordError, match="no folder"):
         collab.list_runs(tmp_path / "none")
     with pytest.raises(RecordError, match="no training run"):
         collab.read_metrics(tmp_path)
+
+
+def test_a_broken_metric_is_told_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    run = tmp_path / "cut off"
+    run.mkdir()
+    (run / "metrics.jsonl").write_text('{"type": "step.finished", "step": 1}\n{"ty')
+    assert collab.read_metrics(run) == [{"step": 1}], "a run at work"
+    (run / "metrics.jsonl").write_text('{"type": "step.finished", "step": 1}\nbroken\n')
+    with pytest.raises(RecordError, match="line 2: not JSON"):
+        collab.read_metrics(run)
 
 
 def test_a_broken_run_hides_no_other(tmp_path: Path) -> None:

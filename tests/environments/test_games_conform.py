@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,6 +14,8 @@ from support.games import MATCH
 from collab.environments import BUILT_IN, Environment, Step
 from collab.environments.checks import by_seat
 from collab.environments.conformance import CHECKS, conform, play
+from collab.environments.tic_tac_toe import TicTacToe
+from collab.errors import RecipeError
 
 EPISODES = 10_000
 
@@ -54,7 +57,10 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "says 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
     "`zero_sum` is set": lambda game: {"zero_sum": True},
     "two different games": lambda game: {"reset": drawn_outside(game)},
-    "ZeroDivisionError": lambda game: {"step": lambda self, actions: 1 / 0},
+    r"test_games_conform\.py:\d+: ZeroDivisionError": lambda game: {
+        "step": lambda self, actions: 1 / 0
+    },
+    r"reset paid \{'left': 0.5\}": lambda game: {"reset": paid_at_once(game)},
     "in another way|while its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
     "after the end": lambda game: {"moves": lambda self: {"left": ["x"]}},
     "a int, not text": lambda game: {"render": lambda self: 3},
@@ -66,6 +72,16 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
 def drawn_outside(game: type[Environment]) -> Callable[..., Step]:
     outside = Random(3)
     return lambda self, random: game.reset(self, outside)
+
+
+def paid_at_once(game: type[Environment]) -> Callable[..., Step]:
+    return lambda self, random: replace(game.reset(self, random), rewards={"left": 0.5})
+
+
+@pytest.mark.parametrize("opened", [-2, 1, 3, 5, 6])
+def test_a_board_cannot_be_opened_with_other_numbers_of_marks(opened: int) -> None:
+    with pytest.raises(RecipeError, match=f"opened is {opened}; give 0, 2 or 4"):
+        TicTacToe(opened=opened)
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))

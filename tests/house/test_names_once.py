@@ -1,4 +1,4 @@
-"""The names of metrics and of PEFT's files are written down once."""
+"""The names of metrics, of a run's files and of PEFT's are written down once."""
 
 import ast
 from collections.abc import Iterator
@@ -34,6 +34,10 @@ def is_file_of_peft(text: str) -> bool:
     return layout.ADAPTER_CONFIG in text or layout.ADAPTER_WEIGHTS in text
 
 
+def is_file_of_a_run(text: str) -> bool:
+    return "." in text[1:] and text in [v for k, v in vars(layout).items() if k.isupper()]
+
+
 def offences(home: str, is_one: object) -> list[str]:
     assert callable(is_one)
     return [
@@ -51,6 +55,11 @@ def test_metrics_are_named_in_one_module() -> None:
 
 def test_files_of_peft_are_named_in_one_module() -> None:
     assert offences("runs/layout.py", is_file_of_peft) == []
+
+
+def test_files_of_a_run_are_named_in_one_module() -> None:
+    assert is_file_of_a_run("state.pt")
+    assert offences("runs/layout.py", is_file_of_a_run) == []
 
 
 @pytest.mark.parametrize("text", ["return/mean", "agent/", "part/syntax", "episodes/dropped"])

@@ -93,9 +93,10 @@ def test_a_killed_writer_leaves_whole_lines_to_go_on_from(tmp_path: Path, open_l
 def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"1\ntwo\n3\n4")
-    numbers, complaints = read_lines(path, int, "not a number")
-    assert numbers == [1, 3]
-    assert [c.removeprefix(str(path)).partition(": inv")[0] for c in complaints] == [
+    lines = read_lines(path, int, "not a number")
+    assert lines.found == [1, 3]
+    assert lines.complaints == [*lines.broken, lines.torn]
+    assert [c.removeprefix(str(path)).partition(": inv")[0] for c in lines.complaints] == [
         ", line 2: not a number",
         ": the last line was cut off and is passed over",
     ]

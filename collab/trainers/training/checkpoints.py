@@ -1,10 +1,4 @@
-"""Checkpoints: folders that are whole or not there.
-
-checkpoints/step-000012/
-    policies/NAME/    the policy's parameters; an adapter's in PEFT's format
-    state.pt          the states of learner, algorithm and random numbers
-    state.json        the step, the best so far, and how long the run's files were
-"""
+"""Checkpoints: folders that are whole or not there."""
 
 from __future__ import annotations
 
@@ -22,9 +16,16 @@ import torch
 from collab.errors import RecordError
 from collab.recipe.documents import parse_json
 from collab.runs.atomic import sync_files, sync_names
+from collab.runs.layout import (
+    CHECKPOINT,
+    CHECKPOINT_POLICIES,
+    CHECKPOINT_STATE,
+    CHECKPOINT_TENSORS,
+)
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 
+ALL = f"{CHECKPOINT}*"
 PARTIAL = ".partial-"
 
 
@@ -50,10 +51,10 @@ class Checkpoints:
         partial = self.folder / f"{PARTIAL}{path.name}"
         try:
             self._clear_partials()
-            learner.save(partial / "policies")
+            learner.save(partial / CHECKPOINT_POLICIES)
             parts = {"learner": learner.state(), "algorithm": dict(algorithm.state())}
-            torch.save({**parts, "random": random_states()}, partial / "state.pt")
-            (partial / "state.json").write_text(json.dumps({**state, "step": step}))
+            torch.save({**parts, "random": random_states()}, partial / CHECKPOINT_TENSORS)
+            (partial / CHECKPOINT_STATE).write_text(json.dumps({**state, "step": step}))
             sync_files(partial)
             self._remove(path)
             partial.rename(path)
@@ -78,7 +79,7 @@ class Checkpoints:
 
     def latest(self) -> Path | None:
         """The newest checkpoint."""
-        found = sorted(self.folder.glob("step-*"))
+        found = sorted(self.folder.glob(ALL))
         return found[-1] if found else None
 
     def _clear_partials(self) -> None:
@@ -87,8 +88,8 @@ class Checkpoints:
             shutil.rmtree(stale)
 
     def _prune(self, best: int | None) -> None:
-        newest = sorted(self.folder.glob("step-*"))[-self._keep :]
-        for path in self.folder.glob("step-*"):
+        newest = sorted(self.folder.glob(ALL))[-self._keep :]
+        for path in self.folder.glob(ALL):
             if path not in newest and path.name != (name_of(best) if best is not None else ""):
                 self._remove(path)
 
@@ -106,8 +107,8 @@ def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> dict[
     """
     state = read_state(path)
     try:
-        saved = torch.load(path / "state.pt", map_location="cpu", weights_only=True)
-        learner.load(path / "policies")
+        saved = torch.load(path / CHECKPOINT_TENSORS, map_location="cpu", weights_only=True)
+        learner.load(path / CHECKPOINT_POLICIES)
         learner.restore(saved["learner"])
         algorithm.restore(saved["algorithm"])
         restore_random_states(saved["random"])
@@ -118,14 +119,14 @@ def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> dict[
 
 def read_state(path: Path) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = parse_json((path / "state.json").read_bytes())
+        state: dict[str, Any] = parse_json((path / CHECKPOINT_STATE).read_bytes())
     except (OSError, ValueError) as error:
         raise RecordError(f"checkpoint {path} cannot be read: {error}") from error
     return state
 
 
 def name_of(step: int) -> str:
-    return f"step-{step:06d}"
+    return f"{CHECKPOINT}{step:06d}"
 
 
 def seed_random_states(seed: int) -> None:

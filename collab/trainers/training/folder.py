@@ -133,10 +133,10 @@ class TrainingFolder:
 
     def rows(self) -> list[dict[str, Any]]:
         """The lines of `metrics.jsonl`; raises RecordError for one that is no JSON."""
-        rows, complaints = read_lines(self.path / METRICS, parse_json, "not JSON")
-        if complaints:
-            raise RecordError(complaints[0])
-        return rows
+        lines = read_lines(self.path / METRICS, parse_json, "not JSON")
+        if lines.complaints:
+            raise RecordError(lines.complaints[0])
+        return lines.found
 
     def sizes(self) -> dict[str, int]:
         """How long the logs are, in bytes."""

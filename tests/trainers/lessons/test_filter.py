@@ -88,6 +88,28 @@ def test_one_that_was_stopped_goes_on_exactly(
     assert len(measured) == (0 if stop == "after a step" else 5 * 4)
 
 
+def test_episodes_of_other_tasks_are_told_from_episodes_that_failed(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    train(make_game(tiny_words, tmp_path, steps=1), tmp_path / "before")
+    file = tmp_path / "before" / "episodes.jsonl"
+    played = [json.loads(line) for line in file.read_text().splitlines()]
+
+    def refusal(run: str, **changed: Any) -> str:
+        file.write_text("".join(json.dumps({**e, **changed}) + "\n" for e in played))
+        earlier = {**FILTER, "episodes": str(file)}
+        with pytest.raises(TrainingError, match="leaves nothing to train on") as raised:
+            train(filtered(tiny_words, tmp_path, earlier), tmp_path / run)
+        return str(raised.value)
+
+    none = refusal("a", task="other/3")
+    assert f"{file} has no episode of game/0 and 7 more; its episodes are of other/3" in none
+    assert "failed" not in none
+    assert not (tmp_path / "a" / "rates.json").exists(), "nothing was measured"
+    failure = {"boundary": "model", "type": "ModelError", "message": "gone"}
+    assert "all episodes failed" in refusal("b", failure=failure)
+
+
 def test_rates_of_an_earlier_run_take_the_place_of_playing(
     tiny_words: Path, tmp_path: Path
 ) -> None:

@@ -78,16 +78,24 @@ class Rates:
         raise TrainingError(
             "trainer.filter leaves nothing to train on: of"
             f" {counted(len(self._problems), 'task')} none has a rate from {low:g} to {high:g};"
-            f" {told or 'all episodes failed'}. Set trainer.filter.low and high to others,"
+            f" {told or 'all episodes failed'}. Set trainer.filter.low and high to recorded,"
             " trainer.filter.by to 'return', or take other tasks"
         )
 
     def _recall(self, name: str) -> None:
-        """Take the rates from recorded episodes."""
+        """Take the rates from recorded episodes; raises TrainingError where none is of a task."""
+        recorded: set[str] = set()
         played: dict[str, list[Episode]] = {problem.address: [] for problem in self._problems}
         for episode in recorded_episodes(name, "trainer.filter.episodes"):
+            recorded.add(episode.task)
             if episode.task in played:
                 played[episode.task].append(episode)
+        if not any(played.values()):
+            raise TrainingError(
+                f"trainer.filter leaves nothing to train on: {name} has no episode of"
+                f" {_some([*played])}; its episodes are of {_some(sorted(recorded))}. Set"
+                " trainer.filter.episodes to episodes of these tasks, or leave it out"
+            )
         self._add(played)
 
     async def _measure(self, recipe: Recipe, policies: Policies, report: Report) -> None:
@@ -132,6 +140,11 @@ class Rates:
             write_atomically(self._file, json.dumps(data, indent=1))
         except OSError as error:
             raise RecordError(f"{self._file} cannot be written: {error.strerror}") from error
+
+
+def _some(tasks: Sequence[str]) -> str:
+    """Tasks in words, e.g. `game/0 and 7 more`."""
+    return f"{tasks[0]} and {len(tasks) - 1} more" if len(tasks) > 1 else tasks[0]
 
 
 def _tokens(episode: Episode) -> int:
