@@ -32,6 +32,7 @@ from collab.serving.responses.reply import ResponseReply
 from collab.serving.service import Service
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
+from collab.serving.teams import tool_names
 
 _Reader = Callable[[bytes, Settings], Asked]
 
@@ -51,8 +52,14 @@ class Application:
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """`models` answer, by the team's name and the agent's, in place of the recipes'."""
+        """`models` answer, by the team's name and the agent's, in place of the recipes'.
+
+        Raises:
+            RecipeError: two teams would be one MCP tool, where tools are wanted.
+        """
         self.settings = settings or Settings()
+        if self.settings.mcp:
+            tool_names(recipes)
         self.service = Service(recipes, self.settings, models=models, loading=loading)
         self._mcp: ASGIApp | None = None
         self._app = Starlette(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,9 +17,10 @@ from collab.serving.asking import Asked
 from collab.serving.episodes import play
 from collab.serving.fields import CONVERSATION
 from collab.serving.reading import FieldValue
-from collab.serving.refusal import Refused, invalid
+from collab.serving.refusal import Refused, invalid, unavailable
 from collab.serving.service import Service
 from collab.serving.team import ServedTeam
+from collab.serving.teams import tool_names
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -39,9 +41,15 @@ _OUTPUT = {
 
 
 def make_server(service: Service) -> Server[Any]:
-    """An MCP server whose tools are the teams of a service."""
+    """An MCP server whose tools are the teams of a service.
+
+    Raises:
+        RecipeError: two teams would be one tool.
+    """
     import mcp_types as types
     from mcp.server.lowlevel import Server
+
+    tool_names(service.teams)
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -71,11 +79,10 @@ def make_server(service: Service) -> Server[Any]:
             team = _by_tool(service).get(params.name)
             if team is None:
                 raise invalid("no such tool")
-            episode = await _episode(service, team, params.arguments or {}, progress)
+            episode = await _counted(service, team, params.arguments or {}, progress)
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
-        service.metrics.answered(team.name, episode)
         told = _told(episode)
         answer = types.TextContent(type="text", text=told["answer"])
         return types.CallToolResult(content=[answer], structured_content=told)
@@ -106,6 +113,35 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
         yield manager.handle_request
 
 
+async def _counted(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
+    """The episode of a call; counted, and cancelled when the server is shut or the client leaves.
+
+    Raises:
+        Refused: there is none.
+    """
+    metrics = service.metrics
+    playing = asyncio.create_task(_episode(service, team, given, hear))
+    shut = asyncio.create_task(service.shut.wait())
+    try:
+        await asyncio.wait({playing, shut}, return_when=asyncio.FIRST_COMPLETED)
+        if playing.done():
+            episode = playing.result()
+            metrics.answered(team.name, episode)
+            return episode
+    except Refused as refused:
+        metrics.refused(team.name, refused.reason or refused.kind)
+        raise
+    except asyncio.CancelledError:
+        metrics.refused(team.name, "client left")
+        raise
+    finally:
+        for task in (playing, shut):
+            task.cancel()
+        await asyncio.gather(playing, shut, return_exceptions=True)
+    metrics.refused(team.name, "shut down")
+    raise unavailable("the server is shutting down")
+
+
 async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
     """The episode of a call; raises Refused as `play` does, and for wrong arguments."""
     try:
@@ -123,7 +159,7 @@ async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], he
 
 
 def _by_tool(service: Service) -> dict[str, ServedTeam]:
-    return {name.replace(":", "_"): team for name, team in service.teams.items()}
+    return {tool: service.teams[name] for tool, name in tool_names(service.teams).items()}
 
 
 def _description(team: ServedTeam) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -53,6 +53,24 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
             raise RecipeError(f"two teams are called '{given}'; tell them apart with --name")
         served[given] = name
     return served
+
+
+def tool_names(names: Iterable[str]) -> dict[str, str]:
+    """The served names by those of their tools, which hold no colon.
+
+    Raises:
+        RecipeError: two teams would be one tool.
+    """
+    tools: dict[str, str] = {}
+    for name in names:
+        tool = name.replace(":", "_")
+        if tool in tools:
+            raise RecipeError(
+                f"the teams '{tools[tool]}' and '{name}' would both be the tool '{tool}'; tell them"
+                " apart with --name"
+            )
+        tools[tool] = name
+    return tools
 
 
 def _plain(name: str) -> str:

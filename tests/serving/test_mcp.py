@@ -12,10 +12,16 @@ from typing import Any
 
 import httpx
 import pytest
-from mcp import ClientSession, StdioServerParameters
+from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from support.served import DUO, SOLO, Server, Talker, recipe
+
+from collab.errors import RecipeError
+from collab.serving.application import Application
+from collab.serving.mcp_tools import make_server
+from collab.serving.service import Service
+from collab.serving.settings import Settings
 
 
 @asynccontextmanager
@@ -70,6 +76,70 @@ def test_what_is_wrong_is_an_error_of_the_tool(name: str, given: Any, wrong: str
     assert result.is_error
     assert wrong in result.content[0].text
     assert "secret" not in result.content[0].text
+
+
+def test_calls_without_an_answer_are_counted_as_failures() -> None:
+    async def ask() -> None:
+        async with over_http(server) as session:
+            for given in ({"prompt": "x"}, {"prompt": " "}):
+                assert (await session.call_tool("solo", given)).is_error
+
+    with Server(recipe(SOLO), mcp=True, model=Talker(fails="ModelError")) as server:
+        asyncio.run(ask())
+        text = httpx.get(f"{server.url}/metrics").text
+    failure = 'collab:request_failure_total{team="solo",type="%s"} 1.0'
+    assert failure % "ModelError" in text
+    assert failure % "invalid_request_error" in text
+    assert "request_success_total{" not in text
+
+
+def test_a_call_is_cancelled_when_the_server_is_shut() -> None:
+    talker = Talker(holding=True)
+    service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
+
+    async def ask() -> Any:
+        async with (
+            service.open(),
+            Client(make_server(service)) as client,
+        ):
+            calling = asyncio.create_task(client.call_tool("solo", {"prompt": "x"}))
+            while not talker.under_way:
+                await asyncio.sleep(0.005)
+            service.shut.set()
+            return await asyncio.wait_for(calling, 5)
+
+    result = asyncio.run(ask())
+    assert result.is_error
+    assert "shutting down" in result.content[0].text
+    assert (talker.cancelled, service.lanes.is_idle) == (1, True)
+    assert (
+        'request_failure_total{team="solo",type="shut down"} 1.0' in service.metrics.text().decode()
+    )
+
+
+def test_a_call_is_cancelled_when_its_client_leaves() -> None:
+    talker = Talker(holding=True)
+    service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
+
+    async def leave() -> None:
+        async with service.open(), Client(make_server(service)) as client:
+            calling = asyncio.create_task(client.call_tool("solo", {"prompt": "x"}))
+            while not talker.under_way:
+                await asyncio.sleep(0.005)
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(leave(), 10))
+    assert (talker.cancelled, service.lanes.is_idle) == (1, True)
+    told = service.metrics.text().decode()
+    assert 'request_failure_total{team="solo",type="client left"} 1.0' in told
+
+
+def test_two_teams_are_never_one_tool() -> None:
+    recipes = {"a:b": recipe(DUO), "a_b": recipe(SOLO)}
+    Application(recipes, Settings())
+    with pytest.raises(RecipeError, match="'a:b' and 'a_b' would both be the tool 'a_b'"):
+        Application(recipes, Settings(mcp=True))
 
 
 def test_the_key_guards_it_and_it_is_there_only_if_wanted() -> None:

@@ -149,6 +149,7 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         (["tldr", "--name", "a", "--name", "b"], "once for each"),
         (["tldr", "--name", "../a"], "cannot be served as a name"),
         (["no-such-team"], "no-such-team"),
+        (["tldr", "coding", "--name", "a:b", "--name", "a_b", "--mcp", "stdio"], "the tool 'a_b'"),
         (["tldr", "--history", "keep"], "--history"),
         (["coding-tools", "-m", "echo", "--sandbox", "unsafe"], "sealed"),
     ],

@@ -173,15 +173,17 @@ def command(
     from collab.serving import check_installed, check_mcp
     from collab.serving.keys import local_names, read_keys
     from collab.serving.settings import Settings as Serving
-    from collab.serving.teams import named
+    from collab.serving.teams import named, tool_names
 
     check_installed()
     keys = read_keys(key or ())
     hosts = local_names(host, keys)
     one_of("--history", history, ("refuse", "join"))
+    names = named(teams, name or ())
     if mcp is not None:
         one_of("--mcp", mcp, ("http", "stdio"))
         check_mcp()
+        tool_names(names)
     recipes = {
         served: load_recipe(
             given,
@@ -189,7 +191,7 @@ def command(
             trust=consent(trust),
             model=model,
         )
-        for served, given in named(teams, name or ()).items()
+        for served, given in names.items()
     }
     serving = Serving(
         keys=keys,
