@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from collab.records import Decision, Episode, Turn
@@ -9,8 +10,13 @@ from collab.serving.asking import Asked
 from collab.serving.team import ServedTeam
 
 
-def details(team: ServedTeam, asked: Asked, episode: Episode) -> dict[str, Any]:
-    """Everything that an episode holds besides its answer, for who wants all of it."""
+def details(
+    team: ServedTeam, asked: Asked, episode: Episode, warnings: Sequence[str]
+) -> dict[str, Any]:
+    """Everything that an episode holds besides its answer, for who wants all of it.
+
+    `warnings` are those that came up on the way, beside those of the request.
+    """
     agents = [_agent(turn, decision) for turn in episode.turns for decision in turn.decisions]
     return {
         "team": team.recipe.team.name,
@@ -18,7 +24,7 @@ def details(team: ServedTeam, asked: Asked, episode: Episode) -> dict[str, Any]:
         "seed": episode.seed,
         "seconds": round(episode.seconds, 3),
         "agents": agents,
-        "warnings": list(asked.warnings),
+        "warnings": [*asked.warnings, *warnings],
     }
 
 

@@ -20,6 +20,9 @@ class Words:
     """They are the first of the response."""
     ends: Decision | None = None
     """The whole response, with the last words of it."""
+    differs: bool = False
+    """What was told before is not the beginning of the whole, so that nothing could follow it;
+    white space at the ends makes no difference."""
 
 
 _Place = tuple[int, int, str, int]
@@ -63,5 +66,7 @@ class Narrator:
         told, whole = self._told.pop(place, ""), decision.action.text
         if self._now == place[:3]:
             self._now = None
-        rest = whole[len(told) :] if whole.startswith(told) else ""
-        return Words(decision.agent, turn, rest, begins=not told, ends=decision)
+        follows = whole.startswith(told)
+        rest = whole[len(told) :] if follows else ""
+        differs = not follows and whole.strip() != told.strip()
+        return Words(decision.agent, turn, rest, begins=not told, ends=decision, differs=differs)

@@ -53,4 +53,13 @@ class Trimmed:
 
     def rest(self, whole: str) -> str:
         """What of the whole text was not told."""
-        return whole[len(self.told) :] if whole.startswith(self.told) else ""
+        return "" if self.differs(whole) else whole[len(self.told) :]
+
+    def differs(self, whole: str) -> bool:
+        """Whether what was told is not the beginning of the whole, so that nothing can follow."""
+        return not whole.startswith(self.told)
+
+
+def warned(whose: str) -> str:
+    """The warning that a client has heard another text than the record's."""
+    return f"the streamed text of {whose} is not that of the record; collab.agents holds that one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -51,6 +52,29 @@ def test_an_episode_that_takes_too_long() -> None:
     ):
         assert error(chat(client, model="solo"))[:2] == (504, "timeout")
         assert (talker.cancelled, talker.under_way) == (1, 0)
+
+
+class Corrected(Talker):
+    """Records another text than it streamed."""
+
+    async def generate(self, requests: Any, progress: Any = None) -> Any:
+        actions = await super().generate(requests, progress)
+        return [action.model_copy(update={"text": "Something else."}) for action in actions]
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "responses"])
+@pytest.mark.parametrize(("team", "agent"), [("solo", "one"), ("duo", "aux")])
+def test_a_streamed_text_that_is_not_the_records_is_warned_of(
+    path: str, team: str, agent: str
+) -> None:
+    body = {"model": team, "messages": [USER], "input": "Hello.", "stream": True}
+    del body["input" if path.startswith("chat") else "messages"]
+    with Server(recipe(DUO), recipe(SOLO), model=Corrected()) as server:
+        text = httpx.post(f"{server.url}/v1/{path}", json=body, timeout=20).text
+    events = [line.removeprefix("data: ") for line in text.splitlines() if "warnings" in line]
+    told = json.loads(events[-1])
+    warnings = (told.get("collab") or told["response"]["collab"])["warnings"]
+    assert any(f"streamed text of {agent} is not that" in warning for warning in warnings)
 
 
 def test_a_stream_that_had_begun_ends_with_an_error() -> None:

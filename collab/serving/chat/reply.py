@@ -12,7 +12,7 @@ from collab.serving.asking import Asked
 from collab.serving.details import details
 from collab.serving.narration import Words
 from collab.serving.refusal import Refused
-from collab.serving.reply import Trimmed
+from collab.serving.reply import Trimmed, warned
 from collab.serving.team import ServedTeam
 from collab.serving.usage import is_cut, spent, unspoken
 
@@ -25,6 +25,7 @@ class ChatReply:
         self._all_of_it = all_of_it
         self._created = int(time.time())
         self._answer = Trimmed()
+        self._warnings: list[str] = []
         self._has_reasoned = False
 
     def whole(self, episode: Episode) -> dict[str, Any]:
@@ -47,6 +48,8 @@ class ChatReply:
         yield self._chunk({"role": "assistant", "content": ""})
 
     def words(self, words: Words) -> Iterator[str]:
+        if words.differs:
+            self._warnings.append(warned(words.agent))
         if self._team.is_direct:
             if text := self._answer.add(words.text):
                 yield self._chunk({"content": text})
@@ -59,6 +62,8 @@ class ChatReply:
             yield self._chunk(_reasoned(text), collab=told if self._all_of_it else None)
 
     def end(self, episode: Episode) -> Iterator[str]:
+        if self._answer.differs(episode.turns[-1].joint) and not self._warnings:
+            self._warnings.append(warned("the answer"))
         if rest := self._answer.rest(episode.turns[-1].joint):
             yield self._chunk({"content": rest})
         yield self._chunk({}, _finish(episode), self._details(episode))
@@ -91,7 +96,7 @@ class ChatReply:
     def _details(self, episode: Episode) -> dict[str, Any] | None:
         if not self._all_of_it:
             return None
-        return details(self._team, self._asked, episode)
+        return details(self._team, self._asked, episode, self._warnings)
 
 
 def _reasoned(text: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collab.serving.asking import Asked
 from collab.serving.details import details
 from collab.serving.narration import Words
 from collab.serving.refusal import Refused
-from collab.serving.reply import Trimmed
+from collab.serving.reply import Trimmed, warned
 from collab.serving.responses.items import Status, message, part, reasoning
 from collab.serving.team import ServedTeam
 from collab.serving.usage import is_cut, spent, unspoken
@@ -26,6 +26,7 @@ class ResponseReply:
         self._all_of_it = all_of_it
         self._created = int(time.time())
         self._answer = Trimmed()
+        self._warnings: list[str] = []
         self._number = 0
         """Of the next event."""
         self._done: list[dict[str, Any]] = []
@@ -48,6 +49,8 @@ class ResponseReply:
         yield self._event("response.in_progress", response=self._response("in_progress", []))
 
     def words(self, words: Words) -> Iterator[str]:
+        if words.differs:
+            self._warnings.append(warned(words.agent))
         if self._team.is_direct:
             if text := self._answer.add(words.text):
                 yield from self._say(text)
@@ -68,6 +71,8 @@ class ResponseReply:
 
     def end(self, episode: Episode) -> Iterator[str]:
         joint, status = episode.turns[-1].joint, _status(episode)
+        if self._answer.differs(joint) and not self._warnings:
+            self._warnings.append(warned("the answer"))
         yield from self._say(self._answer.rest(joint))
         at = self._at()
         yield self._event("response.output_text.done", **at, text=joint, logprobs=[])
@@ -107,7 +112,7 @@ class ResponseReply:
         cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
         extra = {}
         if episode is not None and self._all_of_it:
-            extra["collab"] = details(self._team, self._asked, episode)
+            extra["collab"] = details(self._team, self._asked, episode, self._warnings)
         return {
             "id": f"resp_{self._asked.id}",
             "object": "response",
