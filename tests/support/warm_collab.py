@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,9 @@ class Started:
     _server: IO[str]
 
     def send_signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
+        """Send a signal; one that has ended by itself gets none, as with `Popen.send_signal`."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def end(self) -> tuple[int, str]:
         """Wait for the end: its status, negative after a signal, and what is on stderr."""
