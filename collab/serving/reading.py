@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from collab.serving.asking import Said
+from collab.serving.asking import Asked, Said
 from collab.serving.refusal import Refused, invalid
+from collab.serving.settings import Settings
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
@@ -56,6 +57,25 @@ class Common(Body):
     user: Any = None
     metadata: Any = None
     collab: OwnFields = OwnFields()
+
+    def asked(self, said: Sequence[Said], place: str, settings: Settings) -> Asked:
+        """What both forms ask for; `place` is where a request has its messages.
+
+        Raises:
+            Refused: what is said is no conversation that a team can answer.
+        """
+        text, before = conversation(said, place)
+        return Asked(
+            model=self.model,
+            text=text,
+            before=before,
+            fields=self.collab.fields,
+            seed=self.seed,
+            temperature=self.temperature if settings.allow_sampling else None,
+            top_p=self.top_p if settings.allow_sampling else None,
+            stream=bool(self.stream),
+            warnings=self.notes(allow_sampling=settings.allow_sampling),
+        )
 
     def refuse_the_impossible(self) -> None:
         """Raise Refused for what no team here can do."""
@@ -165,7 +185,7 @@ Role = Literal["system", "developer", "user", "assistant"]
 _INSTRUCTIONS = ("system", "developer")
 
 
-def conversation(messages: list[Said], param: str) -> tuple[str, tuple[Said, ...]]:
+def conversation(messages: Sequence[Said], param: str) -> tuple[str, tuple[Said, ...]]:
     """The text for the team, instructions first, and what was said before it.
 
     Raises:

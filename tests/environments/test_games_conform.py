@@ -39,10 +39,11 @@ def test_ten_thousand_longer_games_end_as_they_should(name: str) -> None:
 
 
 def many(name: str) -> None:
+    """`play` raises where a game does not keep its word."""
     chance, game = Random(7), BUILT_IN[name]()
     for number in range(EPISODES):
-        for _ in play(game, chance, hostile=0.2 if number % 2 else 0.0):
-            pass
+        steps = sum(1 for _ in play(game, chance, hostile=0.2 if number % 2 else 0.0))
+        assert 0 < steps <= game.turns, number
 
 
 def match() -> type[Environment]:

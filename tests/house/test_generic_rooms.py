@@ -27,7 +27,8 @@ ALLOWED = {
     "cli/arguments/split.py": SCORE,
     "cli/checks/machine.py": SANDBOX,
     "cli/commands/score.py": SCORE,
-    "cli/commands/serve.py": {"code"},  # what `--run-code` lets feedback run
+    "cli/arguments/serving.py": {"code"},  # what `--run-code` lets feedback run
+    "cli/commands/serve.py": {"code"},  # the same
     "cli/live/evaluating.py": SANDBOX,
     "cli/live/running.py": SANDBOX,
     "cli/screen/terminal.py": {"syntax"},  # rich.syntax

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from collab.cli.arguments.options import (
     Isolation,
@@ -16,138 +13,54 @@ from collab.cli.arguments.options import (
     one_of,
     with_isolation,
 )
+from collab.cli.arguments.serving import (
+    AllowSampling,
+    Concurrency,
+    Drain,
+    Field,
+    History,
+    Host,
+    Keys,
+    MaxBody,
+    Mcp,
+    Names,
+    NoDetails,
+    Origins,
+    Port,
+    Queue,
+    Record,
+    RunCode,
+    Seconds,
+    Teams,
+)
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.serving.settings import Settings as Serving
 
-PROTECTION = "Who may ask"
-LIMITS = "Limits"
-
 
 def command(
-    teams: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TEAM|RECIPE|RUN...",
-            help="Teams' names, team or recipe files, folders of runs.",
-        ),
-    ],
+    teams: Teams,
     *,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="What clients call it; once for each team. Default: its own name.",
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Address to listen at.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 for a free one.")
-    ] = 8000,
+    name: Names = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     model: ModelName = None,
     settings: Settings = None,
-    field: Annotated[
-        str | None,
-        typer.Option(
-            "--field",
-            metavar="NAME",
-            help="The task's field that the user's text fills. Default: the only one, else prompt.",
-        ),
-    ] = None,
-    history: Annotated[
-        str,
-        typer.Option(
-            "--history",
-            metavar="refuse|join",
-            help="Earlier messages of a conversation: refuse them, or put them before the text.",
-        ),
-    ] = "refuse",
-    allow_sampling: Annotated[
-        bool, typer.Option("--allow-sampling", help="Let requests set temperature and top_p.")
-    ] = False,
-    no_details: Annotated[
-        bool, typer.Option("--no-details", help="Leave out what each agent wrote.")
-    ] = False,
-    mcp: Annotated[
-        str | None,
-        typer.Option(
-            "--mcp",
-            metavar="http|stdio",
-            help="Each team as an MCP tool: at /mcp beside the rest, or on stdin and stdout only.",
-        ),
-    ] = None,
-    run_code: Annotated[
-        bool, typer.Option("--run-code", help="Let feedback run, sandboxed, what agents write.")
-    ] = False,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", metavar="DIR", help="Keep all episodes, with what users said."),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key",
-            metavar="KEY",
-            help="A key that clients must send; others of this machine may see it in the list of"
-            " processes, and not in COLLAB_API_KEYS (separated by commas).",
-            rich_help_panel=PROTECTION,
-        ),
-    ] = None,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--origin",
-            metavar="URL",
-            help="Let pages of this origin ask from a browser. Repeatable.",
-            rich_help_panel=PROTECTION,
-        ),
-    ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrency",
-            metavar="N",
-            min=1,
-            help="Episodes at once. Default: what the engine is made for.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = None,
-    queue: Annotated[
-        int,
-        typer.Option(
-            "--queue", metavar="N", min=0, help="Requests that wait.", rich_help_panel=LIMITS
-        ),
-    ] = 16,
-    seconds: Annotated[
-        float,
-        typer.Option(
-            "--seconds", metavar="S", min=0.1, help="Of one episode.", rich_help_panel=LIMITS
-        ),
-    ] = 600.0,
-    max_body: Annotated[
-        int,
-        typer.Option(
-            "--max-body",
-            metavar="BYTES",
-            min=1,
-            help="Of one request.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = 1_000_000,
-    drain: Annotated[
-        float,
-        typer.Option(
-            "--drain",
-            metavar="S",
-            min=0,
-            help="After SIGTERM, how long answers under way may take.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = 30.0,
+    field: Field = None,
+    history: History = "refuse",
+    allow_sampling: AllowSampling = False,
+    no_details: NoDetails = False,
+    mcp: Mcp = None,
+    run_code: RunCode = False,
+    record: Record = None,
+    key: Keys = None,
+    origin: Origins = None,
+    concurrency: Concurrency = None,
+    queue: Queue = 16,
+    seconds: Seconds = 600.0,
+    max_body: MaxBody = 1_000_000,
+    drain: Drain = 30.0,
     sandbox: Isolation = None,
     trust: Trust = False,
 ) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from collab.serving.asking import Asked, Said
-from collab.serving.reading import Body, Common, Part, Role, conversation, read, text_of
+from collab.serving.reading import Body, Common, Part, Role, read, text_of
 from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
 
@@ -50,20 +51,11 @@ def read_chat(body: bytes, settings: Settings) -> Asked:
         Said(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
         for number, message in enumerate(chat.messages)
     ]
-    text, before = conversation(messages, "messages")
     limits = [most for most in (chat.max_tokens, chat.max_completion_tokens) if most is not None]
-    return Asked(
-        model=chat.model,
-        text=text,
-        before=before,
-        fields=chat.collab.fields,
-        seed=chat.seed,
+    return replace(
+        chat.asked(messages, "messages", settings),
         most_tokens=min(limits, default=None),
-        temperature=chat.temperature if settings.allow_sampling else None,
-        top_p=chat.top_p if settings.allow_sampling else None,
-        stream=bool(chat.stream),
         include_usage=bool(chat.stream_options and chat.stream_options.include_usage),
-        warnings=chat.notes(allow_sampling=settings.allow_sampling),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from collab.serving.asking import Asked, Said
-from collab.serving.reading import Body, Common, Part, Role, conversation, read, text_of
+from collab.serving.reading import Body, Common, Part, Role, read, text_of
 from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
 
@@ -47,19 +48,8 @@ def read_response(body: bytes, settings: Settings) -> Asked:
     asked = read(ResponseBody, body)
     asked.refuse_the_impossible()
     _refuse_the_impossible(asked)
-    text, before = conversation(_messages(asked), "input")
-    return Asked(
-        model=asked.model,
-        text=text,
-        before=before,
-        fields=asked.collab.fields,
-        seed=asked.seed,
-        most_tokens=asked.max_output_tokens,
-        temperature=asked.temperature if settings.allow_sampling else None,
-        top_p=asked.top_p if settings.allow_sampling else None,
-        stream=bool(asked.stream),
-        warnings=asked.notes(allow_sampling=settings.allow_sampling),
-    )
+    said = asked.asked(_messages(asked), "input", settings)
+    return replace(said, most_tokens=asked.max_output_tokens)
 
 
 def _messages(asked: ResponseBody) -> list[Said]:
