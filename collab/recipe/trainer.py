@@ -123,10 +123,15 @@ class TrainerSpec(Spec):
     max_grad_norm: float | None = Field(default=None, gt=0.0)
     """Each policy's gradient is scaled down to this norm; None leaves it."""
 
-    micro_batch_tokens: int = Field(default=2048, ge=1)
-    """Tokens of one forward and backward pass, padding included; less takes less memory."""
-    gradient_checkpointing: bool = False
-    """Compute activations twice rather than keep them: far less memory, a third more time."""
+    micro_batch_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of one forward and backward pass, padding included; less takes less memory. Default:
+    2,048 on a CPU, and what the free memory holds on a GPU, up to 32,768."""
+    head_chunk_tokens: int | None = Field(default=None, ge=1)
+    """Tokens whose logits over the whole vocabulary are held at once. Default: 96 on a CPU, 1,024
+    on a GPU."""
+    gradient_checkpointing: bool | Literal["auto"] = "auto"
+    """Compute activations twice rather than keep them: far less memory, a third more time. `auto`
+    does it on a GPU whose memory would hold too few tokens otherwise, and never on a CPU."""
 
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases that come first; after them the team's own turns and feedback hold."""

@@ -71,6 +71,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "weight_decay": (0.5, {}),
     "max_grad_norm": (1e-6, {}),
     "micro_batch_tokens": (16, {}),
+    "head_chunk_tokens": (1, {}),
     "gradient_checkpointing": (True, {}),
     "curriculum": ([{"steps": 1, "turns": 1}], TWO_TURNS),
     "curriculum.steps": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),

@@ -104,16 +104,19 @@ def _draw_filtered(
     return index.gather(1, chosen)[:, 0], logprobs
 
 
-def nucleus(probabilities: Tensor, top_p: Tensor, top_k: Tensor) -> tuple[Tensor, Tensor]:
+def nucleus(
+    probabilities: Tensor, top_p: Tensor, top_k: Tensor, width: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The likeliest tokens of each row, likeliest first, and which they are: [rows, candidates].
 
     The weight of a candidate that top_k or top_p leaves out is 0. `top_k` is the vocabulary's size
-    where a row keeps all.
+    where a row keeps all. `width` is how many candidates there can be; None finds it out, which
+    waits for the numbers.
     """
     vocabulary = probabilities.shape[-1]
-    candidates, index = probabilities.topk(min(NUCLEUS_WIDTH, vocabulary), dim=-1)
+    candidates, index = probabilities.topk(min(width or NUCLEUS_WIDTH, vocabulary), dim=-1)
     enough = (candidates.sum(dim=-1) >= top_p) & (top_k >= vocabulary)
-    if not bool((enough | (top_k <= candidates.shape[-1])).all()):
+    if width is None and not bool((enough | (top_k <= candidates.shape[-1])).all()):
         candidates, index = probabilities.sort(dim=-1, descending=True)
     rank = torch.arange(candidates.shape[-1], device=candidates.device)
     candidates = candidates.masked_fill(rank >= top_k[:, None], 0.0)

@@ -18,7 +18,9 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.models.local.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.chosen import ChosenSizes
+from collab.trainers.learner.device_sizes import DeviceSizes, forward_tokens
+from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.policy import Policies, Policy
@@ -27,7 +29,7 @@ from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
-from collab.trainers.learner.update import Update, count, count_kl
+from collab.trainers.learner.update import Tally, Update
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
 
@@ -65,6 +67,7 @@ class TorchLearner:
         }
         self._seen_to_change: set[str] = set()
         self._shares: dict[str, bool] = {}
+        self._sizes = ChosenSizes(spec, self._to_come)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0.
@@ -85,7 +88,7 @@ class TorchLearner:
             if own:
                 ratios.tell(update, policy, own)
                 watched = ratios.following(policy, samples, later=order[place + 1 :])
-                with _memory(self.spec, policy), watched:
+                with _memory(self._sizes.of(policy), policy), watched:
                     self._learn_or_skip(policy, own, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # or what learning has left is still there while the next step is sampled
@@ -119,7 +122,8 @@ class TorchLearner:
             policy.load_parameters(folder / policy.name)
 
     def _measure(self, policy: Policy, samples: Sequence[Sample]) -> list[float]:
-        return [sum(row) for row in logprobs_of(policy, samples, self.spec.micro_batch_tokens)]
+        budget = forward_tokens(self.spec, policy.device)
+        return [sum(row) for row in logprobs_of(policy, samples, budget)]
 
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
@@ -157,7 +161,7 @@ class TorchLearner:
                 for number, batch in enumerate(batches):
                     if cancelled.is_set():
                         raise Cancelled
-                    logprobs, outside_support = response_logprobs(model, batch, policy.device)
+                    logprobs, outside_support = self._scored(policy, model, batch)
                     learned = [sample for row in batch for sample in row]
                     found = token_loss(
                         logprobs,
@@ -166,11 +170,17 @@ class TorchLearner:
                         start=starts[number] if epoch else None,
                         reference=references[number],
                     )
-                    loss += self._backward(policy, found)
+                    first = outside_support if epoch == 0 else None
+                    tally = Tally(learned, found, logprobs.detach(), first)
+                    self._backward(policy, found)
+                    tallied = tally.read()
+                    if not math.isfinite(tallied.loss):
+                        raise NotFinite(policy, "loss", tallied.loss)
+                    loss += tallied.loss
                     update.computed_tokens += len(batch) * max(map(width, batch))
                     if epoch == 0:
                         starts.append(logprobs.detach())
-                        count(update, learned, logprobs.detach(), outside_support, found)
+                        tallied.add_to(update)
             if epoch == 0:
                 self._check_mismatch(policy, update)
                 self._probe_kl(policy, batches[0], starts[0], update)
@@ -185,9 +195,16 @@ class TorchLearner:
 
     def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """The rows of each micro-batch."""
-        budget = self.spec.micro_batch_tokens
+        budget = self._sizes.of(policy).micro_batch_tokens
         rows = packed_sequences(samples, budget, shared=self._supports_prefix_tree(policy))
         return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
+
+    def _to_come(self) -> int:
+        return sum(optimiser.to_come for optimiser in self.optimisers.values())
+
+    def _scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
+        chunk = self._sizes.of(policy).head_chunk_tokens
+        return response_logprobs(model, batch, policy.device, chunk)
 
     def _supports_prefix_tree(self, policy: Policy) -> bool:
         """The policies of one base share the answer, which is its attention's."""
@@ -201,23 +218,19 @@ class TorchLearner:
         """That of the forward passes, for what backward passes compute again."""
         return tree_attention(model) if self._supports_prefix_tree(policy) else nullcontext()
 
-    def _backward(self, policy: Policy, found: TokenLoss) -> float:
+    def _backward(self, policy: Policy, found: TokenLoss) -> None:
         if not found.total.requires_grad:
             raise TrainingError(
                 f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
                 " frozen in the model"
             )
-        loss = float(found.total.detach())
-        if not math.isfinite(loss):
-            raise NotFinite(policy, "loss", loss)
         found.total.backward()  # type: ignore[no-untyped-call]
-        return loss
 
     def _reference(self, policy: Policy, batch: Sequence[PackedSequence]) -> Tensor | None:
         if not self.spec.kl_coef:
             return None
         with policy.reference() as model:
-            return response_logprobs(model, batch, policy.device).logprobs
+            return self._scored(policy, model, batch).logprobs
 
     def _probe_kl(
         self, policy: Policy, batch: Sequence[PackedSequence], logprobs: Tensor, update: Update
@@ -228,9 +241,9 @@ class TorchLearner:
         if self.spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
             return
         with policy.reference() as model:
-            reference = response_logprobs(model, [probes], policy.device).logprobs
+            reference = self._scored(policy, model, [probes]).logprobs
         found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
-        count_kl(update, probes, found)
+        Tally(probes, found, logprobs[: len(reference)]).read().add_to(update)
 
     def _check_mismatch(self, policy: Policy, update: Update) -> None:
         for agent in policy.agents:
@@ -267,16 +280,16 @@ def fingerprint(policy: Policy) -> list[tuple[float, float]]:
 
 
 @contextmanager
-def _memory(spec: TrainerSpec, policy: Policy) -> Iterator[None]:
+def _memory(sizes: DeviceSizes, policy: Policy) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
         other = (
-            "" if spec.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"
+            "" if sizes.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"
         )
         raise OutOfMemory(
             f"no memory is left for learning with policy '{policy.name}'; lower"
-            f" trainer.micro_batch_tokens, now {spec.micro_batch_tokens}{other}"
+            f" trainer.micro_batch_tokens, now {sizes.micro_batch_tokens}{other}"
         ) from error

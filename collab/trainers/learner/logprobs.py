@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -11,17 +12,28 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.models.local.sampling import nucleus
+from collab.trainers.learner.placed import moved, placed
 from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of
 
-CHUNK_TOKENS = 96
-"""Whose logits are held at once. With more of them a product gains nothing, and a processor reads
-logits from memory that it would find in its cache."""
+CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
+"""Whose logits are held at once, on a CPU and on a GPU. With more of them a product gains nothing,
+and a processor reads logits from memory that it would find in its cache."""
 
 WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
 by the hundred. Padding adds a sixteenth at most, or fewer tokens than these."""
+
+
+class Drawn(NamedTuple):
+    """How a token was drawn."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    """The vocabulary's size where all of it is kept."""
 
 
 class Scored(NamedTuple):
@@ -32,23 +44,33 @@ class Scored(NamedTuple):
     """Whether top_p or top_k leave out the token that was drawn: by rounding, at their edge."""
 
 
-def response_logprobs(model: Any, rows: Sequence[PackedSequence], device: torch.device) -> Scored:
+def chunk_tokens(device: torch.device) -> int:
+    """Tokens whose logits are held at once where nobody says how many."""
+    return CHUNK_TOKENS if device.type == "cpu" else GPU_CHUNK_TOKENS
+
+
+def response_logprobs(
+    model: Any,
+    rows: Sequence[PackedSequence],
+    device: torch.device,
+    chunk: int | None = None,
+) -> Scored:
     """Log-probabilities of the response tokens of the rows' samples, in their order.
 
     Under each sample's own temperature, top_k and top_p, as they were drawn. `model` is a causal
-    language model of transformers.
+    language model of transformers. `chunk` is how many tokens' logits are held at once. On a GPU
+    nothing waits for what it computes.
     """
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]
     vocabulary = model.config.get_text_config().vocab_size
-    settings = [
-        (s.temperature, s.top_p, s.top_k or vocabulary) for s in samples for _ in s.token_ids
-    ]
+    drawn = [Drawn(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
     return _chunked(
         model,
         states(model, rows, device),
-        torch.tensor(targets, device=device),
-        torch.tensor(settings, dtype=torch.float32, device=device),
+        placed(targets, device),
+        [way for way, s in zip(drawn, samples, strict=True) for _ in s.token_ids],
+        chunk or chunk_tokens(device),
     )
 
 
@@ -65,7 +87,7 @@ def states(model: Any, rows: Sequence[PackedSequence], device: torch.device) -> 
     ]
     hidden = _forward(model, trees, width, device).flatten(0, 1)
     # Unlike indexing, index_select adds gradients up in the same order every time.
-    return hidden.index_select(0, torch.tensor(places, device=device))
+    return hidden.index_select(0, placed(places, device))
 
 
 def _padded(width: int) -> int:
@@ -79,17 +101,17 @@ def _forward(model: Any, trees: Sequence[PrefixTree], width: int, device: torch.
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     for tree, row in zip(trees, ids, strict=True):
         row[: len(tree.tokens)] = torch.tensor(tree.tokens)
-    ids = ids.to(device)
     if all(tree.is_chain for tree in trees):
-        output = model.base_model(input_ids=ids, use_cache=False)
+        with _without_a_look(model, device):
+            output = model.base_model(input_ids=moved(ids, device), use_cache=False)
     else:
         depths = torch.zeros_like(ids)
         for tree, row in zip(trees, depths, strict=True):
             row[: len(tree.depths)] = torch.tensor(tree.depths)
         with tree_attention(model):
             output = model.base_model(
-                input_ids=ids,
-                position_ids=depths,
+                input_ids=moved(ids, device),
+                position_ids=moved(depths, device),
                 branches=TreeAttention(trees, width, device),
                 use_cache=False,
             )
@@ -97,11 +119,24 @@ def _forward(model: Any, trees: Sequence[PrefixTree], width: int, device: torch.
     return hidden
 
 
-def _chunked(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> Scored:
+def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[None]:
+    """Keeps transformers from looking for packed rows, which makes the host wait for a GPU.
+
+    It does so before the plain attention alone; windows and the like are left as they are.
+    """
+    plain = device.type != "cpu" and attends_to_all(model.config.get_text_config())
+    return tree_attention(model) if plain else nullcontext()
+
+
+def _chunked(
+    model: Any, hidden: Tensor, targets: Tensor, drawn: Sequence[Drawn], chunk: int
+) -> Scored:
     """Logits are made chunk by chunk and held for one at a time."""
-    columns = (torch.split(column, CHUNK_TOKENS) for column in (hidden, targets, settings))
+    settings = placed(drawn, hidden.device, torch.float32)  # [tokens, 3]
+    columns = (torch.split(column, chunk) for column in (hidden, targets, settings))
+    ways = [drawn[start : start + chunk] for start in range(0, len(drawn), chunk)]
     score = _way_to_score(model, hidden)
-    pieces = [score(model, *chunk) for chunk in zip(*columns, strict=True)]
+    pieces = [score(model, *chunk) for chunk in zip(*columns, ways, strict=True)]
     logprobs, outside_support = zip(*pieces, strict=True)
     return Scored(torch.cat(logprobs), torch.cat(outside_support))
 
@@ -113,13 +148,13 @@ def _way_to_score(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Ten
     return _score_twice if learns else _score_once
 
 
-def _score_twice(model: Any, *chunk: Tensor) -> tuple[Tensor, Tensor]:
+def _score_twice(model: Any, *chunk: Any) -> tuple[Tensor, Tensor]:
     """Logits are made again in the backward pass, where the head's own gradients need them."""
     scored: tuple[Tensor, Tensor] = checkpoint(_score, model, *chunk, use_reentrant=False)
     return scored
 
 
-def _score_once(model: Any, hidden: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
+def _score_once(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """Gradients are made with the log-probabilities: each depends on its own token's state alone.
 
     So logits are made once, and what is kept for the backward pass is as wide as a state.
@@ -146,26 +181,39 @@ class _Linear(torch.autograd.Function):
         return (upstream[:, None] * slopes).to(slopes.dtype), None, None
 
 
-def _score(model: Any, hidden: Tensor, targets: Tensor, settings: Tensor) -> tuple[Tensor, Tensor]:
-    """`settings` are temperature, top_p and top_k: [chunk, 3]."""
+def _score(
+    model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[Drawn]
+) -> tuple[Tensor, Tensor]:
+    """`settings` are those of `drawn`, [chunk, 3]; what is computed is decided by `drawn` alone."""
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
-    if bool((temperatures != 1).any()):
+    if any(way.temperature != 1 for way in drawn):
         logits = logits / temperatures[:, None]
     outside_support = torch.zeros_like(targets, dtype=torch.bool)
-    rows = ((top_p < 1) | (top_k < logits.shape[1])).nonzero()[:, 0]
-    if len(rows):
+    vocabulary = logits.shape[1]
+    narrow = [n for n, way in enumerate(drawn) if way.top_p < 1 or way.top_k < vocabulary]
+    if narrow:
+        rows = placed(narrow, hidden.device)
+        width = _candidates([drawn[n] for n in narrow], vocabulary, hidden.device)
         left_out = torch.zeros_like(logits, dtype=torch.bool)
-        left_out[rows] = _left_out(logits.detach()[rows], top_p[rows], top_k[rows])
+        left_out[rows] = _left_out(logits.detach()[rows], top_p[rows], top_k[rows], width)
         outside_support = left_out.gather(1, targets[:, None])[:, 0]
         left_out.scatter_(1, targets[:, None], value=False)
         logits = logits.masked_fill(left_out, -torch.inf)
     return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
 
 
-def _left_out(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
+def _candidates(drawn: Sequence[Drawn], vocabulary: int, device: torch.device) -> int | None:
+    """How many of the likeliest tokens can be drawn; None leaves it to a look at the numbers.
+
+    A look makes the host wait for a GPU, where sorting a vocabulary takes less.
+    """
+    return None if device.type == "cpu" else min(vocabulary, max(way.top_k for way in drawn))
+
+
+def _left_out(logits: Tensor, top_p: Tensor, top_k: Tensor, width: int | None) -> Tensor:
     """The tokens that are not drawn from: [chunk, vocabulary]."""
-    candidates, index = nucleus(logits.softmax(dim=-1), top_p, top_k)
+    candidates, index = nucleus(logits.softmax(dim=-1), top_p, top_k, width)
     return torch.ones_like(logits, dtype=torch.bool).scatter_(1, index, candidates == 0)
 
 

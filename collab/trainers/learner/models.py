@@ -15,8 +15,10 @@ from collab.errors import RecipeError
 from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, unwrapped, without_adapters
+from collab.recipe import TrainerSpec
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
+from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.samples import Sample
@@ -31,11 +33,11 @@ class PolicyModels:
         self,
         policies: Policies,
         samplings: Mapping[str, Sampling],
-        batch_tokens: int,
+        spec: TrainerSpec,
         thread: Executor,
     ) -> None:
         self._policies, self._samplings = policies, samplings
-        self._batch_tokens, self._thread = batch_tokens, thread
+        self._spec, self._thread = spec, thread
         self._others: dict[str, TransformersEngine] = {}
 
     def base(self, agent: str) -> Frozen:
@@ -46,13 +48,13 @@ class PolicyModels:
                 f"agent '{agent}' has no frozen base that a critic can read, as policies 'full'"
                 " trains it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
             )
-        return Frozen(policy.engine, self._batch_tokens, self._thread)
+        return Frozen(policy.engine, self._spec, self._thread)
 
     def other(self, name: str) -> Frozen:
         """As `TeamModels.other`."""
         if name not in self._others:
             self._others[name] = TransformersEngine(TransformersModel(name=name))
-        return Frozen(self._others[name], self._batch_tokens, self._thread)
+        return Frozen(self._others[name], self._spec, self._thread)
 
     async def logprobs(
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
@@ -62,7 +64,9 @@ class PolicyModels:
         samples = [_sample(agent, action, sampling) for action in actions]
         return await _on(
             self._thread,
-            lambda: logprobs_of(policy, samples, self._batch_tokens, reference=reference),
+            lambda: logprobs_of(
+                policy, samples, forward_tokens(self._spec, policy.device), reference=reference
+            ),
         )
 
     async def aclose(self) -> None:
@@ -74,8 +78,8 @@ class PolicyModels:
 class Frozen:
     """A `FrozenModel`: an engine's model without any adapter."""
 
-    def __init__(self, engine: TransformersEngine, batch_tokens: int, thread: Executor) -> None:
-        self._engine, self._batch_tokens, self._thread = engine, batch_tokens, thread
+    def __init__(self, engine: TransformersEngine, spec: TrainerSpec, thread: Executor) -> None:
+        self._engine, self._spec, self._thread = engine, spec, thread
 
     @property
     def hidden_size(self) -> int:
@@ -97,7 +101,8 @@ class Frozen:
         loaded = self._engine.load()
         found = torch.zeros(len(sequences), self.hidden_size)
         with _without_adapters(loaded.module) as model:
-            for batch in pack([(len(s), 0) for s in sequences], self._batch_tokens):
+            budget = forward_tokens(self._spec, loaded.device)
+            for batch in pack([(len(s), 0) for s in sequences], budget):
                 rows = [sequences[number] for number in batch]
                 ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
                 for row, into in zip(rows, ids, strict=True):

@@ -54,6 +54,15 @@ class Optimiser:
         self._copy_out()
         return norm
 
+    @property
+    def to_come(self) -> int:
+        """Bytes of gradients, and of moments that are made in the first step."""
+        moments = 0 if self._adamw.state else 2
+        found = sum(m.nbytes * (1 + moments) for m in self._masters)
+        if self._has_copies:
+            found += sum(p.nbytes for p in self._parameters)
+        return found
+
     def forget(self) -> None:
         """Drop the gradients that were made since the last step."""
         for parameter in (*self._parameters, *self._masters):

@@ -100,6 +100,11 @@ class Policy:
             with away:
                 yield base
 
+    def compute_twice(self) -> None:
+        """Keep no activations from now on, and compute them again in the backward pass."""
+        self.checkpointing = True
+        _enable_checkpointing(unwrapped(self.engine.module))
+
     @property
     def has_reference(self) -> bool:
         return self.is_adapter or self.frozen is not None
@@ -185,9 +190,8 @@ def open_policies(
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
         _quieten(policy.engine.module)
-        if spec.gradient_checkpointing:
-            policy.checkpointing = True
-            _enable_checkpointing(unwrapped(policy.engine.module))
+        if spec.gradient_checkpointing is True:
+            policy.compute_twice()
     return Policies({policy.name: policy for policy in policies}, models, pool, own)
 
 

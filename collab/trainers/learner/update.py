@@ -53,41 +53,90 @@ class Update:
     """The tokens of all forward passes with gradient, padding included."""
 
 
-def count(
-    update: Update,
-    batch: Sequence[Sample],
-    logprobs: Tensor,
-    outside_support: Tensor,
-    found: TokenLoss,
-) -> None:
-    """Add what a first pass found about the tokens of `batch`."""
-    lengths = [len(s.token_ids) for s in batch]
+COLUMNS = (
+    "logprob",
+    "mismatch",
+    "mismatch_kl",
+    "importance",
+    "masked",
+    "clipped",
+    "outside_support",
+)
+"""What is summed over each response's tokens, as it is called in `TokenSums`."""
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """What a pass over some responses found, on the host."""
+
+    loss: float
+    batch: Sequence[Sample]
+    rows: list[list[float]]
+    """Of each response, what `COLUMNS` names."""
+    kl: list[float]
+    """Of each response; empty where it was not worked out."""
+
+    def add_to(self, update: Update) -> None:
+        """Add the sums to those of the agents."""
+        for sample, row in zip(self.batch, self.rows, strict=bool(self.rows)):
+            sums = update.sums.setdefault(sample.agent, TokenSums())
+            sums.tokens += len(sample.token_ids)
+            for name, value in zip(COLUMNS, row, strict=True):
+                setattr(sums, name, getattr(sums, name) + value)
+        for sample, value in zip(self.batch, self.kl, strict=bool(self.kl)):
+            sums = update.sums.setdefault(sample.agent, TokenSums())
+            sums.kl += value
+            sums.kl_tokens += len(sample.token_ids)
+
+
+class Tally:
+    """What a pass over some responses found, on the device until it is asked for.
+
+    Everything comes to the host in one piece: each number by itself would make it wait for the
+    device anew.
+    """
+
+    def __init__(
+        self,
+        batch: Sequence[Sample],
+        found: TokenLoss,
+        logprobs: Tensor,
+        outside_support: Tensor | None = None,
+    ) -> None:
+        """Without `outside_support` the divergence from the reference alone is told."""
+        self._batch, self._has_kl = batch, found.kl is not None
+        lengths = [len(s.token_ids) for s in batch]
+        parts = [found.total.detach().reshape(1)]
+        if found.kl is not None:
+            parts += [torch.stack([x.sum() for x in torch.split(found.kl, lengths)])]
+        self._has_columns = outside_support is not None
+        if outside_support is not None:
+            table = _table(found, logprobs, outside_support)
+            pieces = torch.split(table, lengths, dim=1)  # of each response [columns, its tokens]
+            parts += [piece.sum(dim=1) for piece in pieces]
+        self._numbers = torch.cat(parts)
+
+    def read(self) -> Tallied:
+        """Bring the numbers to the host, which waits for the device."""
+        loss, *rest = self._numbers.tolist()
+        n = len(self._batch)
+        kl = rest[:n] if self._has_kl else []
+        columns = rest[len(kl) :]
+        width = len(COLUMNS)
+        rows = [columns[start : start + width] for start in range(0, len(columns), width)]
+        return Tallied(loss, self._batch, rows, kl)
+
+
+def _table(found: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:
+    """`COLUMNS` by token, [columns, tokens]."""
     ratio = found.correction.ratio
-    columns = {
-        "logprob": logprobs,
-        "mismatch": found.mismatch,
-        "mismatch_kl": ratio - torch.log(ratio) - 1,
-        "importance": ratio,
-        "masked": found.correction.masked,
-        "clipped": found.clipped,
-        "outside_support": outside_support,
-    }
-    table = torch.stack([column.to(logprobs.dtype) for column in columns.values()])
-    pieces = torch.split(table, lengths, dim=1)  # of each response [columns, its tokens]
-    for sample, piece in zip(batch, pieces, strict=True):
-        sums = update.sums.setdefault(sample.agent, TokenSums())
-        sums.tokens += len(sample.token_ids)
-        for name, value in zip(columns, piece.sum(dim=1).tolist(), strict=True):
-            setattr(sums, name, getattr(sums, name) + value)
-    count_kl(update, batch, found)
-
-
-def count_kl(update: Update, batch: Sequence[Sample], found: TokenLoss) -> None:
-    """Add the divergence from the reference, where it was worked out."""
-    if found.kl is None:
-        return
-    pieces = torch.split(found.kl, [len(s.token_ids) for s in batch])
-    for sample, piece in zip(batch, pieces, strict=True):
-        sums = update.sums.setdefault(sample.agent, TokenSums())
-        sums.kl += float(piece.sum())
-        sums.kl_tokens += len(sample.token_ids)
+    columns = (
+        logprobs,
+        found.mismatch,
+        ratio - torch.log(ratio) - 1,
+        ratio,
+        found.correction.masked,
+        found.clipped,
+        outside_support,
+    )
+    return torch.stack([column.to(logprobs.dtype) for column in columns])

@@ -125,7 +125,7 @@ def test_features_are_the_states_of_the_base_without_adapters(
 
         with ThreadPoolExecutor(1) as thread:
             samplings = {name: recipe.sampling_of(name) for name in ("a", "b")}
-            models = PolicyModels(policies, samplings, batch_tokens=8, thread=thread)
+            models = PolicyModels(policies, samplings, recipe.trainer, thread)
             before = await models.logprobs("a", actions)
             for parameter in policies.of("a").parameters.values():
                 parameter.data.add_(0.3)

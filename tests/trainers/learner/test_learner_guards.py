@@ -109,7 +109,7 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
 def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
-        with _memory(learner.spec, policy):
+        with _memory(learner._sizes.of(policy), policy):
             torch.empty(1 << 60)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.loss.corrections import Correction, correct
 from collab.trainers.learner.loss.objectives import OBJECTIVES, Tokens
+from collab.trainers.learner.placed import placed
 from collab.trainers.learner.samples import Sample
 
 __all__ = ["TokenLoss", "token_loss"]
@@ -62,6 +63,7 @@ def token_loss(
             [s.token_weights or [s.weight] * len(s.token_ids) for s in samples], logprobs
         ),
         response=_responses(samples, logprobs),
+        responses=len(samples),
     )
     gain, clipped = OBJECTIVES[spec.objective_used](tokens, spec)
     correction = correct(tokens, begun - sampler, spec)
@@ -88,9 +90,8 @@ def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
 
 def _by_token(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
     flat = [value for row in values for value in row]
-    return torch.tensor(flat, dtype=like.dtype, device=like.device)
+    return placed(flat, like.device, like.dtype)
 
 
 def _responses(samples: Sequence[Sample], like: Tensor) -> Tensor:
-    lengths = torch.tensor([len(s.token_ids) for s in samples], device=like.device)
-    return torch.repeat_interleave(torch.arange(len(samples), device=like.device), lengths)
+    return placed([n for n, s in enumerate(samples) for _ in s.token_ids], like.device)

@@ -46,7 +46,6 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction
         kept = (ratio >= low) & (ratio <= high)
         factor = ratio
     if spec.sequence_limit is not None:
-        lengths = torch.bincount(tokens.response)[tokens.response]
-        product = torch.exp(tokens.response_mean(difference) * lengths)
+        product = torch.exp(tokens.response_mean(difference) * tokens.lengths(difference))
         kept = kept & (product <= spec.sequence_limit)
     return Correction(torch.where(kept, factor, torch.zeros_like(factor)), ratio, ~kept)

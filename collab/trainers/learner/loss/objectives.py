@@ -28,13 +28,18 @@ class Tokens:
     """A."""
     response: Tensor
     """The number of the response that each token is of, from 0."""
+    responses: int
+    """How many there are."""
 
     def response_mean(self, values: Tensor) -> Tensor:
         """The mean of `values` over each token's own response: [tokens]."""
-        n = int(self.response.max()) + 1 if len(self.response) else 0
-        sums = values.new_zeros(n).index_add(0, self.response, values)
-        lengths = values.new_zeros(n).index_add(0, self.response, torch.ones_like(values))
-        return (sums / lengths)[self.response]
+        sums = values.new_zeros(self.responses).index_add(0, self.response, values)
+        return sums[self.response] / self.lengths(values)
+
+    def lengths(self, like: Tensor) -> Tensor:
+        """The tokens of each token's own response, in the type of `like`: [tokens]."""
+        ones = torch.ones_like(like)
+        return like.new_zeros(self.responses).index_add(0, self.response, ones)[self.response]
 
 
 Gain = tuple[Tensor, Tensor]

@@ -17,6 +17,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 
 NAME = "collab_branches"
@@ -51,10 +52,8 @@ class TreeAttention:
             alike.setdefault(sizes, []).append((start, path))
         self._parts = [_part(part, device) for part in alike.values()]
         self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
-        flat = [index for part in self._parts for index in part.queries.flatten().tolist()]
-        back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
-        places = [back.get(index, 0) for index in range(len(trees) * width)]
-        self._back = torch.tensor(places, device=device)  # [tokens]
+        rows = [row for part in alike.values() for row in _padded(_own(part))]
+        self._back = placed(_places([i for row in rows for i in row], len(trees) * width), device)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
@@ -111,17 +110,28 @@ def _read(
 
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
     """Padded with each branch's last token, whose answer is then found several times."""
-    starts = torch.tensor([start for start, _ in branches], device=device)[:, None, None]
-    queries = _padded([path[start:] for start, path in branches]).to(device)
-    keys = _padded([path for _, path in branches]).to(device)
+    starts = placed([start for start, _ in branches], device)[:, None, None]
+    queries = placed(_padded(_own(branches)), device)
+    keys = placed(_padded([path for _, path in branches]), device)
     asked = starts + torch.arange(queries.shape[1], device=device)[:, None]
     hidden = torch.arange(keys.shape[1], device=device) > asked  # [branches, query, key]
     return _Part(queries, keys, hidden[:, None])
 
 
-def _padded(rows: Sequence[list[int]]) -> Tensor:
+def _own(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
+    """The tokens that each branch has added."""
+    return [path[start:] for start, path in branches]
+
+
+def _padded(rows: Sequence[list[int]]) -> list[list[int]]:
     width = max(map(len, rows))
-    return torch.tensor([row + row[-1:] * (width - len(row)) for row in rows])
+    return [row + row[-1:] * (width - len(row)) for row in rows]
+
+
+def _places(flat: Sequence[int], tokens: int) -> list[int]:
+    """Where each of the tokens is first among `flat`; 0 for padding, which is nowhere."""
+    back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
+    return [back.get(index, 0) for index in range(tokens)]
 
 
 def _taken(tokens: Tensor, index: Tensor) -> Tensor:

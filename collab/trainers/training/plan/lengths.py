@@ -66,22 +66,29 @@ def longest(lengths: Sequence[Lengths]) -> int:
     return max((item.prompt + item.new for item in lengths), default=0)
 
 
-def learned_tokens(shares: bool, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
-    """Tokens computed to learn from all responses of a step.
+@dataclass(frozen=True)
+class Rows:
+    """How responses are laid out to learn from them."""
 
-    Where rows can be shared, those of a group stand behind one prompt, as many as fit.
-    """
-    return sum(_tokens_of_rows(shares, spec, item) for item in lengths)
+    budget: int
+    """Tokens of a micro-batch, padding included."""
+    shared: bool
+    """Whether those of a group stand behind one prompt, as many as fit."""
+    group_size: int
 
 
-def micro_batch_tokens(shares: bool, spec: TrainerSpec, lengths: Sequence[Lengths]) -> int:
+def learned_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
+    """Tokens computed to learn from all responses of a step."""
+    return sum(_tokens_of_rows(rows, item) for item in lengths)
+
+
+def micro_batch_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
     """Tokens of the largest micro-batch."""
-    most = max(spec.micro_batch_tokens, longest(lengths))
-    return min(learned_tokens(shares, spec, lengths), most)
+    return min(learned_tokens(rows, lengths), max(rows.budget, longest(lengths)))
 
 
-def _tokens_of_rows(shares: bool, spec: TrainerSpec, item: Lengths) -> int:
-    fitting = max((spec.micro_batch_tokens - item.prompt) // item.new, 1)
-    together = min(fitting, spec.group_size) if shares and item.alike else 1
-    rows = ceil(item.responses / together)
-    return rows * item.prompt + item.responses * item.new
+def _tokens_of_rows(rows: Rows, item: Lengths) -> int:
+    fitting = max((rows.budget - item.prompt) // item.new, 1)
+    together = min(fitting, rows.group_size) if rows.shared and item.alike else 1
+    stems = ceil(item.responses / together)
+    return stems * item.prompt + item.responses * item.new

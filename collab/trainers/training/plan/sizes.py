@@ -7,10 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from collab.errors import ModelUnavailable
 from collab.models import store
-from collab.recipe import TrainerSpec
+from collab.recipe import LoraSpec, TrainerSpec
 from collab.recipe.model import TransformersModel
+from collab.trainers.learner.memory import Dimensions, dimensions_of
 
 
 @dataclass(frozen=True)
@@ -20,31 +23,33 @@ class Sizes:
     parameters: int
     adapter_parameters: int
     """Of one adapter."""
-    layers: int
-    hidden: int
-    intermediate: int
-    key_values: int
-    """Numbers that the cache holds for one token in one layer."""
-    attention: int
-    """Numbers kept to learn from for one token and one key that it attends to, in one layer."""
-    vocabulary: int
-    bytes: int
-    """Of one number."""
+    dimensions: Dimensions
     packed: int
     """Parameters that sampling holds once more, in the processor's own layout."""
     shares: bool
     """Whether responses can share a row with what they begin with in common."""
+    device: torch.device
+    device_bytes: int
+    """The GPU's whole memory; 0 for a CPU."""
+
+    @property
+    def bytes(self) -> int:
+        """Of one number."""
+        return self.dimensions.bytes
 
 
-def sizes_of(model: TransformersModel, spec: TrainerSpec) -> Sizes:
-    """Raises ModelUnavailable where the configuration is not at hand."""
-    return _measure(model.name, model.revision, model.dtype, model.device, spec.model_dump_json())
+def sizes_of(model: TransformersModel, spec: TrainerSpec, gpu: int | None = None) -> Sizes:
+    """Those of a model where it runs, or on a GPU of `gpu` bytes, which need not be here.
+
+    Raises:
+        ModelUnavailable: the configuration is not at hand.
+    """
+    return _measure(model.model_dump_json(), spec.lora.model_dump_json(), gpu)
 
 
 @cache
-def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: str) -> Sizes:
+def _measure(text: str, lora: str, gpu: int | None) -> Sizes:
     """Build the model without memory, on torch's `meta` device, and count."""
-    import torch
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
@@ -52,33 +57,34 @@ def _measure(name: str, revision: str | None, dtype: str, device: str, trainer: 
     from collab.models.local.fast.shared_prefix import attends_to_all
     from collab.models.weights import pick_device, pick_dtype, quiet_transformers
     from collab.trainers.learner.lora import lora_config
-    from collab.trainers.learner.prefix_tree.attention import by_formula
 
-    spec = TrainerSpec.model_validate_json(trainer)
-    place = pick_device(device)
-    number = pick_dtype(dtype, place)
+    model = TransformersModel.model_validate_json(text)
+    place = pick_device(model.device) if gpu is None else torch.device("cuda")
+    native = gpu is not None and model.dtype == "auto"
+    number = torch.bfloat16 if native else pick_dtype(model.dtype, place)
     with quiet_transformers(), torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(_config(name, revision))
+        module = AutoModelForCausalLM.from_config(_config(model.name, model.revision))
         parameters = sum(p.numel() for p in module.parameters())
         packed = weights_to_pack(module) if can_pack(number, place) else 0
-        adapted = get_peft_model(module, lora_config(spec.lora))
+        adapted = get_peft_model(module, lora_config(LoraSpec.model_validate_json(lora)))
         adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     config = module.config.get_text_config()
-    heads = config.num_attention_heads
-    width_of_head = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Sizes(
         parameters=parameters,
         adapter_parameters=adapter,
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
-        key_values=2 * width_of_head * (getattr(config, "num_key_value_heads", None) or heads),
-        attention=heads if attends_to_all(config) and by_formula(place, number) else 0,
-        vocabulary=config.vocab_size,
-        bytes=number.itemsize,
+        dimensions=dimensions_of(config, number, place),
         packed=packed,
         shares=attends_to_all(config),
+        device=place,
+        device_bytes=_memory_of(place) if gpu is None else gpu,
     )
+
+
+def _memory_of(device: torch.device) -> int:
+    """A GPU's whole memory; 0 for a CPU."""
+    if device.type != "cuda":
+        return 0
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def _config(name: str, revision: str | None) -> Any:

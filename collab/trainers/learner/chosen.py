@@ -1,0 +1,36 @@
+"""The sizes that a learner computes with, chosen once for each base when it first learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from collab.models.local.multi_lora import unwrapped
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, free_bytes
+from collab.trainers.learner.memory import dimensions_of
+from collab.trainers.learner.policy import Policy
+
+
+class ChosenSizes:
+    """By base model: policies of one base are learned with in the same way."""
+
+    def __init__(self, spec: TrainerSpec, to_come: Callable[[], int]) -> None:
+        """`to_come` says how many bytes the optimisers will still take."""
+        self._spec, self._to_come = spec, to_come
+        self._by_base: dict[str, DeviceSizes] = {}
+
+    def of(self, policy: Policy) -> DeviceSizes:
+        """The sizes of the policy's base; the policy computes twice from now on where they say so.
+
+        What is free on a GPU is looked at once, before the first step: a run is not to change its
+        micro-batches from step to step.
+        """
+        base = policy.engine.spec.model_dump_json()
+        if base not in self._by_base:
+            model, device = unwrapped(policy.engine.module), policy.device
+            dimensions = dimensions_of(model.config.get_text_config(), model.dtype, device)
+            free = free_bytes(device) - self._to_come()
+            self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
+        if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
+            policy.compute_twice()
+        return self._by_base[base]

@@ -1,0 +1,74 @@
+"""How much is computed at once: what a recipe leaves open, chosen for the device that learns.
+
+A processor finds small pieces in its cache and gains nothing from larger ones. A GPU is idle until
+it has thousands of tokens, so it is given as many as its free memory holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.logprobs import chunk_tokens
+from collab.trainers.learner.memory import Dimensions, activation_bytes, logit_bytes
+
+CPU_TOKENS = 2048
+
+GPU_LEAST, GPU_MOST, GPU_STEP = 1024, 32_768, 1024
+"""Tokens of a micro-batch on a GPU; beyond the most a pass gains nothing by more of them."""
+
+GPU_ENOUGH = 4096
+"""Tokens that keep a GPU busy: with room for fewer of them, computing activations twice costs less
+than it brings."""
+
+USABLE = 0.85
+"""Of the free memory; the rest is for what kernels work in, and for gaps between tensors."""
+
+FORWARD_TOKENS = 8192
+"""Of a pass without gradients on a GPU, which keeps nothing."""
+
+
+@dataclass(frozen=True)
+class DeviceSizes:
+    """How much a learner computes at once."""
+
+    micro_batch_tokens: int
+    head_chunk_tokens: int
+    gradient_checkpointing: bool
+
+
+def device_sizes(
+    spec: TrainerSpec, device: torch.device, dimensions: Dimensions, free: int
+) -> DeviceSizes:
+    """The sizes of a recipe on a device; `free` bytes are left there, and count on a GPU alone."""
+    chunk = spec.head_chunk_tokens or chunk_tokens(device)
+    if device.type == "cpu":
+        twice = spec.gradient_checkpointing is True
+        return DeviceSizes(spec.micro_batch_tokens or CPU_TOKENS, chunk, twice)
+    room = USABLE * free - logit_bytes(dimensions, chunk)
+
+    def fitting(*, checkpointing: bool) -> int:
+        block = activation_bytes(dimensions, GPU_STEP, checkpointing=checkpointing)
+        return GPU_STEP * int(room // block)
+
+    twice = spec.gradient_checkpointing is True
+    if spec.gradient_checkpointing == "auto":
+        twice = fitting(checkpointing=False) < (spec.micro_batch_tokens or GPU_ENOUGH)
+    chosen = min(max(fitting(checkpointing=twice), GPU_LEAST), GPU_MOST)
+    return DeviceSizes(spec.micro_batch_tokens or chosen, chunk, twice)
+
+
+def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:
+    """Tokens of a pass without gradients, padding included."""
+    by_default = CPU_TOKENS if device.type == "cpu" else FORWARD_TOKENS
+    return spec.micro_batch_tokens or by_default
+
+
+def free_bytes(device: torch.device) -> int:
+    """What is left of a GPU's memory, with what torch holds unused; 0 for a CPU."""
+    if device.type != "cuda":
+        return 0
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + unused

@@ -1,0 +1,67 @@
+"""What learning takes of a device's memory, worked out from a model's dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+LOGIT_COPIES = 4
+"""Arrays of [chunk, vocabulary] in float32 that log-probabilities and their gradient take at once:
+logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have left."""
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """What of a language model decides how much its activations take."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    key_values: int
+    """Numbers that the cache holds for one token in one layer."""
+    attention: int
+    """Numbers kept to learn from for one token and one key that it attends to, in one layer."""
+    vocabulary: int
+    bytes: int
+    """Of one number."""
+
+
+def dimensions_of(config: Any, dtype: torch.dtype, device: torch.device) -> Dimensions:
+    """Those of a model of transformers; `config` is that of its text."""
+    from collab.models.local.fast.shared_prefix import attends_to_all
+    from collab.trainers.learner.prefix_tree.attention import by_formula
+
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return Dimensions(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        intermediate=config.intermediate_size,
+        key_values=2 * size * (getattr(config, "num_key_value_heads", None) or heads),
+        attention=heads if attends_to_all(config) and by_formula(device, dtype) else 0,
+        vocabulary=config.vocab_size,
+        bytes=dtype.itemsize,
+    )
+
+
+def activation_bytes(
+    dimensions: Dimensions, tokens: int, *, checkpointing: bool, keys: int = 0
+) -> int:
+    """Bytes that the layers keep of `tokens` for the backward pass.
+
+    With `checkpointing` a layer keeps what it read, and one layer at a time all of it. `keys` are
+    those that a token attends to by the formula, whose weights are kept.
+    """
+    # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
+    hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
+    weights = dimensions.attention * keys
+    layer = tokens * (hidden + (4 * dimensions.intermediate + weights) * dimensions.bytes)
+    read = tokens * dimensions.hidden * dimensions.bytes
+    return (read if checkpointing else layer) * dimensions.layers + layer
+
+
+def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
+    """Bytes of the logits of `tokens` and of what is made of them."""
+    return LOGIT_COPIES * 4 * tokens * dimensions.vocabulary

@@ -1,0 +1,169 @@
+"""What a training run takes of memory, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from collab.errors import RecipeError
+from collab.models.local.fast.memory import COMPILED_PRODUCTS
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import TransformersModel, local_weights
+from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
+from collab.trainers.training.plan import peaks
+from collab.trainers.training.plan.lengths import Lengths, Rows, learned_tokens
+from collab.trainers.training.plan.sizes import Sizes, sizes_of
+
+LIBRARIES_BYTES = 420_000_000
+"""Python with torch, transformers and PEFT, on a CPU."""
+
+HELD = 0.25
+"""What a CPU's allocator holds beyond the activations, as a share of them; measured.
+
+Aligned memory that is freed cannot be taken again for the same size (glibc's bug 14581), so that
+chunk after chunk of logits takes another piece until the next trim: the more, the more tokens.
+"""
+
+RESERVE = 0.05
+"""Of the rest: what a count leaves out. A plan is to be more than what is taken."""
+
+PRODUCT_BYTES = 600_000
+"""Of a product that oneDNN has compiled for bfloat16, and torch's description of it."""
+
+SIDE_BY_SIDE = 2
+"""Times the adapters that are laid side by side to sample, those of layers that read the same input
+as one, with zeros where a layer has no part."""
+
+CONTEXT_BYTES = 600_000_000
+"""CUDA's context and kernels, on a GPU."""
+
+MEMORY = {
+    "libraries": "Python and its libraries",
+    "context": "CUDA and its kernels",
+    "compiled": "kernels that oneDNN compiles",
+    "weights": "weights of the models",
+    "prepacked": "weights packed for sampling",
+    "adapters": "adapters",
+    "optimiser": "state of the optimiser",
+    "gradients": "gradients",
+    "activations": "activations of learning",
+    "workspace": "what the allocator holds",
+    "sampling": "keys, values and logits",
+    "reserve": "in reserve",
+}
+"""What takes memory, in words."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Memory in bytes by what takes it, and what it was counted of."""
+
+    memory: dict[str, int]
+    parameters: int
+    trained: list[tuple[int, int]]
+    """Of each policy: its trained numbers, and the bytes of one."""
+    update_tokens: int
+    """Tokens computed to learn from a step."""
+    chosen: dict[str, DeviceSizes]
+    """How much is computed at once to learn, by agent."""
+    sizes: dict[str, Sizes]
+    """Of the model of each agent that is trained."""
+
+
+def count_memory(
+    recipe: Recipe, spec: TrainerSpec, lengths: Mapping[str, Sequence[Lengths]], gpu: int | None
+) -> Counted:
+    """Count what `recipe` takes; `lengths` are by agent that is trained.
+
+    `gpu` counts for a GPU of so many bytes in place of the device that is here.
+    """
+    models, sampled = _models(recipe, spec, lengths)
+    sizes = {key: sizes_of(model, spec, gpu) for key, model in models.items()}
+    of_agent = {name: sizes_of(_local(recipe, name), spec, gpu) for name in lengths}
+    policies = _policies(recipe, spec, list(lengths), gpu)
+    full = spec.policies == "full"
+    trained = [(s.parameters, s.bytes) if full else (s.adapter_parameters, 4) for _, s in policies]
+    starts = [] if full else _starts(recipe, spec, policies)
+    parameters = sum(s.parameters for s in sizes.values()) + sum(starts)
+    if not full:
+        parameters += sum(s.adapter_parameters for _, s in policies)
+    on_cpu = any(s.device.type == "cpu" for s in sizes.values())
+    copies = 2 if full and spec.kl_coef else 1
+    memory = {
+        "libraries": LIBRARIES_BYTES if on_cpu else 0,
+        "context": 0 if on_cpu else CONTEXT_BYTES,
+        "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
+        "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
+        "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
+        "adapters": 0 if full else sum(n * size for n, size in trained) + 4 * sum(starts),
+        "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
+        "gradients": max(n * (size if size >= 4 else 4 + size) for n, size in trained),
+    }
+    whole = max(s.device_bytes for s in of_agent.values())
+    free = whole - sum(memory.values())
+    chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
+    rows = {
+        a: Rows(chosen[a].micro_batch_tokens, s.shares, spec.group_size)
+        for a, s in of_agent.items()
+    }
+    held = HELD if on_cpu else 0.0
+    learning = max(
+        peaks.activations(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items()
+    )
+    workspace = int(held * learning)
+    learning += max(peaks.logits(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
+    responses = sum(item.responses for items in lengths.values() for item in items)
+    sampling = max(peaks.sampling(recipe, a, s, responses, lengths[a]) for a, s in of_agent.items())
+    if sampling and not full:
+        sampling += SIDE_BY_SIDE * sum(s.adapter_parameters * s.bytes for _, s in policies)
+    if sampling * (1 + held) > learning + workspace:
+        learning, workspace = 0, int(held * sampling)
+    else:
+        sampling = 0
+    memory |= {"activations": learning, "workspace": workspace, "sampling": sampling}
+    memory["reserve"] = int(RESERVE * sum(memory.values()))
+    tokens = sum(learned_tokens(rows[name], lengths[name]) for name in of_agent)
+    return Counted(memory, parameters, trained, tokens, chosen, of_agent)
+
+
+def _models(
+    recipe: Recipe, spec: TrainerSpec, trained: Mapping[str, object]
+) -> tuple[dict[str, TransformersModel], set[str]]:
+    """The local models that are in memory, by a key, and the keys of those that sample by it."""
+    models: dict[str, TransformersModel] = {}
+    sampled: set[str] = set()
+    for name in recipe.team.agents:
+        model = local_weights(recipe.model_of(name))
+        if model is not None:
+            own = f" {name}" if spec.policies == "full" and name in trained else ""
+            key = model.model_dump_json() + own
+            models[key] = model
+            if model.fast and recipe.model_of(name) == model:
+                sampled.add(key)
+    return models, sampled
+
+
+def _policies(
+    recipe: Recipe, spec: TrainerSpec, trained: Sequence[str], gpu: int | None
+) -> list[tuple[str, Sizes]]:
+    """Name and model of each policy."""
+    found = {}
+    for name in trained:
+        model = _local(recipe, name)
+        key = model.model_dump_json() if spec.policies == "shared_adapter" else name
+        found[key] = sizes_of(model, spec, gpu)
+    return list(found.items())
+
+
+def _starts(recipe: Recipe, spec: TrainerSpec, policies: Sequence[tuple[str, Sizes]]) -> list[int]:
+    """Parameters of the copies of adapters that training begins from."""
+    started = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
+    shared = spec.policies == "shared_adapter" and bool(started)
+    return [sizes.adapter_parameters for name, sizes in policies if shared or name in started]
+
+
+def _local(recipe: Recipe, name: str) -> TransformersModel:
+    model = local_weights(recipe.model_of(name))
+    if model is None:
+        raise RecipeError(f"agent '{name}' has no local model")
+    return model

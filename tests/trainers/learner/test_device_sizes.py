@@ -1,0 +1,84 @@
+"""How much is learned from at once: by device, free memory and what a recipe says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import torch
+from support.trainer_recipes import make_game
+
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.device_sizes import (
+    GPU_LEAST,
+    GPU_MOST,
+    DeviceSizes,
+    device_sizes,
+    forward_tokens,
+)
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.memory import Dimensions, activation_bytes
+from collab.trainers.learner.policy import open_policies
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+QWEN_1B5 = Dimensions(28, 1536, 8960, 512, 0, 151_936, 2)
+QWEN_7B = Dimensions(28, 3584, 18_944, 1024, 0, 152_064, 2)
+GB = 10**9
+
+
+def chosen(dimensions: Dimensions, free: float, **options: object) -> DeviceSizes:
+    spec = TrainerSpec.model_validate({"steps": 1, **options})
+    return device_sizes(spec, GPU, dimensions, int(free * GB))
+
+
+def test_a_cpu_learns_as_ever() -> None:
+    spec = TrainerSpec(steps=1)
+    assert device_sizes(spec, CPU, QWEN_1B5, 0) == DeviceSizes(2048, 96, False)
+    assert forward_tokens(spec, CPU) == 2048
+
+
+def test_a_gpu_is_given_what_its_free_memory_holds() -> None:
+    found = chosen(QWEN_1B5, 82)
+    assert 16_384 <= found.micro_batch_tokens <= 32_768
+    assert (found.head_chunk_tokens, found.gradient_checkpointing) == (1024, False)
+    assert activation_bytes(QWEN_1B5, found.micro_batch_tokens, checkpointing=False) < 82 * GB
+
+
+def test_where_few_tokens_fit_activations_are_computed_twice() -> None:
+    small, large = chosen(QWEN_7B, 10), chosen(QWEN_7B, 65)
+    assert (small.gradient_checkpointing, large.gradient_checkpointing) == (True, False)
+    assert small.micro_batch_tokens > 8192
+    kept = chosen(QWEN_7B, 10, gradient_checkpointing=False)
+    assert not kept.gradient_checkpointing
+    assert kept.micro_batch_tokens < small.micro_batch_tokens
+
+
+def test_sizes_stay_within_their_bounds() -> None:
+    assert chosen(QWEN_7B, 0).micro_batch_tokens == GPU_LEAST
+    assert chosen(QWEN_1B5, 1000).micro_batch_tokens == GPU_MOST
+
+
+def test_a_recipe_has_the_last_word() -> None:
+    said = {"micro_batch_tokens": 777, "head_chunk_tokens": 55, "gradient_checkpointing": True}
+    spec = TrainerSpec.model_validate({"steps": 1, **said})
+    for device in (CPU, GPU):
+        assert device_sizes(spec, device, QWEN_1B5, 80 * GB) == DeviceSizes(777, 55, True)
+        assert forward_tokens(spec, device) == 777
+
+
+def test_many_tokens_that_a_recipe_asks_for_are_computed_twice_where_they_must() -> None:
+    asked = {"micro_batch_tokens": 16_384}
+    assert chosen(QWEN_1B5, 30, **asked).gradient_checkpointing
+    assert not chosen(QWEN_1B5, 80, **asked).gradient_checkpointing
+
+
+def test_the_learner_leaves_room_for_what_the_optimisers_take_later(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, policies="full")
+    assert recipe.trainer is not None
+    policies = open_policies(recipe, recipe.trainer)
+    learner = TorchLearner(policies, recipe.trainer, total_steps=1)
+    numbers = sum(p.numel() for policy in policies for p in policy.parameters.values())
+    assert sum(o.to_come for o in learner.optimisers.values()) == 3 * 4 * numbers
+    asyncio.run(policies.aclose())

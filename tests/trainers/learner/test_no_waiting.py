@@ -1,0 +1,109 @@
+"""Learning asks a device for numbers once a micro-batch: a tensor of `meta` has none to give.
+
+What is computed there is what a GPU is asked for; any look at a number, such as `float()`, `any()`
+in an `if`, `nonzero` or `tolist`, is an error of torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from collab.models.local.sampling import nucleus
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.logprobs import Drawn, response_logprobs
+from collab.trainers.learner.logprobs import _score as score
+from collab.trainers.learner.loss import token_loss
+from collab.trainers.learner.prefix_tree.attention import tree_attention
+from collab.trainers.learner.prefix_tree.packing import packed_sequences
+from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import Tally, Update
+from tests.support.tiny_models import tiny
+
+META = torch.device("meta")
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "tempered": {"temperature": 0.7},
+    "top_p": {"top_p": 0.9},
+    "top_k": {"top_k": 20, "top_p": 0.95},
+}
+LOSSES: dict[str, dict[str, Any]] = {
+    "reinforce": {},
+    "gspo": {"objective": "gspo", "clip_ratio": 0.01},
+    "corrected": {"importance_band": (0.5, 5.0), "sequence_limit": 3.0},
+    "kl": {"kl_coef": 0.1},
+}
+
+
+def group(ways: list[dict[str, Any]]) -> list[Sample]:
+    made = {"temperature": 1.0, "weight": 1.0, "scale": 1.0}
+    return [
+        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, **{**made, **way})
+        for n, way in enumerate(ways)
+    ]
+
+
+def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
+    """A micro-batch, up to where its numbers come to the host."""
+    spec = TrainerSpec.model_validate({"steps": 1, **options})
+    model = tiny("llama").to(META)
+    model.lm_head.requires_grad_(False)
+    rows = packed_sequences(samples, 1000, shared=shared)
+    learned = [sample for row in rows for sample in row]
+    found = response_logprobs(model, rows, META)
+    assert found.logprobs.device == META
+    reference = found.logprobs.detach() if spec.kl_coef else None
+    loss = token_loss(found.logprobs, learned, spec, reference=reference)
+    tally = Tally(learned, loss, found.logprobs.detach(), found.outside_support)
+    with tree_attention(model):
+        loss.total.backward()  # type: ignore[no-untyped-call]
+    return tally
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_no_pass_looks_at_a_number(way: str, shared: bool) -> None:
+    learn(group([WAYS[way]] * 3), shared)
+    learn(group([WAYS[way], {}, WAYS[way]]), shared)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_loss_looks_at_a_number(loss: str) -> None:
+    learn(group([{}] * 3), True, **LOSSES[loss])
+
+
+def test_the_numbers_of_a_micro_batch_come_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = []
+
+    def tolist(self: Tensor) -> list[float]:
+        moved.append(self.shape)
+        return [0.5] * self.numel()
+
+    tally = learn(group([{}] * 3), True, kl_coef=0.1)
+    monkeypatch.setattr(Tensor, "tolist", tolist)
+    update = Update()
+    tallied = tally.read()
+    tallied.add_to(update)
+    assert len(moved) == 1
+    assert tallied.loss == 0.5
+    sums = update.sums["a"]
+    assert (sums.tokens, sums.kl_tokens, sums.kl, sums.mismatch) == (12, 12, 1.5, 1.5)
+
+
+@pytest.mark.parametrize("top_k", [3, 50])
+def test_what_is_drawn_from_is_the_same_with_a_known_width(top_k: int) -> None:
+    """On a GPU the width comes from the settings, on a CPU from the numbers."""
+    torch.manual_seed(1)
+    hidden, targets = torch.randn(6, 32), torch.randint(50, (6,))
+    drawn = [Drawn(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)]
+    model, settings = tiny("llama"), torch.tensor(drawn)
+    found, _ = score(model, hidden, targets, settings, drawn)
+    probabilities = model.lm_head(hidden).softmax(dim=-1)
+    weights, index = nucleus(probabilities, settings[:, 1], settings[:, 2], width=top_k)
+    kept = torch.zeros_like(probabilities).scatter(1, index, weights)
+    kept = kept.scatter(1, targets[:, None], probabilities.gather(1, targets[:, None]))
+    exact = (kept / kept.sum(dim=1, keepdim=True)).gather(1, targets[:, None])[:, 0].log()
+    torch.testing.assert_close(found, exact)
