@@ -129,6 +129,10 @@ class TrainerSpec(Spec):
     head_chunk_tokens: int | None = Field(default=None, ge=1)
     """Tokens whose logits over the whole vocabulary are held at once. Default: 96 on a CPU, 1,024
     on a GPU."""
+    tree_attention: Literal["auto", "varlen", "mask"] = "auto"
+    """How responses that share their beginnings attend: `varlen`, by one call of flash attention a
+    layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16; `mask`, under masks,
+    on any device. `auto` takes the first where it gives the numbers of the second."""
     gradient_checkpointing: bool | Literal["auto"] = "auto"
     """Compute activations twice rather than keep them: far less memory, a third more time. `auto`
     does it on a GPU whose memory would hold too few tokens otherwise, and never on a CPU."""

@@ -72,6 +72,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_grad_norm": (1e-6, {}),
     "micro_batch_tokens": (16, {}),
     "head_chunk_tokens": (1, {}),
+    "tree_attention": ("varlen", {}),
     "gradient_checkpointing": (True, {}),
     "curriculum": ([{"steps": 1, "turns": 1}], TWO_TURNS),
     "curriculum.steps": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),

@@ -204,7 +204,7 @@ class TorchLearner:
 
     def _scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
         chunk = self._sizes.of(policy).head_chunk_tokens
-        return response_logprobs(model, batch, policy.device, chunk)
+        return response_logprobs(model, batch, policy.device, chunk, self.spec.tree_attention)
 
     def _supports_prefix_tree(self, policy: Policy) -> bool:
         """The policies of one base share the answer, which is its attention's."""

@@ -15,8 +15,17 @@ from torch.utils.checkpoint import checkpoint
 from collab.models.local.fast.shared_prefix import attends_to_all
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.placed import moved, placed
-from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
+from collab.trainers.learner.prefix_tree.attention import (
+    Branches,
+    TreeAttention,
+    tree_attention,
+)
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of
+from collab.trainers.learner.prefix_tree.varlen import (
+    VarlenAttention,
+    branch_plan,
+    varlen_kernel,
+)
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
 """Whose logits are held at once, on a CPU and on a GPU. With more of them a product gains nothing,
@@ -54,12 +63,13 @@ def response_logprobs(
     rows: Sequence[PackedSequence],
     device: torch.device,
     chunk: int | None = None,
+    attention: str = "auto",
 ) -> Scored:
     """Log-probabilities of the response tokens of the rows' samples, in their order.
 
     Under each sample's own temperature, top_k and top_p, as they were drawn. `model` is a causal
-    language model of transformers. `chunk` is how many tokens' logits are held at once. On a GPU
-    nothing waits for what it computes.
+    language model of transformers. `chunk` is how many tokens' logits are held at once, and
+    `attention` the recipe's `tree_attention`. On a GPU nothing waits for what it computes.
     """
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]
@@ -67,14 +77,16 @@ def response_logprobs(
     drawn = [Drawn(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
     return _chunked(
         model,
-        states(model, rows, device),
+        states(model, rows, device, attention),
         placed(targets, device),
         [way for way, s in zip(drawn, samples, strict=True) for _ in s.token_ids],
         chunk or chunk_tokens(device),
     )
 
 
-def states(model: Any, rows: Sequence[PackedSequence], device: torch.device) -> Tensor:
+def states(
+    model: Any, rows: Sequence[PackedSequence], device: torch.device, attention: str = "auto"
+) -> Tensor:
     """The last states that predict the response tokens, in their order: [tokens, hidden]."""
     trees = [PrefixTree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
@@ -85,7 +97,7 @@ def states(model: Any, rows: Sequence[PackedSequence], device: torch.device) -> 
         for sample, path in zip(row, paths[number], strict=True)
         for place in path[len(sample.prompt_ids) - 1 :]
     ]
-    hidden = _forward(model, trees, width, device).flatten(0, 1)
+    hidden = _forward(model, trees, width, device, attention).flatten(0, 1)
     # Unlike indexing, index_select adds gradients up in the same order every time.
     return hidden.index_select(0, placed(places, device))
 
@@ -96,7 +108,9 @@ def _padded(width: int) -> int:
     return step * ceil(width / step)
 
 
-def _forward(model: Any, trees: Sequence[PrefixTree], width: int, device: torch.device) -> Tensor:
+def _forward(
+    model: Any, trees: Sequence[PrefixTree], width: int, device: torch.device, attention: str
+) -> Tensor:
     """Of rows that are padded on the right: [batch, time, hidden]."""
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     for tree, row in zip(trees, ids, strict=True):
@@ -112,11 +126,20 @@ def _forward(model: Any, trees: Sequence[PrefixTree], width: int, device: torch.
             output = model.base_model(
                 input_ids=moved(ids, device),
                 position_ids=moved(depths, device),
-                branches=TreeAttention(trees, width, device),
+                branches=_branches(model, trees, width, device, attention),
                 use_cache=False,
             )
     hidden: Tensor = output.last_hidden_state
     return hidden
+
+
+def _branches(
+    model: Any, trees: Sequence[PrefixTree], width: int, device: torch.device, attention: str
+) -> Branches:
+    kernel = varlen_kernel(model, device, attention)
+    if kernel is None:
+        return TreeAttention(trees, width, device)
+    return VarlenAttention(branch_plan(trees, width), device, kernel)
 
 
 def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -35,8 +35,17 @@ class _Part(NamedTuple):
     hidden: Tensor  # [branches, 1, query, key]: what is not seen
 
 
+class Branches(Protocol):
+    """The branches of a batch of rows, and a way to attend to them."""
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
+    ) -> Tensor:
+        """From [batch, heads, time, size] each, to [batch, time, heads, size]."""
+
+
 class TreeAttention:
-    """The branches of a batch of rows."""
+    """The branches of a batch of rows, attended to under masks, in calls of like sizes."""
 
     def __init__(self, trees: Sequence[PrefixTree], width: int, device: torch.device) -> None:
         """`width` is that of the rows, padding included."""
@@ -58,7 +67,7 @@ class TreeAttention:
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
     ) -> Tensor:
-        """From [batch, heads, time, size] each, to [batch, time, heads, size]."""
+        """As `Branches.attend`."""
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
@@ -181,7 +190,7 @@ def _attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    branches: TreeAttention | None = None,
+    branches: Branches | None = None,
     scaling: float | None = None,
     dropout: float = 0.0,
     **kwargs: Any,

@@ -1,0 +1,197 @@
+"""Attention over prefix trees in one call of flash attention, without a mask and without padding.
+
+Queries are the tokens that each branch has added, keys and values those of its path, one branch
+after the other. A branch's queries are the last tokens of its path, so that attention is causal
+when both are aligned at their ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from collab.errors import TrainingError
+from collab.trainers.learner.placed import placed
+from collab.trainers.learner.prefix_tree.packing import PrefixTree
+
+LEAST_CAPABILITY = (8, 0)
+"""Of a GPU: flash attention is made for Ampere and later."""
+
+REFUSALS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
+"""What torch raises where it has no such kernel, for a size of heads or at all."""
+
+
+class Heads(NamedTuple):
+    """A model's attention."""
+
+    queries: int
+    """Heads that ask."""
+    keys: int
+    """Heads that are asked, each by as many of the others."""
+    size: int
+
+
+Kernel = Callable[..., Tensor]
+"""As `torch.nn.attention.varlen.varlen_attn` is called."""
+
+
+class BranchPlan(NamedTuple):
+    """Which tokens each branch asks and is told, as indices of the tokens of all rows."""
+
+    queries: list[int]
+    keys: list[int]
+    query_ends: list[int]
+    """Where each branch begins among the queries, and their number."""
+    key_ends: list[int]
+    most_queries: int
+    """Of one branch."""
+    most_keys: int
+    answers: list[int]
+    """For each token of the rows: which query is its own; 0 for padding."""
+
+
+def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
+    """Those of rows that are `width` wide, padding included."""
+    branches = [
+        (start, [row * width + place for place in path])
+        for row, tree in enumerate(trees)
+        for start, path in tree.branches
+    ]
+    queries = [token for start, path in branches for token in path[start:]]
+    own = [len(path) - start for start, path in branches]
+    whole = [len(path) for _, path in branches]
+    answers = [0] * (len(trees) * width)
+    for number, token in enumerate(queries):
+        answers[token] = number
+    return BranchPlan(
+        queries=queries,
+        keys=[token for _, path in branches for token in path],
+        query_ends=[0, *accumulate(own)],
+        key_ends=[0, *accumulate(whole)],
+        most_queries=max(own),
+        most_keys=max(whole),
+        answers=answers,
+    )
+
+
+class VarlenAttention:
+    """The branches of a batch of rows, attended to by a kernel for lengths that differ."""
+
+    def __init__(self, plan: BranchPlan, device: torch.device, kernel: Kernel) -> None:
+        self._plan, self._kernel = plan, kernel
+        self._queries, self._keys = placed(plan.queries, device), placed(plan.keys, device)
+        self._query_ends = placed(plan.query_ends, device, torch.int32)
+        self._key_ends = placed(plan.key_ends, device, torch.int32)
+        self._answers = placed(plan.answers, device)
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
+    ) -> Tensor:
+        """From [batch, heads, time, size] each, to [batch, time, heads, size].
+
+        Raises:
+            ValueError: `dropout` is not 0.
+        """
+        if dropout:
+            raise ValueError(f"dropout {dropout} is not made by attention over lengths that differ")
+        batch, heads, time, size = query.shape
+        # [tokens, heads, size]
+        queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
+        read = self._kernel(
+            queries.index_select(0, self._queries),
+            keys.index_select(0, self._keys),
+            values.index_select(0, self._keys),
+            self._query_ends,
+            self._key_ends,
+            self._plan.most_queries,
+            self._plan.most_keys,
+            scale=size**-0.5 if scaling is None else scaling,
+            window_size=(-1, 0),
+            enable_gqa=heads != key.shape[1],
+        )
+        return read.index_select(0, self._answers).view(batch, time, heads, size)
+
+
+def torch_kernel() -> Kernel:
+    """Torch's own, by flash attention; raises ImportError where it has none."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    return cast(Kernel, varlen_attn)
+
+
+def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
+    """The kernel by which `model` is to attend on `device`; None for attention under masks.
+
+    `how` is the recipe's `tree_attention`. With `auto` the kernel is taken where it gives what
+    masks give, outputs and gradients, which is tried once on a small tree.
+
+    Raises:
+        TrainingError: `how` wants it, and it cannot be had.
+    """
+    if how == "mask":
+        return None
+    config = model.config.get_text_config()
+    asking = config.num_attention_heads
+    heads = Heads(
+        asking,
+        getattr(config, "num_key_value_heads", None) or asking,
+        getattr(config, "head_dim", None) or config.hidden_size // asking,
+    )
+    refusal = _refusal(device, model.dtype, heads)
+    if refusal is None:
+        return torch_kernel()
+    if how == "varlen":
+        raise TrainingError(
+            f"trainer.tree_attention is 'varlen', which cannot be had here: {refusal}; set it to"
+            " 'auto' or 'mask'"
+        )
+    return None
+
+
+@cache
+def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | None:
+    """Why torch's kernel is not taken for such heads; None where it is."""
+    if device.type != "cuda":
+        return f"it is made for a GPU, and the model is on {device}"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < LEAST_CAPABILITY:
+        found, least = (".".join(map(str, x)) for x in (capability, LEAST_CAPABILITY))
+        return f"the GPU has compute capability {found}, and {least} is needed"
+    try:
+        off = difference(torch_kernel(), device, dtype, heads)
+    except REFUSALS as error:
+        return f"torch {torch.__version__} refuses: {str(error).strip().splitlines()[0]}"
+    return None if off <= 0.03 else f"it gives other numbers than masks do, by {off:.3g}"
+
+
+def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
+    """How far outputs and gradients are from those of masks on a small tree, against their size."""
+    from collab.trainers.learner.prefix_tree.attention import TreeAttention
+
+    tree = PrefixTree()
+    for sequence in ((1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 8), (1, 2, 9), (5, 5, 5, 5)):
+        tree.add(sequence)
+    width = len(tree.tokens)
+    drawn = torch.Generator().manual_seed(0)
+    asking, asked_of, size = heads
+    shapes = [(1, n, width, size) for n in (asking, asked_of, asked_of)]
+    shapes.append((1, width, asking, size))
+    *given, weights = (torch.randn(shape, generator=drawn).to(device, dtype) for shape in shapes)
+    found = []
+    ways = (
+        TreeAttention([tree], width, device),
+        VarlenAttention(branch_plan([tree], width), device, kernel),
+    )
+    with torch.enable_grad():
+        for way in ways:
+            asked = [x.clone().requires_grad_() for x in given]
+            read = way.attend(*asked, scaling=None, dropout=0.0)
+            gradients = torch.autograd.grad((read * weights).sum(), asked)
+            found.append(torch.cat([x.detach().flatten().float() for x in (read, *gradients)]))
+    exact, ours = found
+    return float((ours - exact).norm() / exact.norm())

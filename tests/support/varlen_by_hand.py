@@ -1,0 +1,40 @@
+"""Attention over lengths that differ, branch by branch and by the formula: what a kernel gives."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def varlen_by_hand(  # noqa: PLR0917
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_ends: Tensor,
+    key_ends: Tensor,
+    most_queries: int,
+    most_keys: int,
+    *,
+    scale: float,
+    window_size: tuple[int, int],
+    enable_gqa: bool,
+    at_end: bool = True,
+) -> Tensor:
+    """As `torch.nn.attention.varlen.varlen_attn`: causal, aligned `at_end`; [queries, ...]."""
+    assert window_size == (-1, 0)
+    assert enable_gqa == (query.shape[1] != key.shape[1])
+    group = query.shape[1] // key.shape[1]
+    ends = list(zip(query_ends.tolist(), key_ends.tolist(), strict=True))
+    read: list[Any] = []
+    for (q, k), (q_end, k_end) in pairwise(ends):
+        n, m = q_end - q, k_end - k
+        assert (n <= most_queries, m <= most_keys) == (True, True)
+        keys, values = (x[k:k_end].repeat_interleave(group, dim=1) for x in (key, value))
+        scores = torch.einsum("qhd,khd->hqk", query[q:q_end], keys) * scale
+        seen = torch.ones(n, m, dtype=torch.bool, device=query.device).tril(m - n if at_end else 0)
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
+        read.append(torch.einsum("hqk,khd->qhd", weights, values))
+    return torch.cat(read)

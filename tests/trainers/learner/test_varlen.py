@@ -1,0 +1,144 @@
+"""Attention over lengths that differ gives what masks give, in float64 and by any kernel.
+
+The kernel of a GPU is not here: one by the formula stands for it, behind the same plan.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.varlen_by_hand import varlen_by_hand
+from torch import Tensor
+
+from collab.errors import TrainingError
+from collab.trainers.learner import logprobs
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
+from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
+from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_sequences
+from collab.trainers.learner.prefix_tree.varlen import (
+    Heads,
+    VarlenAttention,
+    branch_plan,
+    difference,
+    varlen_kernel,
+)
+from collab.trainers.learner.samples import Sample
+from tests.support.tiny_models import tiny
+
+CPU = torch.device("cpu")
+
+sequences = st.lists(st.integers(0, 2), min_size=1, max_size=9)
+rows = st.lists(st.lists(sequences, min_size=1, max_size=5), min_size=1, max_size=3)
+
+
+def trees_of(layout: list[list[list[int]]]) -> list[PrefixTree]:
+    trees = [PrefixTree() for _ in layout]
+    for tree, row in zip(trees, layout, strict=True):
+        for sequence in row:
+            tree.add(sequence)
+    return trees
+
+
+@given(rows, st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_the_plan_asks_every_token_once_and_ends_with_it(
+    layout: list[list[list[int]]], padding: int
+) -> None:
+    trees = trees_of(layout)
+    width = max(len(tree.tokens) for tree in trees) + padding
+    plan = branch_plan(trees, width)
+    real = [n * width + i for n, tree in enumerate(trees) for i in range(len(tree.tokens))]
+    assert sorted(plan.queries) == real
+    assert [plan.queries[plan.answers[token]] for token in real] == real
+    assert (plan.query_ends[-1], plan.key_ends[-1]) == (len(plan.queries), len(plan.keys))
+    starts, ends = (list(pairwise(x)) for x in (plan.query_ends, plan.key_ends))
+    for (q, q_end), (k, k_end) in zip(starts, ends, strict=True):
+        assert plan.keys[k:k_end][q - q_end :] == plan.queries[q:q_end]
+    assert plan.most_keys == max(end - start for start, end in ends)
+
+
+@given(rows, st.sampled_from([(4, 2), (2, 2), (3, 1)]))
+@settings(max_examples=30, deadline=None)
+def test_it_reads_what_masks_read_with_the_same_gradients(
+    layout: list[list[list[int]]], heads: tuple[int, int]
+) -> None:
+    trees = trees_of(layout)
+    width = max(len(tree.tokens) for tree in trees)
+    torch.manual_seed(0)
+    asked, held = heads
+    shapes = [(len(trees), n, width, 8) for n in (asked, held, held)]
+    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    real = torch.tensor([[n < len(tree.tokens) for n in range(width)] for tree in trees])
+    weights = torch.randn(len(trees), width, asked, 8, dtype=torch.float64) * real[..., None, None]
+    found = []
+    plan = branch_plan(trees, width)
+    for way in (TreeAttention(trees, width, CPU), VarlenAttention(plan, CPU, varlen_by_hand)):
+        read = way.attend(*given, scaling=None, dropout=0.0)
+        found.append(
+            (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), given))
+        )
+    for ours, exact in zip(*found, strict=True):
+        torch.testing.assert_close(ours, exact, rtol=0, atol=1e-13)
+
+
+def samples() -> list[Sample]:
+    def sample(prompt: tuple[int, ...], response: tuple[int, ...]) -> Sample:
+        return Sample("a", prompt, response, (0.0,) * len(response), 1.0, weight=1.0, scale=1.0)
+
+    first, second = (1, 2, 3, 4), (1, 2, 9)
+    return [
+        sample(first, (5, 6, 7)),
+        sample(second, (5, 6, 7, 8, 9, 10)),
+        sample(first, (5, 6, 8, 9)),
+        sample((*first, 5, 6, 7, 3), (2, 1)),
+    ]
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_a_model_learns_the_same_by_it(
+    checkpointing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny("qwen2").double()
+    if checkpointing:
+        enable_checkpointing(model)
+        model.train()
+    by_mask = learned(model)
+    monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: varlen_by_hand)
+    used: list[int] = []
+    kept = VarlenAttention.attend
+    monkeypatch.setattr(
+        VarlenAttention, "attend", lambda self, *a, **k: used.append(1) or kept(self, *a, **k)
+    )
+    by_hand = learned(model)
+    assert used
+    assert (by_hand - by_mask).norm() <= 1e-12 * by_mask.norm()
+
+
+def learned(model: Any) -> Tensor:
+    rows = packed_sequences(samples(), 1000, shared=True)
+    found = response_logprobs(model, rows, CPU).logprobs
+    weights = torch.arange(1.0, len(found) + 1, dtype=torch.float64)
+    with tree_attention(model):
+        gradients = torch.autograd.grad((weights * found).sum(), list(model.parameters()))
+    return torch.cat([found.detach(), *(g.flatten() for g in gradients)])
+
+
+def test_a_cpu_attends_under_masks() -> None:
+    model = tiny("qwen2")
+    assert varlen_kernel(model, CPU, "auto") is None
+    assert varlen_kernel(model, CPU, "mask") is None
+    with pytest.raises(TrainingError, match="made for a GPU, and the model is on cpu"):
+        varlen_kernel(model, CPU, "varlen")
+
+
+def test_a_kernel_of_another_alignment_is_found_out() -> None:
+    at_the_start = partial(varlen_by_hand, at_end=False)
+    assert difference(varlen_by_hand, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5
+    assert difference(at_the_start, CPU, torch.float32, Heads(4, 2, 8)) > 0.1
