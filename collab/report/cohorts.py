@@ -12,6 +12,9 @@ from collab.report.runs import Run
 APART = ("seed", "name", "description")
 """Keys of a recipe in which the runs of a cohort may differ."""
 
+WORDS = ("name", "description")
+"""Last words of keys that only say what others do."""
+
 LABEL_DIFFERENCES = 3
 
 
@@ -19,6 +22,11 @@ LABEL_DIFFERENCES = 3
 class Cohort:
     label: str
     runs: list[Run]
+
+    @property
+    def what(self) -> str:
+        """The label without how many seeds there are."""
+        return self.label.removesuffix(_seeds(self.runs))
 
 
 def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
@@ -43,17 +51,21 @@ def _compared(run: Run) -> dict[str, Any]:
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     if len(groups) == 1 and len(groups[0]) > 1:
-        return [f"{_base(groups[0][0])}, {len(groups[0])} seeds"]
+        return [_base(groups[0][0]) + _seeds(groups[0])]
     differing = _differences([dict(_flat(_compared(group[0]))) for group in groups])
     labels = []
     for group, values in zip(groups, differing, strict=True):
         few = 0 < len(values) <= LABEL_DIFFERENCES
         label = ", ".join(f"{key} {value}" for key, value in values.items()) if few else ""
         label = label or (group[0].name if len(group) == 1 else _base(group[0]))
-        labels.append(label + (f", {len(group)} seeds" if len(group) > 1 else ""))
+        labels.append(label + _seeds(group))
     if len(set(labels)) == len(labels):
         return labels
     return [" + ".join(run.name for run in group) for group in groups]
+
+
+def _seeds(runs: Sequence[Run]) -> str:
+    return f", {len(runs)} seeds" if len(runs) > 1 else ""
 
 
 def _base(run: Run) -> str:
@@ -72,6 +84,7 @@ def _differences(recipes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """For each recipe, its values of the keys in which not all agree, by the keys' last words."""
     keys = dict.fromkeys(key for recipe in recipes for key in recipe)
     differing = [key for key in keys if len({recipe.get(key) for recipe in recipes}) > 1]
+    differing = [key for key in differing if key.rpartition(".")[2] not in WORDS] or differing
     return [
         {key.rpartition(".")[2]: recipe.get(key, "none") for key in differing} for recipe in recipes
     ]

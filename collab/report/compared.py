@@ -2,87 +2,167 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from collab.evaluation import intervals
 from collab.evaluation.compare import estimate_of
-from collab.evaluation.results import Estimate, Results, TeamResult
+from collab.evaluation.results import Difference, Estimate, Results, TeamResult
 from collab.evaluation.values import task_values
 from collab.records import Episode
+from collab.report.dots import Row, Value, make_plot, spanned
+from collab.report.outcome import Card, Outcome, in_words, size_of
 from collab.report.runs import Run, largest_return
-from collab.report.tables import (
-    NONE,
-    Cell,
-    Form,
-    Table,
-    estimate,
-    make_side_by_side,
-    words,
-)
+from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
 from collab.runs import metric_names as names
-from collab.wording import counted
 
 TITLES = {
-    names.JOINT_RETURN: "return, points",
-    names.RETURN_SHARE: "return",
-    names.LAST_REWARD_SHARE: "last turn's reward",
+    names.JOINT_RETURN: "return",
+    names.RETURN_SHARE: "return, of its maximum",
+    names.LAST_REWARD_SHARE: "last turn's reward, of its maximum",
 }
 ORDER = (
     names.SOLVED,
     names.PASS_AT,
-    names.BEST_OF,
-    names.LEVEL,
     names.JOINT_RETURN,
     names.RETURN_SHARE,
     names.LAST_REWARD_SHARE,
+    names.BEST_OF,
+    names.LEVEL,
 )
 
 METHOD = f"95 % intervals: {intervals.METHOD}."
+PAIRED = "Differences are paired by problem."
 
 Metrics = Mapping[str, Estimate]
 
+Named = Sequence[tuple[str, Metrics]]
+"""The metrics of teams or runs, by their labels."""
 
-def evaluation_tables(results: Results) -> Iterator[Table]:
-    """The teams of an evaluation, and their differences from the first one."""
+
+def evaluation_outcome(results: Results) -> Outcome:
+    """The teams of an evaluation and their differences from the first one: a card a metric."""
     if not results.teams:
-        return
-    teams = results.teams
-    rows = [
-        *_metric_rows([team.metrics for team in teams]),
-        [words("return at most"), *(words(_points(team.largest_return)) for team in teams)],
-        *_scheme_rows(teams),
-        [words("tokens a second"), *(words(_speed(team)) for team in teams)],
-        [words("seconds a response"), *(words(_seconds(team)) for team in teams)],
-        [words("failed"), *(words(team.failed or NONE) for team in teams)],
-    ]
-    size = f"{counted(len(results.tasks), 'problem')}, {counted(results.samples, 'sample')} each"
-    note = f"{size}. {METHOD}"
-    note += " Speed is measured with the agents running together."
-    names = [team.label for team in teams]
-    title = f"Teams on {results.suite}"
-    yield make_side_by_side(title, ["", *names], rows, " ".join([note, *results.notes]))
-    if results.differences:
-        found = results.differences
-        rows = list(_metric_rows([difference.metrics for difference in found], change=True))
-        names = [difference.team for difference in found]
-        title = f"Difference from {found[0].baseline}"
-        yield make_side_by_side(title, ["", *names], rows, f"Paired by problem. {METHOD}")
+        return Outcome()
+    found = [(team.label, team.metrics) for team in results.teams]
+    largest = [team.largest_return or 0.0 for team in results.teams]
+    cards = _cards(found, max(largest), results.differences)
+    size = size_of(len(results.tasks), results.samples)
+    told = _best_of(found, results.differences)
+    return Outcome(f"{told} ({size})." if told else "", cards, f"{METHOD} {PAIRED}")
 
 
-def run_table(runs: Sequence[Run]) -> Table | None:
-    """Runs without training, as they are; None where there is no score to compare."""
-    scored = [(run, found) for run in runs if (found := _estimates(run))]
-    if not scored:
+def evaluation_table(results: Results) -> Table | None:
+    """What is told of the teams beside their metrics: how they work together, and how fast."""
+    if not results.teams:
         return None
-    counts = [words(len({e.task for e in run.episodes})) for run, _ in scored]
-    largest = [words(_points(largest_return(run))) for run, _ in scored]
-    rows = [[words("problems"), *counts], *_metric_rows([found for _, found in scored])]
-    rows.append([words("return at most"), *largest])
+    schemes = list(dict.fromkeys(name for team in results.teams for name in team.schemes))
+    rows = [
+        [
+            words(team.label),
+            words(_points(team.largest_return)),
+            *(_scheme(team, name) for name in schemes),
+            words(_speed(team)),
+            words(_seconds(team)),
+            words(team.failed or NONE),
+        ]
+        for team in results.teams
+    ]
+    columns = ["Team", "Return at most", *(f"Scheme {name}" for name in schemes)]
+    columns += ["Tokens a second", "Seconds a response", "Failed"]
+    size = size_of(len(results.tasks), results.samples)
+    note = f"{size}. Speed is measured with the agents running together."
+    return make_table(f"Teams on {results.suite}", columns, rows, " ".join([note, *results.notes]))
+
+
+def run_outcome(runs: Sequence[Run]) -> Outcome:
+    """Runs without training, as they are; nothing where there is no score."""
+    scored = [(run, metrics) for run in runs if (metrics := _estimates(run))]
+    if not scored:
+        return Outcome()
+    found = [(run.name, metrics) for run, metrics in scored]
+    largest = max(largest_return(run) or 0.0 for run, _ in scored)
     note = f"Means over problems. {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs are of different problems."
-    title = "Runs side by side" if len(scored) > 1 else "Result"
-    return make_side_by_side(title, ["", *(run.name for run, _ in scored)], rows, note)
+    return Outcome(_run_sentence([run for run, _ in scored], found), _cards(found, largest), note)
+
+
+def _run_sentence(runs: Sequence[Run], found: Named) -> str:
+    sizes = []
+    for run in runs:
+        tasks = {episode.task for episode in run.episodes}
+        samples, rest = divmod(len(run.episodes), len(tasks))
+        sizes.append(size_of(len(tasks), None if rest else samples))
+    told = _best_of(found)
+    return f"{told} ({sizes[0]})." if told and len(set(sizes)) == 1 else told and f"{told}."
+
+
+def _best_of(found: Named, differences: Sequence[Difference] = ()) -> str:
+    """Who does best by the first metric, and who comes next or first in the order given."""
+    metric = next(iter(_metrics([metrics for _, metrics in found])), None)
+    known = [(label, m[metric]) for label, m in found if metric in m] if metric else []
+    if not metric or not known:
+        return ""
+    share, does = _form(metric) == "share", "earns"
+    if metric in (names.SOLVED, names.named(names.PASS_AT, 1)):
+        does = "solves"
+    what = " of the problems" if does == "solves" else " of the largest return" if share else ""
+    label, best = max(known, key=lambda one: one[1].mean)
+    first = in_words(best.mean, _form(metric))
+    if len(known) == 1:
+        return f"The team {does} {first}{what}"
+    others = [one for one in known if one[0] != label]
+    other, second = others[0] if differences else max(others, key=lambda one: one[1].mean)
+    whose = f"{label} {does}" if len(known) == 2 else f"Of {len(known)} teams, {label} {does} most:"
+    doubt = "" if _is_sure(metric, label, other, differences) else "; the difference may be chance"
+    return f"{whose} {first}{what}, {other} {in_words(second.mean, _form(metric))}{doubt}"
+
+
+def _is_sure(metric: str, label: str, other: str, differences: Sequence[Difference]) -> bool:
+    """Whether the interval of the difference leaves out zero; not asked of runs without pairs."""
+    pairs = [d for d in differences if {d.team, d.baseline} == {label, other}]
+    found = next((d.metrics[metric] for d in pairs if metric in d.metrics), None)
+    return found is None or found.low > 0 or found.high < 0
+
+
+def _cards(found: Named, largest: float, differences: Sequence[Difference] = ()) -> list[Card]:
+    cards = []
+    for metric in _metrics([metrics for _, metrics in found]):
+        form = _form(metric)
+        most = 1.0 if form == "share" else largest or None
+        rows = [_row(label, m[metric], form) for label, m in found if metric in m]
+        title = _title(metric)
+        plots = [make_plot(f"{title} by team", rows, form, most)]
+        changes = [
+            _row(d.team, d.metrics[metric], form, change=True)
+            for d in differences
+            if metric in d.metrics
+        ]
+        if changes:
+            baseline = differences[0].baseline
+            plots.append(make_plot(f"Difference from {baseline}", changes, form, change=True))
+        cards.append(Card(title, plots, most=show(most, form) if form == "points" and most else ""))
+    return cards
+
+
+def _row(label: str, found: Estimate, form: Form, *, change: bool = False) -> Row:
+    limits = (found.low, found.high)
+    cell = estimate(found.mean, limits, form, change=change)
+    value = Value(found.mean, limits)
+    return Row(label, [value], cell.text, spanned(limits, form), cell.tone)
+
+
+def _title(metric: str) -> str:
+    title = TITLES.get(metric, names.matched(names.LEVEL, metric) or metric)
+    return title if "@" in title else title[0].upper() + title[1:]
+
+
+def _form(metric: str) -> Form:
+    return "points" if metric == names.JOINT_RETURN else "share"
+
+
+def _scheme(team: TeamResult, name: str) -> Cell:
+    return estimate(team.schemes.get(name, 0.0), None, "share") if team.schemes else words(NONE)
 
 
 def _estimates(run: Run) -> dict[str, Estimate]:
@@ -93,12 +173,6 @@ def _estimates(run: Run) -> dict[str, Estimate]:
         metric: estimate_of(metric, [*by_task.values()], largest_return(run) or 1.0)
         for metric, by_task in task_values(groups, ()).items()
     }
-
-
-def _metric_rows(found: Sequence[Metrics], *, change: bool = False) -> Iterator[list[Cell]]:
-    for metric in _metrics(found):
-        cells = [_cell(metrics.get(metric), metric, change=change) for metrics in found]
-        yield [words(TITLES.get(metric, names.matched(names.LEVEL, metric) or metric)), *cells]
 
 
 def _metrics(found: Sequence[Metrics]) -> list[str]:
@@ -119,20 +193,6 @@ def _place(name: str) -> int | None:
         return ORDER.index(names.BEST_OF)
     fits = (n for n, pattern in enumerate(ORDER) if names.matched(pattern, name) is not None)
     return next(fits, None)
-
-
-def _cell(found: Estimate | None, metric: str, *, change: bool) -> Cell:
-    if found is None:
-        return words(NONE)
-    form: Form = "points" if metric == names.JOINT_RETURN else "share"
-    return estimate(found.mean, (found.low, found.high), form, change=change)
-
-
-def _scheme_rows(teams: Sequence[TeamResult]) -> Iterator[list[Cell]]:
-    for name in dict.fromkeys(scheme for team in teams for scheme in team.schemes):
-        shares = [team.schemes.get(name, 0.0) if team.schemes else None for team in teams]
-        cells = [words(NONE) if s is None else estimate(s, None, "share") for s in shares]
-        yield [words(f"scheme {name}"), *cells]
 
 
 def _points(value: float | None) -> str:

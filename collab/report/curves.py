@@ -9,7 +9,9 @@ from statistics import fmean, stdev
 
 from collab.report.cohorts import Cohort
 from collab.report.declared import names_of_parts
+from collab.report.equal import told_equal
 from collab.report.panels import FAMILIES, Family, Panel, Series
+from collab.report.reach import bounded, most_of
 from collab.report.runs import Row
 
 MOST_POINTS = 400
@@ -60,7 +62,7 @@ def _panels(
         for key, name in found.items():
             lines = [Line(key, c.label, "", c, number) for number, c in enumerate(cohorts)]
             title = shown.get(key) or _title(family, name)
-            yield _panel(title, family, lines)
+            yield _panel(title, family, lines, name)
     else:
         lines = [
             Line(key, _words(name) or family.title, _words(name), cohorts[0], number)
@@ -79,9 +81,13 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _panel(title: str, family: Family, lines: Sequence[Line]) -> Panel:
+def _panel(title: str, family: Family, lines: Sequence[Line], name: str = "") -> Panel:
     series = [series for line in lines for series in _series(line, family.band)]
-    return Panel(title, family.section, series, family.unit, _note(family, lines, series))
+    panel = Panel(title, family.section, series, family.unit, _note(family, lines, series))
+    runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
+            for run in cohort.runs]  # fmt: skip
+    most = most_of(family.reach, family.unit, name, runs)
+    return told_equal(bounded(panel, most), merge=len({line.key for line in lines}) > 1)
 
 
 def _note(family: Family, lines: Sequence[Line], series: Sequence[Series]) -> str:

@@ -55,6 +55,13 @@ class RunFacts:
     command: str
 
     @property
+    def summary(self) -> str:
+        """The settings in a line, where they are folded."""
+        told = [self.facts.get(label, "") for label in ("team", "task")]
+        told.append(self.trainer.get("algorithm", ""))
+        return " · ".join(text for text in told if text)
+
+    @property
     def priced(self) -> bool:
         return any(agent.cost is not None for agent in self.agents)
 

@@ -7,7 +7,9 @@ from statistics import fmean
 
 from collab.evaluation.intervals import METHOD, difference_interval, mean_interval
 from collab.report.cohorts import Cohort
-from collab.report.panels import RETURN, Panel, Series
+from collab.report.equal import told_equal
+from collab.report.panels import RETURN, Panel, Series, Unit
+from collab.report.reach import bounded, most_of
 from collab.report.runs import Run, at_most, largest_return
 from collab.report.tables import NONE, Cell, Table, estimate, make_table, words
 from collab.trainers.training.events import TaskResult
@@ -31,7 +33,11 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
         if any(len(cohort.runs) > 1 for cohort in cohorts):
             note += " Each problem's value is its mean over seeds."
         if series:
-            yield Panel(title, RETURN, series, "share" if solved else "number", note)
+            runs = [run for cohort in cohorts for run in cohort.runs]
+            unit: Unit = "share" if solved else "number"
+            panel = Panel(title, RETURN, series, unit, note)
+            most = 1.0 if solved else most_of("return", unit, "", runs)
+            yield told_equal(bounded(panel, most), merge=len(cohorts) == 1)
 
 
 def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool) -> Series | None:
@@ -51,6 +57,30 @@ def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool
     label = f"{cohort.label}, {mode}" if named else mode
     color = number if named else MODES.index(mode)
     return Series(label, mode, color, x, y, low, high, style="points", dashed=mode == "greedy")
+
+
+def ends_of(cohort: Cohort, mode: str, *, solved: bool) -> tuple[Values, Values]:
+    """What each problem earned in the first evaluation and in the last, over all seeds.
+
+    Both have the same problems; runs with fewer than two evaluations are left out.
+    """
+    pairs = [
+        (
+            values_of(run, steps[0], mode, solved=solved),
+            values_of(run, steps[-1], mode, solved=solved),
+        )
+        for run in cohort.runs
+        if len(steps := [evaluation.step for evaluation in run.evaluations]) > 1
+    ]
+    tasks = dict.fromkeys(task for before, after in pairs for task in before if task in after)
+
+    def over_seeds(end: int) -> Values:
+        return {
+            task: fmean(pair[end][task] for pair in pairs if task in pair[0] and task in pair[1])
+            for task in tasks
+        }
+
+    return over_seeds(0), over_seeds(1)
 
 
 def values_of(run: Run, step: int, mode: str, *, solved: bool) -> Values:

@@ -7,13 +7,13 @@ import hashlib
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import collab
 from collab.report.texts import visible
 
-STYLES = ("base", "frame", "head", "curves", "tables", "list", "episode", "media")
+STYLES = ("base", "frame", "results", "head", "curves", "tables", "list", "episode", "media")
 SCRIPTS = (
     *("dom", "data", "python", "diff"),
     *("axes", "charts", "curves"),
@@ -27,18 +27,31 @@ def render(report: Any, data: str) -> str:
     """The page; `data` is what its script reads, packed."""
     style = "\n".join(_part(f"{name}.css") for name in STYLES)
     script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            data=Markup(data),
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            version=collab.__version__,
+        )
+    )
+
+
+def _environment() -> Environment:
+    """Every value is escaped, and what steers the text around it is shown by its name."""
     environment = Environment(
-        autoescape=True, trim_blocks=True, finalize=_shown, undefined=StrictUndefined
+        loader=FunctionLoader(_part),
+        autoescape=True,
+        trim_blocks=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
     )
     environment.filters |= {"count": _count, "money": _money, "without": _without}
-    return environment.from_string(_part("report.html.j2")).render(
-        report=report,
-        data=Markup(data),
-        style=Markup(style),
-        script=Markup(script),
-        policy=_policy(style, script),
-        version=collab.__version__,
-    )
+    return environment
 
 
 def _part(name: str) -> str:

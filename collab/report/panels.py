@@ -9,6 +9,7 @@ from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 
 Unit = Literal["number", "share", "seconds", "count"]
+Reach = Literal["open", "return", "reward", "part"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Panel:
     """Shares of one whole, drawn on top of each other."""
     along: Literal["step", "tokens"] = "step"
     """What the curves run along."""
+    most: float | None = None
+    """The largest value there can be: where the axis ends, and a line is drawn."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Family:
     """Drawn only where there are several such metrics."""
     note: str = ""
     """What the metric is, where its name does not say it."""
+    reach: Reach = "open"
+    """What bounds it: the largest return, reward of a turn, or weight of the part."""
 
     def match(self, key: str) -> str | None:
         """What `*` stands for in `key`; None where it is no metric of this family."""
@@ -73,12 +78,12 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
 )
 
 FAMILIES = (
-    Family("Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD),
+    Family("Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD, reach="return"),
     Family("Solved in training", RETURN, names.SOLVED, "share"),
     *(Family(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
-    Family("Reward by turn", RETURN, names.REWARD, several=True),
+    Family("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
     Family("Return of each agent, where they differ", RETURN, names.AGENT_RETURN, several=True),
-    Family("Points", PARTS, names.PART, split=True),
+    Family("Points", PARTS, names.PART, split=True, reach="part"),
     Family("Values", PARTS, names.VALUE, "share", split=True),
     Family("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
     Family("Length of a response, tokens", TEAM, names.LENGTH),

@@ -10,12 +10,13 @@ from typing import Any
 from collab.errors import RecordError
 from collab.report.changes import change_table
 from collab.report.cohorts import cohorts_of
-from collab.report.compared import evaluation_tables, run_table
+from collab.report.compared import evaluation_outcome, evaluation_table, run_outcome
 from collab.report.curves import training_panels
 from collab.report.declared import reward_of
 from collab.report.episodes import episode_data
 from collab.report.facts import RunFacts, facts_of, shared_facts
 from collab.report.gains import held_out_panels, held_out_table
+from collab.report.outcome import Outcome, joined
 from collab.report.page import render
 from collab.report.panels import Panel
 from collab.report.problems import task_table
@@ -24,6 +25,7 @@ from collab.report.runs import Run, value_at
 from collab.report.shown import Shown, choose_episodes
 from collab.report.tables import Table
 from collab.report.texts import Texts, pack
+from collab.report.trained import outcome_of_training
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.trainers.training.alarms import Alarms
@@ -52,6 +54,8 @@ class Report:
 
     title: str
     lead: str
+    outcome: Outcome
+    """What was reached, before all else."""
     runs: list[RunFacts]
     shared: dict[str, str]
     """Facts that are the same in all of several runs."""
@@ -95,21 +99,22 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> Report:
     cohorts = cohorts_of(trained)
     moving, constants = _constants([*held_out_panels(cohorts), *training_panels(cohorts)])
     shown, total = choose_episodes(runs, most)
-    tables = [table for results in reading.results for table in evaluation_tables(results)]
-    tables += [
+    tables = [
         table
         for table in (
+            *(evaluation_table(results) for results in reading.results),
             held_out_table(trained),
             change_table(runs, shown),
-            run_table(played),
             task_table(runs, shown),
         )
         if table is not None
     ]
+    outcomes = [outcome_of_training(cohorts), *map(evaluation_outcome, reading.results)]
     facts = [facts_of(run) for run in runs]
     return Report(
-        title=_title(runs),
+        title=_title(reading),
         lead=_lead(runs),
+        outcome=joined([*outcomes, run_outcome(played)]),
         runs=facts,
         shared=shared_facts(facts),
         notes=list(_notes(reading, len(shown), total)),
@@ -173,9 +178,12 @@ def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:
         )
 
 
-def _title(runs: Sequence[Run]) -> str:
+def _title(reading: Reading) -> str:
+    runs = reading.runs
     if len(runs) == 1:
         return runs[0].name
+    if len(reading.results) == 1 and all(run.path in reading.entrants for run in runs):
+        return f"{', '.join(run.name for run in runs)} on {reading.results[0].suite}"
     teams = dict.fromkeys(str(run.about.get("team") or run.name) for run in runs)
     return f"{', '.join(teams)}: {counted(len(runs), 'run')}"
 

@@ -41,8 +41,6 @@ class Table:
     columns: list[str]
     rows: list[list[Cell]]
     note: str = ""
-    side_by_side: bool = False
-    """What is compared stands in columns."""
 
 
 def make_table(
@@ -56,14 +54,6 @@ def make_table(
     ]
     cells = [list(row) for row in zip(*(column for _, column in filled), strict=True)]
     return Table(title, [name for name, _ in filled], cells, note)
-
-
-def make_side_by_side(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = ""
-) -> Table:
-    """A table of one thing a column; each row's intervals are drawn on one scale."""
-    filled = [_scaled(row) for row in rows if any(cell.text != NONE for cell in row[1:])]
-    return Table(title, list(columns), filled, note, side_by_side=True)
 
 
 def words(text: object, pair: str = "") -> Cell:

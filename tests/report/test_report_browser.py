@@ -54,7 +54,7 @@ def test_a_part_without_points_shows_its_value(open_page: Open, tmp_path: Path) 
     page_of(run, out=tmp_path / "report.html")
     page = open_page(tmp_path / "report.html", at="#episode/0")
     row = page.locator("#episode .parts tr", has_text="faithful")
-    expect(row.locator("td")).to_have_text(["25 %", "–", ""])
+    expect(row.locator("td")).to_have_text(["25.0 %", "–", ""])
 
 
 def test_search_filters_and_order(open_page: Open, report: Path) -> None:
@@ -125,6 +125,40 @@ def test_curves_by_key_and_as_a_table(open_page: Open, report: Path) -> None:
     panel.get_by_role("button", name="Table").click()
     expect(panel.locator("tbody tr")).to_have_count(8)
     expect(plot).to_be_hidden()
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+def test_the_result_is_above_the_fold(
+    open_page: Open, report: Path, viewport: dict[str, int]
+) -> None:
+    page = open_page(report, viewport)
+    for place in (".outcome", ".result >> nth=0"):
+        box = page.locator(place).bounding_box()
+        assert box["y"] + box["height"] < viewport["height"], place
+    expect(page.locator("#settings > details")).not_to_have_attribute("open", "")
+
+
+def test_axes_have_names_bounds_and_equal_decimals(open_page: Open, report: Path) -> None:
+    page = open_page(report)
+    panel = page.locator(".panel", has=page.locator("h4:text-is('Joint return, held out')"))
+    texts = panel.locator("svg text").all_text_contents()
+    assert texts[:5] == ["0", "1", "2", "3", "4"]
+    assert "step" in texts
+    expect(panel.locator("line.most")).to_be_attached()
+    charts = page.locator("svg:visible:not([aria-hidden])")
+    for number in range(charts.count()):
+        assert charts.nth(number).get_attribute("role") == "img"
+        assert charts.nth(number).get_attribute("aria-label")
+
+
+def test_a_phone_shows_the_first_charts_and_folds_the_others(open_page: Open, report: Path) -> None:
+    page = open_page(report, PHONE)
+    groups = page.locator("details.group")
+    states = [groups.nth(n).get_attribute("open") is not None for n in range(groups.count())]
+    assert states == [True] + [False] * (len(states) - 1)
+    groups.nth(1).locator("summary").press("Enter")
+    expect(groups.nth(1).locator(".panel svg").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollHeight") < 10_000
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -211,6 +245,9 @@ def test_without_javascript_the_facts_are_there(browser: Any, report: Path) -> N
     page = context.new_page()
     page.goto(report.as_uri())
     expect(page.locator("noscript")).to_be_visible()
-    expect(page.locator(".facts").first).to_be_visible()
+    expect(page.locator(".outcome")).to_be_visible()
+    expect(page.locator(".result svg").first).to_be_visible()
     expect(page.locator(".compared table").first).to_be_visible()
+    page.click("#settings summary")
+    expect(page.locator(".facts").first).to_be_visible()
     context.close()

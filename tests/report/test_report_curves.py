@@ -36,7 +36,7 @@ def test_one_run_has_its_own_spread(trained: Path) -> None:
     [line] = panel.series
     assert line.y == [2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0]
     assert line.low == [value - 0.5 for value in line.y]
-    assert line.high == [value + 0.5 for value in line.y]
+    assert line.high == [min(4.0, value + 0.5) for value in line.y], "no return is above 4"
     assert "standard deviation of the step's episodes" in panel.note
 
 
@@ -135,6 +135,41 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
     for series in panel.series:
         for low, middle, high in zip(series.low, series.y, series.high, strict=True):
             assert low < middle < high
+
+
+def test_axes_end_where_values_do(trained: Path) -> None:
+    """A return lives in 0 to its maximum, a share in 0 to 1, points in 0 to their weight."""
+    panels = make_report(read_all([trained])).panels
+    found = {panel.title: panel.most for panel in panels}
+    assert found["Joint return, held out"] == found["Joint return in training"] == 4.0
+    assert found["Solved, held out"] == 1.0
+    assert found["Reward by turn"] == 2.0
+    assert found["tests"] == 1.0
+    assert found["Length of a response, tokens"] is None
+
+
+def test_what_goes_beyond_a_bound_is_not_cut() -> None:
+    """As where a reward takes points away, or the record knows of no larger one."""
+    rows = [{"return/mean": -3.0 + n, "return/std": 2.0, "return/maximum": 1.0} for n in range(6)]
+    panel = named(panels_of(run_of(rows)), "Joint return in training")
+    [line] = panel.series
+    assert panel.most is None
+    assert (line.low[0], line.high[-1]) == (-5.0, 4.0)
+
+
+def test_equal_lines_are_one_with_a_note() -> None:
+    rows = [{"agent/aux/entropy": n / 4, "agent/main/entropy": n / 4} for n in range(3)]
+    panel = named(panels_of(run_of(rows)), "Entropy, nats a token")
+    [line] = panel.series
+    assert line.label == line.short == "aux = main"
+    assert panel.note == "aux and main are equal."
+
+
+def test_equal_lines_of_two_recipes_are_told_apart() -> None:
+    runs = [run_of([{"solved": 0.5}, {"solved": 1.0}], name) for name in "ab"]
+    panel = named(panels_of(*runs), "Solved in training")
+    assert [(line.label, line.dashed) for line in panel.series] == [("a", False), ("b", True)]
+    assert panel.note == "a and b are equal."
 
 
 def test_alarms_are_shown(tmp_path: Path) -> None:

@@ -30,42 +30,20 @@ def column(table: Table, name: str) -> list[Cell]:
     return [row[place] for row in table.rows]
 
 
-def test_runs_side_by_side(played: Path, tmp_path: Path) -> None:
-    episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
-    other = make_run(tmp_path / "other", episodes)
-    table = named(make_report(read_all([played, other])), "Runs side by side")
-    assert table.columns == ["", "played", "other"]
-    rows = {row[0].text: row[1:] for row in table.rows}
-    assert [cell.text for cell in rows["problems"]] == ["4", "4"]
-    solved = rows["solved"][1]
-    assert solved.text == "100.0 %"
-    assert solved.values is not None
-    low, mean, high = solved.values
-    assert low < 0.9
-    assert (mean, high) == (1.0, pytest.approx(1.0))
-    assert solved.interval == f"{100 * low:.1f} to 100.0"
-
-
 def test_captions_say_what_kind_of_interval_it_is(trained: Path, played: Path) -> None:
     """They are no plain bootstrap, which would be without width for a single problem."""
-    tables = [*make_report(read_all([played])).tables, *make_report(read_all([trained])).tables]
-    notes = [table.note for table in tables if "95 %" in table.note]
-    assert len(notes) == 2
+    reports = [make_report(read_all([folder])) for folder in (played, trained)]
+    notes = [report.outcome.note for report in reports]
+    notes += [table.note for table in reports[1].tables if "95 %" in table.note]
+    assert len(notes) == 3
     assert all(METHOD in note for note in notes)
     assert "Bayesian" in METHOD
 
 
-def test_returns_are_shown_with_their_largest(trained: Path, played: Path, tmp_path: Path) -> None:
+def test_returns_are_shown_with_their_largest(trained: Path) -> None:
     told = {table.title: table.note for table in make_report(read_all([trained])).tables}
     assert "Returns of at most 4.00" in told["Before and after training"]
     assert "Mean returns of at most 4.00" in told["Problem by problem"]
-    early = [
-        episode.model_copy(update={"turns": episode.turns[:1], "horizon": 3})
-        for episode in read_run(played).episodes
-    ]
-    report = make_report(read_all([make_run(tmp_path / "early", early)]))
-    rows = {row[0].text: row[1].text for row in named(report, "Result").rows}
-    assert rows["return at most"] == "6.00"
 
 
 def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:

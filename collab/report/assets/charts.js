@@ -1,8 +1,14 @@
 // One chart: its curves as an SVG, its values at a step by pointer or keys.
 
 const HEIGHT = 150;
-const MARGIN = { left: 40, right: 10, top: 8, bottom: 20 };
+const TALL = 200; // of a chart in a wide card
+const MARGIN = { left: 44, right: 10, top: 8, bottom: 20 };
+const APART = 4; // pixels between points of one step
 const DOTS_UP_TO = 12;
+
+function sum(values) {
+  return values.reduce((total, value) => total + value, 0);
+}
 
 class Chart {
   constructor(panel, plot, legend, domain) {
@@ -17,6 +23,7 @@ class Chart {
     plot.addEventListener("blur", () => this.leave());
     plot.addEventListener("focus", () => this.move(this.at));
     plot.addEventListener("keydown", (event) => this.key(event));
+    this.digits = decimalsOf(this.range()[1] - this.range()[0]);
     this.say(null);
   }
 
@@ -24,16 +31,22 @@ class Chart {
     if (!width || width === this.width) return;
     this.width = width;
     const [low, high] = this.range();
-    const ticks = niceTicks(low, high, 4);
+    const bounded = this.panel.most !== null || this.panel.stacked;
+    const ticks = bounded ? ticksUpTo(low, high, 4) : niceTicks(low, high, 4);
     const [first, last] = this.domain;
+    const height = width > 520 ? TALL : HEIGHT;
     const inner = width - MARGIN.left - MARGIN.right;
-    const depth = HEIGHT - MARGIN.top - MARGIN.bottom;
+    const depth = height - MARGIN.top - MARGIN.bottom;
     const bottom = Math.min(low, ticks[0]);
-    const top = Math.max(high, ticks.at(-1));
+    const top = bounded ? high : Math.max(high, ticks.at(-1));
     this.x = (step) =>
       MARGIN.left + (last > first ? ((step - first) / (last - first)) * inner : inner / 2);
     this.y = (value) => MARGIN.top + depth * (1 - (value - bottom) / (top - bottom));
-    const svg = s("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" });
+    const svg = s("svg", {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `${this.panel.title}, by ${this.panel.along}: ${this.told}`,
+    });
     for (const tick of ticks) {
       const y = this.y(tick);
       svg.append(
@@ -55,34 +68,40 @@ class Chart {
           "text",
           {
             x: anchor === "end" ? width - MARGIN.right + 4 : x,
-            y: HEIGHT - 4,
+            y: height - 4,
             "text-anchor": anchor,
           },
           count(step),
         ),
       );
     }
+    const along = { class: "along", x: 0, y: height - 4 };
+    svg.append(s("text", along, this.panel.along));
+    if (this.panel.most !== null) {
+      const y = this.y(this.panel.most);
+      svg.append(s("line", { class: "most", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }));
+    }
     if (this.panel.stacked) this.drawStack(svg);
     else this.panel.series.forEach((line) => this.drawLine(svg, line));
     this.cursor = s("line", {
       class: "cursor",
       y1: MARGIN.top,
-      y2: HEIGHT - MARGIN.bottom,
+      y2: height - MARGIN.bottom,
       visibility: "hidden",
     });
     svg.append(this.cursor);
     this.plot.replaceChildren(svg);
   }
 
+  // From 0, or as far below as values go, to the largest that is possible, where that is known.
   range() {
-    if (this.panel.stacked) return [0, 1];
-    const all = this.panel.series.flatMap((line) => [...line.y, ...line.low, ...line.high]);
-    let [low, high] = [Math.min(...all), Math.max(...all)];
-    if (this.panel.unit !== "number" || (low > 0 && low < 0.5 * high)) low = Math.min(0, low);
-    if (this.panel.unit === "share") return [Math.max(0, low), Math.min(1, Math.max(high, 0.05))];
-    if (low === high)
-      [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
-    return [low, high];
+    const { stacked, most, series } = this.panel;
+    if (stacked) return [0, Math.max(1, ...this.steps.map((_, n) => sum(series.map((line) => line.y[n] ?? 0))))];
+    const all = series.flatMap((line) => [...line.y, ...line.low, ...line.high]);
+    const low = Math.min(0, ...all);
+    if (most !== null) return [low, most];
+    const high = Math.max(0, ...all);
+    return low === high ? [0, 1] : [low, high];
   }
 
   path(xs, ys) {
@@ -99,10 +118,12 @@ class Chart {
   drawLine(svg, line) {
     const group = s("g", { class: `c${line.color % 8}` });
     const mark = line.dashed ? " dashed" : "";
+    const points = this.panel.series.filter((one) => one.style === "points");
+    const shift = line.style === "points" ? APART * (points.indexOf(line) - (points.length - 1) / 2) : 0;
     if (line.style === "points") {
       line.x.forEach((step, n) => {
         if (!line.low.length) return;
-        const x = this.x(step);
+        const x = this.x(step) + shift;
         group.append(
           s("line", {
             class: "interval",
@@ -123,7 +144,7 @@ class Chart {
         group.append(
           s("circle", {
             class: `point${mark}`,
-            cx: this.x(step),
+            cx: this.x(step) + shift,
             cy: this.y(line.y[n]),
             r: line.style === "points" ? 3.25 : 2.25,
           }),
@@ -170,16 +191,20 @@ class Chart {
         !alone && h("i", { class: `${shape} c${line.color % 8}${line.dashed ? " dashed" : ""}` }),
         line.short,
         " ",
-        h("b", amount(value, this.panel.unit)),
+        h("b", amount(value, this.panel.unit, this.digits)),
       ),
     );
     this.legend.replaceChildren(
       h("span", step === null ? "last" : `${this.panel.along} ${count(step)}`),
       ...names,
+      this.panel.most !== null && this.panel.unit !== "share"
+        ? h("span", `of at most ${fixed(this.panel.most, this.digits)}`)
+        : "",
     );
     const text = told
-      .map(([line, value]) => `${line.label} ${amount(value, this.panel.unit)}`)
+      .map(([line, value]) => `${line.label} ${amount(value, this.panel.unit, this.digits)}`)
       .join("; ");
+    this.told = text;
     const now = step === null ? this.steps.at(-1) : step;
     this.plot.setAttribute("aria-valuenow", now);
     this.plot.setAttribute("aria-valuetext", `${this.panel.along} ${now}: ${text}`);

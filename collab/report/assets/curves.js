@@ -7,6 +7,7 @@ function drawCurves(root, panels, cohorts) {
     );
     root.append(h("p", { class: "legend cohorts" }, names));
   }
+  const narrow = matchMedia("(max-width: 720px)").matches;
   const groups = new Map();
   for (const panel of panels) {
     if (!groups.has(panel.section)) groups.set(panel.section, []);
@@ -18,13 +19,18 @@ function drawCurves(root, panels, cohorts) {
     return [Math.min(...steps), Math.max(...steps)];
   };
   for (const [name, members] of groups) {
-    const grid = h(
-      "div",
-      { class: "panels" },
-      members.map((panel) => panelView(panel, domainOf(panel.along))),
-    );
-    root.append(h("section", { class: "group", "aria-label": name }, h("h3", name), grid));
+    const charts = members.map((panel) => panelView(panel, domainOf(panel.along)));
+    const grid = h("div", { class: `panels of${columnsFor(members.length)}` }, charts);
+    const open = !narrow || !root.childElementCount; // of many charts, a phone shows the first ones
+    const told = h("summary", h("h3", name), " ", h("small", plural(members.length, "chart")));
+    root.append(h("details", { class: "group", open }, told, grid));
   }
+}
+
+// Columns that leave few gaps in the last row, which is stretched over its whole width.
+function columnsFor(number) {
+  if (number <= 4) return number;
+  return number % 4 === 1 || (number % 3 === 0 && number % 4) ? 3 : 4;
 }
 
 function panelView(panel, domain) {
@@ -33,7 +39,7 @@ function panelView(panel, domain) {
     class: "plot",
     tabindex: 0,
     role: "slider",
-    "aria-label": `${panel.title}, by ${panel.along}`,
+    "aria-label": `${panel.title}, by ${panel.along}: values`,
     "aria-orientation": "horizontal",
   });
   const values = h("div", { class: "values", tabindex: 0, role: "region", hidden: true });
@@ -56,9 +62,11 @@ function panelView(panel, domain) {
 
 function valuesTable(panel) {
   const steps = [...new Set(panel.series.flatMap((line) => line.x))].sort((a, b) => a - b);
+  const all = panel.series.flatMap((line) => line.y);
+  const digits = decimalsOf((panel.most ?? Math.max(0, ...all)) - Math.min(0, ...all));
   const rows = steps.map((step) => {
     const values = panel.series.map((line) => line.y[line.x.indexOf(step)]);
-    const cells = values.map((value) => h("td", { class: "right" }, amount(value, panel.unit)));
+    const cells = values.map((value) => h("td", { class: "right" }, amount(value, panel.unit, digits)));
     return h("tr", h("th", { scope: "row" }, count(step)), cells);
   });
   return tableOf([panel.along === "step" ? "Step" : "Tokens", ...panel.series.map((line) => line.label)], rows);

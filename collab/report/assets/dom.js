@@ -55,26 +55,22 @@ function count(value) {
   return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en");
 }
 
-// Three significant digits, in the unit of a panel.
-function amount(value, unit) {
+// How many decimals tell values of such a range apart: equal for all that stand together.
+function decimalsOf(range) {
+  const digits = 2 - Math.floor(Math.log10(range || 1));
+  return range >= 1 && range < 100 ? 2 : Math.max(0, digits);
+}
+
+// A value in the unit of a panel, with the decimals of its panel.
+function amount(value, unit, digits = 2) {
   if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
-  if (unit === "share") {
-    return `${fixed(100 * value, !size || size >= 0.1 ? 0 : size >= 0.001 ? 1 : 3)} %`;
-  }
-  const text =
-    size >= 10000
-      ? count(value)
-      : size >= 100
-        ? fixed(value, 0)
-        : size >= 10
-          ? fixed(value, 1)
-          : size >= 0.1 || !size
-            ? fixed(value, 2)
-            : size >= 0.001
-              ? fixed(value, 4)
-              : value.toExponential(1).replace("-", "−");
+  if (unit === "share") return `${fixed(100 * value, 1)} %`;
+  const text = digits > 5 ? exponent(value) : digits ? fixed(value, digits) : count(value);
   return unit === "seconds" ? `${text} s` : text;
+}
+
+function exponent(value) {
+  return value ? value.toExponential(1).replace("-", "−") : "0";
 }
 
 function plural(number, word) {

@@ -1,6 +1,6 @@
 // The list of episodes: search, filters, order; a screenful at a time.
 
-const CHUNK = 200;
+const CHUNK = matchMedia("(max-width: 720px)").matches ? 40 : 200;
 
 class List {
   constructor(data) {
