@@ -94,12 +94,14 @@ def marks_of(spec: StudySpec) -> list[int]:
 
 def _cell(spec: StudySpec, suite: str | None, entry: TrainerEntry, seed: int) -> Cell:
     every = ceil(spec.tokens / spec.evaluations)
+    default = {"trainer.evaluation.greedy": False}
+    # Last, so that a setting of the whole evaluation leaves its marks where they are.
     budget = {
         "trainer.tokens": spec.tokens,
         "trainer.steps": None,
-        "trainer.evaluation": {"every_tokens": every, "greedy": False},
+        "trainer.evaluation.every_tokens": every,
     }
-    settings = {**budget, **spec.settings, **entry.settings}
+    settings = {**default, **spec.settings, **entry.settings, **budget}
     return Cell(
         task=Path(suite or spec.recipe).stem,
         trainer=entry.name,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collab.study.cells import cells_of, load_study
+from collab.study.cells import cells_of, load_study, marks_of
 
 STUDIES = Path(__file__).resolve().parents[2] / "examples" / "studies"
 
@@ -21,6 +21,7 @@ def test_every_cell_is_a_training_with_the_same_tokens(path: Path) -> None:
         assert recipe.trainer.tokens == spec.tokens
         assert recipe.trainer.evaluation
         assert recipe.trainer.evaluation.tasks
+        assert recipe.trainer.evaluation.every_tokens == marks_of(spec)[1]
 
 
 @pytest.mark.parametrize("name", ["same-name", "duet"])
