@@ -15,6 +15,7 @@ from collab.evaluation.values import Values
 from collab.models import Model
 from collab.models.open import ModelPool
 from collab.records import Episode
+from collab.runs.about import now
 from collab.runtime import Event, Session
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
@@ -136,6 +137,7 @@ class TeamRun:
         recipe, team = self.team.recipe, self.team.recipe.team
         return {
             "run": folder.path.name,
+            "started": folder.about.get("started") or now(),
             "identity": self.team.identity,
             "team": team.name,
             "agents": list(team.agents),

@@ -9,6 +9,7 @@ from typing import Any
 from collab.errors import RecordError
 from collab.records.episode import Episode
 from collab.runs.about import read_about
+from collab.runs.at_work import KILLED, RUNNING, status_of
 from collab.runs.layout import EPISODES
 from collab.runs.reading import read_whole_lines
 from collab.wording import counted
@@ -46,9 +47,11 @@ def open_run(folder: Path) -> RunRecord:
 
 
 def _how_it_ended(about: dict[str, Any]) -> str:
-    status = about["status"]
-    if status == "running":
-        return "is still running, or was killed"
+    status = status_of(about)
+    if status == RUNNING:
+        return "is still running" if "process" in about else "is still running, or was killed"
+    if status == KILLED:
+        return "was killed"
     return "failed" if status == "failed" else f"was {status}"
 
 

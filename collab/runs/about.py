@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
+from collab.runs.at_work import RUNNING, this_process
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RUN
 
@@ -26,6 +27,7 @@ class _About(TypedDict, total=False):
 
     run: str
     team: str
+    started: str
     status: str
     models: dict[str, str]
     tasks: list[str]
@@ -67,13 +69,16 @@ def _why(error: ValidationError) -> str:
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write `run.json` anew, as a whole.
+    """Write `run.json` anew, as a whole; of a run at work it names the process.
 
     Raises:
         RecordError: it cannot be written; the file is as it was.
     """
+    said = {key: value for key, value in about.items() if key != "process"}
+    if said.get("status") == RUNNING:
+        said["process"] = this_process()
     try:
-        write_atomically(folder / RUN, json.dumps(dict(about), indent=2))
+        write_atomically(folder / RUN, json.dumps(said, indent=2))
     except OSError as error:
         raise RecordError(f"{folder / RUN} cannot be written: {error.strerror}") from error
 
@@ -82,8 +87,13 @@ def mark_interrupted(folder: Path) -> None:
     """Say in `run.json` what a run that was killed could not; one that ended is left as it is."""
     with suppress(CollabError):
         about = read_about(folder)
-        if about.get("status") == "running":
+        if about.get("status") == RUNNING:
             write_about(folder, {**about, "status": "interrupted"})
+
+
+def now() -> str:
+    """The time as records have it: ISO 8601 in seconds, with its distance from UTC."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def new_run_id(name: str) -> str:

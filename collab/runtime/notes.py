@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
 from collab.recipe.hosted import HostedModel
 from collab.recipe.model import local_weights
 from collab.recipe.references import of_python_in
+from collab.runs.about import now
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
@@ -31,10 +33,11 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
     return notes
 
 
-def begun_by(recipe: Recipe) -> dict[str, list[str]]:
-    """What `run.json` says of how a run was begun: by what, and by which functions of no file."""
+def begun_by(recipe: Recipe) -> dict[str, Any]:
+    """What `run.json` says of how a run was begun: when, by what, by which functions of no file."""
     functions = of_python_in(recipe)
-    return {"command": sys.argv[:], **({"given_in_python": [*functions]} if functions else {})}
+    given = {"given_in_python": [*functions]} if functions else {}
+    return {"started": now(), "command": sys.argv[:], **given}
 
 
 def tools_told(recipe: Recipe) -> dict[str, str]:

@@ -137,10 +137,3 @@ def test_an_agent_with_a_model_of_its_own_is_replayed_too(collab) -> None:
         Path("own/recipe.yaml").read_text().replace("engine: echo", "engine: models.py:patient")
     )
     assert collab("replay", "own").status == 0
-
-
-def test_an_evaluation_names_its_teams(collab) -> None:
-    collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "teams")
-    result = collab("show", "teams")
-    assert result.status == 2
-    assert "teams is an evaluation; show one of its teams: teams/pair" in result.err

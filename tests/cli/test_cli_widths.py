@@ -16,10 +16,15 @@ from collab.cli.screen import choose
 from collab.cli.screen.fitting import Wish, fit
 from collab.cli.screen.page import Column, Page
 from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.probe import show_probe
+from collab.cli.screen.study import show_results as show_study
 from collab.cli.screen.terminal import TerminalPage
 from collab.evaluation.results import Results
+from collab.probe.results import Probe
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
+from collab.study.numbers import differences, trainer_results
+from collab.study.results import CellResult, Point, StudyResults
 from collab.trainers.training.events import StepFinished
 
 WIDTHS = [60, 80, 120, 200]
@@ -77,6 +82,8 @@ def test_what_lists_things(at_width, project: Path, collab, width: int) -> None:
     listed = at_width(width, "show", "out")
     assert "words/7#10" in listed
     assert "1.00" in listed
+    collab("run", "pair", "-t", "words/0-7", "-m", "echo")
+    at_width(width, "show")
     for arguments in (("tasks",), ("teams",), ("tasks", "words"), ("tasks", "humaneval")):
         at_width(width, *arguments)
 
@@ -177,3 +184,32 @@ def test_long_paths_go_on_in_the_next_line_and_texts_wrap() -> None:
     assert "".join(line[:32].strip() for line in told.splitlines()[3:6]) == path
     assert told.count("because") == 9
     assert "123" in told
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_study(width: int) -> None:
+    cells = tuple(
+        CellResult(
+            name=f"{trainer}-{seed}", task="pocket-code", trainer=trainer, seed=seed, status="done",
+            points=(Point(tokens=0, value=0.25 + n), Point(tokens=100_000, value=n + seed / 7)),
+        )
+        for n, trainer in enumerate(("magrpo", "a-trainer-of-mine"))
+        for seed in range(3)
+    )  # fmt: skip
+    marks = (0, 50_000, 100_000)
+    results = StudyResults(
+        study="s", description="", status="done", tokens=100_000, marks=marks, cells=cells,
+        trainers=tuple(trainer_results(cells, marks, None)),
+        differences=tuple(differences(cells, marks)),
+    )  # fmt: skip
+    told = compare(lambda page: show_study(page, results), width)
+    assert "a-trainer-of-mine" in told
+    assert "at 100,000 tokens" in told
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_probe(project: Path, collab, width: int) -> None:
+    told = collab("probe", "pair", "-t", "words", "-m", "echo", "--tasks", "4", "--out", "out")
+    assert told.status == 0, told.err
+    found = Probe.model_validate_json(Path("out/probe.json").read_bytes())
+    assert "before training" in compare(lambda page: show_probe(page, found), width)

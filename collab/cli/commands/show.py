@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,11 +15,13 @@ from collab.wording import counted
 if TYPE_CHECKING:
     from collab.cli.screen.page import Block, Page
     from collab.records import Decision, Episode, Turn
-    from collab.rewards.declared import Shown
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="RUN", help="The folder of a run. Default: a list of all runs."),
+    ] = None,
     episode: Annotated[
         str | None,
         typer.Argument(metavar="EPISODE", help="Its id, its problem, or its place in the list."),
@@ -33,24 +35,86 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The records as JSON lines.")] = False,
 ) -> None:
-    """Show the episodes of a run, or one of them turn by turn.
+    """List the runs; show the episodes of one, or one of them turn by turn.
 
+    Without RUN those in runs/, evals/ and studies/ are listed, newest first; a
+    folder that holds runs is listed so too. Of an evaluation its tables are shown.
     Runs that were interrupted or killed are shown as far as they came.
 
     [bold]Examples[/]
+      collab show
       collab show runs/20260101-120000-000-coding
       collab show runs/20260101-120000-000-coding humaneval/12
       collab show runs/20260101-120000-000-coding 'humaneval/12#0' --turn 2
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
+    from collab.evaluation.reading import is_evaluation
+    from collab.runs.listing import PLACES, holds_runs
+
+    if run is None:
+        _list_runs([Path(place) for place in PLACES], json=json)
+    elif is_evaluation(run):
+        _show_evaluation(run, json=json)
+    elif holds_runs(run):
+        _list_runs([run], json=json)
+    else:
+        _show_run(run, episode, turn, agent, json=json)
+
+
+def _list_runs(folders: list[Path], *, json: bool) -> None:
+    from json import dumps
+
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.runs import as_data, show_runs
+    from collab.runs.listing import listed
+
+    runs = listed(folders)
+    if json:
+        for run in runs:
+            print(dumps(as_data(run)))
+    elif runs:
+        show_runs(open_page(), runs)
+    else:
+        places = ", ".join(f"{folder}/" for folder in folders)
+        print(f"no runs in {places}; begin with: collab run TEAM --task SUITE/0", file=sys.stderr)
+
+
+def _show_evaluation(folder: Path, *, json: bool) -> None:
+    from collab.cli.live.evaluating import show_results
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.streams import json_text
+    from collab.evaluation.reading import open_evaluation
+
+    record = open_evaluation(folder)
+    if record.results is not None and json:
+        print(json_text(record.results))
+    elif record.results is not None:
+        page = open_page()
+        show_results(page, record.results)
+        page.line(f"episodes of a team: collab show {folder}/TEAM; ", (_teams_in(folder), "bold"))
+    for complaint in record.complaints:
+        print(f"warning: {complaint}", file=sys.stderr)
+    if record.results is None:
+        raise RecordError(f"{folder}: show one of its teams: {_teams_in(folder)}")
+
+
+def _teams_in(folder: Path) -> str:
+    from collab.runs.layout import EPISODES
+
+    return ", ".join(sorted(file.parent.name for file in folder.glob(f"*/{EPISODES}"))) or "none"
+
+
+def _show_run(
+    run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
+) -> None:
     from collab.cli.arguments.episodes import select
     from collab.cli.screen.choose import open_page
+    from collab.cli.screen.episode_list import show_list
     from collab.cli.screen.streams import json_text
     from collab.recipe.dump import reward_in
     from collab.records.run import open_run
     from collab.rewards.declared import shown
 
-    _check_is_run(run)
     record = open_run(run)
     chosen = record.episodes if episode is None else select(record.episodes, episode)
     chosen = [_narrowed(item, turn, agent) for item in _with_turn(chosen, turn)]
@@ -58,21 +122,12 @@ def command(
         for item in chosen:
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
-        _list(open_page(), record.about, chosen, shown(reward_in(run)))
+        show_list(open_page(), record.about, chosen, shown(reward_in(run)))
     else:
         for item in chosen:
             _show(open_page(), item, whole=turn is None)
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
-
-
-def _check_is_run(run: Path) -> None:
-    from collab.evaluation.reading import is_evaluation
-    from collab.runs.layout import EPISODES
-
-    if is_evaluation(run):
-        teams = ", ".join(sorted(str(file.parent) for file in run.glob(f"*/{EPISODES}")))
-        raise RecordError(f"{run} is an evaluation; show one of its teams: {teams or 'none yet'}")
 
 
 def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
@@ -109,49 +164,6 @@ def _of_agent(turn: Turn, agent: str) -> Turn:
             "feedback": {name: f for name, f in turn.feedback.items() if name == agent},
         }
     )
-
-
-def _list(
-    page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[Shown]
-) -> None:
-    """`declared` are columns that the run's reward asks for; those without a cell are left out."""
-    from collab.cli.screen.page import Column
-
-    if about:
-        models = ", ".join(sorted(set(about.get("models", {}).values())))
-        page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
-    columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
-    scores = [episode.score for episode in episodes if episode.score]
-    declared = [item for item in declared if any(map(item.cell, scores))]
-    ranks = {"return": 0, "of": 3, **{item.head: 0 for item in declared}, "turns": 4, "tokens": 2}
-    columns += [Column(name, right=True, rank=rank) for name, rank in ranks.items()]
-    has_schemes = any(score.scheme for score in scores)
-    columns += [Column("scheme", rank=1)] * has_schemes
-    columns += [Column("flags", style="yellow", wrap=True)]
-    rows = [_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
-    page.table(columns, rows)
-
-
-def _row(number: int, episode: Episode, declared: Sequence[Shown], has_schemes: bool) -> list[Any]:
-    score, failure = episode.score, episode.failure
-    if failure:
-        told = (f"failed: {failure.type}", "red")
-    elif score is None or score.solved is None:
-        told = ("done", "")
-    else:
-        told = ("solved", "green") if score.solved else ("not solved", "red")
-    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
-    earned = [
-        "-" if points is None else f"{points:.2f}"
-        for points in (episode.joint_return, episode.largest_return)
-    ]
-    measured = [(item.cell(score) if score else "") or "-" for item in declared]
-    played = str(len(episode.turns))
-    turns = f"{played} of {episode.horizon}" if episode.unplayed else played
-    counts = [*measured, turns, str(tokens)]
-    scheme = [(score.scheme if score else None) or "-"] * has_schemes
-    flags = ", ".join(score.flags) if score else ""
-    return [str(number), episode.id, told, *earned, *counts, *scheme, flags or "-"]
 
 
 def _show(page: Page, episode: Episode, *, whole: bool) -> None:

@@ -56,7 +56,12 @@ def show_results(page: Page, results: StudyResults) -> None:
             ]
         )
     page.line()
-    page.table([Column(title, right=number > 1) for number, title in enumerate(titles)], rows)
+    ranks = {"on the way": 4, "before": 3, "seeds": 2, "tokens to level": 1}
+    columns = [
+        Column(title, right=number > 1, rank=ranks.get(title, 0))
+        for number, title in enumerate(titles)
+    ]
+    page.table(columns, rows)
     for over_all in (d for d in results.differences if d.task is None):
         page.line(
             f"all suites, {over_all.trainer} less {over_all.baseline}: {over_all.end.mean:+.1%}"

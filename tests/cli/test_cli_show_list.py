@@ -1,0 +1,137 @@
+"""`collab show` without a run: a list of them, and folders that hold several."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.runs.about import read_about, write_about
+from collab.runs.at_work import status_of, this_process
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+def played(collab: Any, out: str, *more: str) -> Path:
+    result = collab("run", "pair", "-t", "words/0-1", "-m", "echo", "--out", out, *more)
+    assert result.status == 0, result.err
+    return Path(out)
+
+
+def began(folder: Path, when: str) -> None:
+    write_about(folder, {**read_about(folder), "started": when})
+
+
+def test_without_a_run_all_are_listed_newest_first(collab) -> None:
+    began(played(collab, "runs/old"), "2020-01-02T03:04:05+00:00")
+    began(played(collab, "runs/new"), "2021-01-02T03:04:05+00:00")
+    collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "evals/e")
+    result = collab("show")
+    head, *rows = result.out.splitlines()
+    assert head.split() == ["run", "began", "kind", "team", "task", "status", "return", "solved"]
+    assert [row.split()[0] for row in rows] == ["evals/e/pair", "runs/new", "runs/old"]
+    assert "run         pair  words (2)  done    1.00 of 1.00" in rows[1]
+    assert "evaluation  pair  words/0" in rows[0]
+    assert result.err == ""
+
+
+def test_the_list_as_json(collab) -> None:
+    played(collab, "runs/a")
+    [row] = collab("show", "--json").events
+    assert row["folder"] == "runs/a"
+    assert (row["mean_return"], row["largest_return"], row["status"]) == (1.0, 1.0, "done")
+
+
+def test_a_folder_that_holds_runs_is_listed(collab) -> None:
+    played(collab, "mine/a")
+    assert "mine/a" in collab("show", "mine").out
+
+
+def test_no_run_is_no_error(collab) -> None:
+    result = collab("show")
+    assert (result.status, result.out) == (0, "")
+    assert "no runs in runs/, evals/, studies/; begin with: collab run" in result.err
+
+
+def test_a_broken_run_is_listed_with_the_reason(collab) -> None:
+    (played(collab, "runs/a") / "run.json").write_text("[")
+    assert "cannot be read: runs/a/run.json: not JSON" in collab("show").out
+
+
+@pytest.mark.parametrize("odd", ["x", None, [1], {"a": 1}, 10**4000, True])
+def test_odd_numbers_are_none(collab, odd: Any) -> None:
+    folder = played(collab, "runs/a")
+    about = json.loads((folder / "run.json").read_text())
+    about["summary"] |= dict.fromkeys(("mean_return", "largest_return", "solved", "solvable"), odd)
+    about["started"] = "yesterday"
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "training.yaml").write_text("")
+    row = {"type": "evaluation.finished", "sampled": {"words/0": {"joint_return": odd}, "b": odd}}
+    (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n[]\n")
+    result = collab("show")
+    assert result.status == 0
+    assert "runs/a" in result.out
+    (folder / "training.yaml").unlink()
+    assert collab("show").status == 0
+
+
+def test_of_a_training_the_last_evaluation_is_told(collab) -> None:
+    folder = played(collab, "runs/a")
+    (folder / "training.yaml").write_text("")
+    task = {"joint_return": 1.5, "solved": 0.25, "maximum": 4.0}
+    rows = [
+        {"type": "evaluation.finished", "sampled": {"words/0": task}},
+        {"type": "step.finished", "return/mean": 3.0},
+    ]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows[:1]))
+    assert "training  pair  words (2)  done    1.50 of 4.00     25%" in collab("show").out
+    (folder / "metrics.jsonl").write_text(f"{json.dumps(rows[1])}\n")
+    assert "3.00" in collab("show").out
+
+
+def test_an_evaluation_shows_its_tables_and_names_its_teams(collab) -> None:
+    collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "teams")
+    result = collab("show", "teams")
+    assert result.status == 0
+    assert "return at most" in result.out
+    assert "collab show teams/TEAM; pair" in result.out
+    assert collab("show", "teams", "--json").events[0]["suite"] == "words"
+
+
+def test_a_run_whose_process_is_gone_was_killed(collab) -> None:
+    folder = played(collab, "runs/a")
+    write_about(folder, {**read_about(folder), "status": "running"})
+    about = read_about(folder)
+    assert about["process"]["pid"] == os.getpid()
+    assert status_of(about) == "running"
+    assert "running" in collab("show").out
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as other:
+        gone = other.pid
+    (folder / "run.json").write_text(
+        json.dumps({**about, "process": {**this_process(), "pid": gone}})
+    )
+    assert "killed" in collab("show").out
+    assert "the run was killed: 2 of 2 episodes finished" in collab("show", "runs/a").err
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"host": "elsewhere", "pid": 1}, "running"),
+        ({"began": "1"}, "killed"),  # the number was given to another process
+        ({"pid": -1}, "running"),
+        ({"pid": "x"}, "running"),
+        ({"pid": 10**40}, "running"),
+    ],
+)
+def test_which_processes_are_taken_to_be_there(change: dict[str, Any], status: str) -> None:
+    assert status_of({"status": "running", "process": {**this_process(), **change}}) == status
+
+
+def test_a_run_that_ended_names_no_process(collab) -> None:
+    assert "process" not in read_about(played(collab, "runs/a"))
