@@ -9,7 +9,7 @@ from collab.report.gains import MODES, values_of
 from collab.report.problems import MOST_TASKS, natural
 from collab.report.runs import Run, at_most
 from collab.report.shown import Shown
-from collab.report.tables import NONE, Cell, Table, estimate, make_table, words
+from collab.report.tables import NONE, Cell, Table, estimate, make_table, show, words
 
 _COLUMNS = ("before", "after", "gain")
 
@@ -18,27 +18,35 @@ Places = dict[tuple[int, str, str | None, str | None], int]
 
 
 def change_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
-    """A row for each run and problem; gains lead to two of the `shown` episodes."""
-    items = sorted(
-        ((task, number) for number, run in enumerate(runs) for task in _tasks(run)),
-        key=lambda item: (natural(item[0]), item[1]),
-    )
-    if not items:
+    """A row for each problem; of several runs, a column for each.
+
+    Gains lead to two of the `shown` episodes.
+    """
+    tasks = sorted({task for run in runs for task in _tasks(run)}, key=natural)
+    if not tasks:
         return None
     places = _places(shown)
+    several = len(runs) > 1
     rows = [
         [
-            words(f"{task}, {runs[number].name}" if len(runs) > 1 else task),
-            *(cell for mode in MODES for cell in _cells(runs[number], number, task, mode, places)),
+            words(task),
+            *(
+                cell
+                for number, run in enumerate(runs)
+                for mode in MODES
+                for cell in _cells(run, number, task, mode, places, short=several)
+            ),
         ]
-        for task, number in items[:MOST_TASKS]
+        for task in tasks[:MOST_TASKS]
     ]
-    columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
+    columns = [f"{run.name}, {mode}" for run in runs for mode in MODES]
+    if not several:
+        columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
     note = (
         f"Mean returns{at_most(runs)}. A diff is of the first samples before training and after it."
     )
-    if len(items) > MOST_TASKS:
-        note += f" The first {MOST_TASKS} of {len(items):,} rows are shown."
+    if len(tasks) > MOST_TASKS:
+        note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
     return make_table("Held-out problem by problem", ["Problem", *columns], rows, note)
 
 
@@ -56,13 +64,21 @@ def _places(shown: Sequence[Shown]) -> Places:
     return places
 
 
-def _cells(run: Run, number: int, task: str, mode: str, places: Places) -> Iterator[Cell]:
-    ends = (run.evaluations[0].step, run.evaluations[-1].step)
+def _cells(
+    run: Run, number: int, task: str, mode: str, places: Places, *, short: bool
+) -> Iterator[Cell]:
+    """Before, after and the gain; in `short`, the gain with the two below it."""
+    steps = [evaluation.step for evaluation in run.evaluations] or [0]
+    ends = (steps[0], steps[-1])
     before, after = (values_of(run, step, mode, solved=False).get(task) for step in ends)
-    yield from (words(NONE) if v is None else estimate(v, None, "points") for v in (before, after))
-    if before is None or after is None:
+    if not short:
+        found = (before, after)
+        yield from (words(NONE) if v is None else estimate(v, None, "points") for v in found)
+    if before is None or after is None or len(steps) < 2:
         yield words(NONE)
         return
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
-    yield replace(estimate(after - before, None, "points", change=True), pair=link)
+    told = f"{show(before, 'points')} → {show(after, 'points')}" if short else ""
+    gain = estimate(after - before, None, "points", change=True)
+    yield replace(gain, pair=link, interval=told)

@@ -26,7 +26,7 @@ def episode_data(shown: Shown, texts: Texts, columns: Sequence[Column] = ()) -> 
         "step": shown.step,
         "phase": shown.phase,
         "mode": shown.mode,
-        "seed": episode.seed,
+        "seed": str(episode.seed),
         "started": episode.started,
         "seconds": episode.seconds,
         "verdict": verdict(episode),
@@ -81,6 +81,7 @@ def _decision(decision: Decision, texts: Texts) -> dict[str, Any]:
     return {
         "agent": decision.agent,
         "round": decision.round,
+        "saw": list(decision.saw),
         "observation": [[m.role, texts(m.content)] for m in decision.observation],
         "text": texts(action.text),
         "finish": action.finish_reason,

@@ -13,12 +13,23 @@ from markupsafe import Markup
 import collab
 from collab.report.texts import visible
 
-STYLES = ("base", "frame", "results", "head", "curves", "tables", "list", "episode", "media")
+STYLES = (
+    "base",
+    "frame",
+    "results",
+    "head",
+    "curves",
+    "tables",
+    "list",
+    "episode",
+    "turns",
+    "media",
+)
 SCRIPTS = (
     *("dom", "data", "python", "diff"),
     *("axes", "charts", "curves"),
     *("columns", "list"),
-    *("turns", "compare", "episode", "main"),
+    *("turns", "problem", "compare", "episode", "main"),
 )
 """In the order in which they build on each other."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from collab.records import Episode
@@ -17,27 +18,57 @@ MOST_TASKS = 300
 Items = list[tuple[int, Shown]]
 """Episodes, with their places in the report."""
 
+Groups = dict[tuple[str, int], Items]
+"""By problem, and by the number of the run."""
+
 
 def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
-    """A row for each problem and run, without the held-out ones; `shown` are what is counted."""
-    groups: dict[tuple[str, int], Items] = {}
+    """A row for each problem, without the held-out ones; of several runs, a column for each.
+
+    `shown` are the episodes that are counted.
+    """
+    groups: Groups = {}
     for place, item in enumerate(shown):
         if item.mode is None:
             groups.setdefault((item.episode.task, item.run), []).append((place, item))
-    if len({task for task, _ in groups}) < 2:
+    tasks = sorted({task for task, _ in groups}, key=natural)
+    if len(tasks) < 2:
         return None
-    trained = any(item.phase for items in groups.values() for _, item in items)
-    keys = sorted(groups, key=lambda key: (natural(key[0]), key[1]))[:MOST_TASKS]
-    rows = [
-        _task_row(f"{task}, {runs[n].name}" if len(runs) > 1 else task, groups[task, n], trained)
-        for task, n in keys
-    ]
-    columns = ["Problem", "Episodes", "Solved", "Return"]
-    columns += ["First step", "Last step"] if trained else []
+    told = tasks[:MOST_TASKS]
+    if len(runs) > 1:
+        columns, rows = _side_by_side(runs, groups, told)
+    else:
+        trained = any(item.phase for items in groups.values() for _, item in items)
+        columns = ["Problem", "Episodes", "Solved", "Return"]
+        columns += ["First step", "Last step", "Schemes"] if trained else ["Schemes"]
+        rows = [_task_row(task, groups[task, 0], trained) for task in told]
     note = f"Mean returns{at_most(runs)}, of the episodes in this report."
-    if len(groups) > MOST_TASKS:
-        note += f" The first {MOST_TASKS} of {len(groups):,} rows are shown."
-    return make_table("Problem by problem", [*columns, "Schemes"], rows, note)
+    if len(tasks) > MOST_TASKS:
+        note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
+    return make_table("Problem by problem", columns, rows, note)
+
+
+def _side_by_side(
+    runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
+) -> tuple[list[str], list[list[Cell]]]:
+    """The columns and rows of several runs; a problem leads to the first two that played it."""
+    numbers = sorted({number for _, number in groups})
+    rows = []
+    for task in tasks:
+        firsts = [groups[task, n][0][0] for n in numbers if (task, n) in groups]
+        trained = any(_ends(groups.get((task, n), [])) for n in numbers)
+        pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""
+        cells = [_run_cell(groups.get((task, n), [])) for n in numbers]
+        rows.append([words(task, pair=pair), *cells])
+    return ["Problem", *(runs[n].name for n in numbers)], rows
+
+
+def _run_cell(items: Items) -> Cell:
+    """What one run earned at a problem, and how often it solved it."""
+    own = [item.episode for _, item in items if not item.episode.further]
+    known = [e.score.solved for e in own if e.score and e.score.solved is not None]
+    told = f"{sum(known)} of {len(known)} solved" if known else ""
+    return replace(_mean_return(own), interval=told, pair=_ends(items))
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:

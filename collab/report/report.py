@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
+from collab.report.asked import as_text, is_recorded, problems_of
 from collab.report.changes import change_table
 from collab.report.cohorts import cohorts_of
 from collab.report.compared import evaluation_outcome, evaluation_table, run_outcome
@@ -144,6 +145,11 @@ def make_page(report: Report, runs: Sequence[Run]) -> str:
 def _data(report: Report, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
     columns = [listed(reward_of(run)) for run in runs]
     episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
+    known = [problems_of(run) for run in runs]
+    for data, shown in zip(episodes, report.shown, strict=True):
+        fields = known[shown.run].get(shown.episode.task, {})
+        fields = fields if is_recorded(fields, shown.episode) else {}
+        data["problem"] = [[name, texts(as_text(value))] for name, value in fields.items()]
     return {
         "cohorts": report.cohorts,
         "panels": [asdict(panel) for panel in report.panels],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from support.report_runs import page_of
+from support.report_runs import make_episode, make_run, page_of
 from support.rooms.browser import PHONE, Open, expect, expect_rows
 
 pytestmark = pytest.mark.browser
@@ -16,17 +17,64 @@ def test_an_episode_turn_by_turn(open_page: Open, report: Path) -> None:
     turns = page.locator("#episode .turn")
     expect(turns).to_have_count(2)
     first = turns.first
-    expect(first.locator(".card h4").nth(0)).to_have_text("aux")
-    expect(first.locator(".card h4").nth(1)).to_have_text("main")
+    expect(first.locator(".stages h4").nth(0)).to_have_text(re.compile("^aux"))
+    expect(first.locator(".stages h4").nth(1)).to_have_text(re.compile("^main"))
     expect(first.locator(".code").first).to_contain_text("def aux(n):")
     expect(first.locator(".code .k").first).to_have_text("def")
     expect(first.locator(".code .proof")).to_have_text("def solve(n):")
     expect(first.locator(".schemes")).to_contain_text("main returns what aux gives, line 5")
-    expect(first.locator(".card header").first).to_contain_text("log-prob −")
+    expect(first.locator(".stages header").first).to_contain_text("log-prob −")
     first.locator("summary", has_text="Observes").first.click()
     expect(first.get_by_text("Write aux, turn 0.")).to_be_visible()
     expect(first.get_by_text("examples hold.").first).to_be_visible()
     expect(first.locator(".parts")).to_contain_text("syntax")
+
+
+def test_the_problem_comes_first_and_the_reward_beside_the_work(
+    open_page: Open, report: Path
+) -> None:
+    page = open_page(report, at="#episode/0")
+    expect(page.locator("#episode .problem")).to_contain_text("as aux was asked")
+    expect(page.locator("#episode .problem pre")).to_have_text("Write aux, turn 0.")
+    turn = page.locator("#episode .turn").first
+    reward, work = turn.locator("aside").bounding_box(), turn.locator(".works").bounding_box()
+    assert reward["x"] + reward["width"] < work["x"]
+    assert abs(reward["y"] - work["y"]) < 2
+    assert turn.locator("aside ~ .works").count() == 1, "it comes before the work"
+
+
+def test_agents_of_a_sequence_are_drawn_one_after_the_other(
+    open_page: Open, tmp_path: Path
+) -> None:
+    episode = make_episode(1)
+    first, *rest = episode.turns
+    aux, main = first.decisions
+    decisions = (aux, main.model_copy(update={"round": 1, "saw": ("aux",)}))
+    turns = (first.model_copy(update={"decisions": decisions}), *rest)
+    run = make_run(tmp_path / "run", [episode.model_copy(update={"turns": turns})])
+    page_of(run, out=tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html", at="#episode/0")
+    turns_shown = page.locator("#episode .turn")
+    stages = turns_shown.first.locator(".stages > li")
+    expect(stages.locator("h4")).to_have_text([re.compile("^1aux"), re.compile("^2main")])
+    above, below = (stages.nth(n).bounding_box() for n in range(2))
+    assert above["y"] + above["height"] < below["y"]
+    expect(stages.nth(1)).to_contain_text("sees aux")
+    parallel = turns_shown.last.locator(".stages > li")
+    expect(parallel).to_have_count(1)
+    expect(parallel.locator(".order")).to_have_count(0)
+    left, right = (parallel.locator(".card").nth(n).bounding_box() for n in range(2))
+    assert abs(left["y"] - right["y"]) < 2
+
+
+def test_d_says_where_there_is_nothing_to_compare(open_page: Open, tmp_path: Path) -> None:
+    episode = make_episode(1)
+    alone = episode.model_copy(update={"turns": episode.turns[:1], "seed": 2**62 + 1})
+    page_of(make_run(tmp_path / "run", [alone]), out=tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html", at="#episode/0")
+    expect(page.locator("#episode header").first).to_contain_text("seed 461…905")
+    page.keyboard.press("d")
+    expect(page.locator("#episode [role=status]")).to_contain_text("nothing to compare with")
 
 
 def test_a_failed_episode_says_why(open_page: Open, report: Path) -> None:
@@ -42,7 +90,10 @@ def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
     page = open_page(report, at="#episode/0")
     page.keyboard.press("d")
     expect(page.locator("#against")).to_have_value("turn")
-    second = page.locator("#episode .turn").last
+    second = page.locator("#episode .turn")
+    expect(second).to_have_count(1)
+    expect(second.locator("h3")).to_contain_text("Turn 2")
+    expect(page.locator("#episode [role=status]")).to_have_text("Compared with the turn before")
     diff = second.locator(".diff", has_text="solve").first
     expect(diff.locator(".del")).to_have_text("removed:     return aux(n * 2)")
     expect(diff.locator(".add")).to_have_text("added:     return aux(n * 3)")

@@ -60,14 +60,17 @@ def test_without_recorded_episodes_the_returns_are_there(trained: Path) -> None:
     assert not any(cell.pair for row in table.rows for cell in row)
 
 
-def test_several_runs_have_rows_of_their_own(tmp_path: Path) -> None:
+def test_several_runs_have_columns_of_their_own(tmp_path: Path) -> None:
     runs = [add_held_out(make_training(tmp_path / name, seed=n)) for n, name in enumerate("ab")]
     report = make_report(read_all(runs))
     table = changes(report)
-    assert [row[0].text for row in table.rows[:2]] == ["numbers/8, a", "numbers/8, b"]
-    for number, row in enumerate(table.rows):
-        places = [int(place) for place in row[3].pair.split("/")]
-        assert {report.shown[place].run for place in places} == {number % 2}
+    assert table.columns == ["Problem", *(f"{r}, {m}" for r in "ab" for m in ("sampled", "greedy"))]
+    assert [row[0].text for row in table.rows] == [f"numbers/{n}" for n in range(8, 14)]
+    for row in table.rows:
+        for number, cell in enumerate(row[1:]):
+            assert " → " in cell.interval
+            places = [int(place) for place in cell.pair.split("/")]
+            assert {report.shown[place].run for place in places} == {number // 2}
 
 
 def test_problems_of_training_are_without_held_out_ones(held_out: Path) -> None:

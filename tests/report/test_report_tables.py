@@ -84,14 +84,19 @@ def test_problems_lead_to_their_first_and_last_episodes(trained: Path) -> None:
         assert last.group - first.group == 4
 
 
-def test_each_run_has_a_row_for_a_problem(played: Path, tmp_path: Path) -> None:
-    episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
+def test_each_run_has_a_column_and_each_problem_a_row(played: Path, tmp_path: Path) -> None:
+    episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(3)]
     other = make_run(tmp_path / "other", episodes)
-    table = named(make_report(read_all([played, other])), "Problem by problem")
-    names = [cell.text for cell in column(table, "Problem")]
-    assert names[:3] == ["numbers/0, played", "numbers/0, other", "numbers/1, played"]
-    assert [cell.text for cell in column(table, "Episodes")] == ["2", "1"] * 4
-    assert [cell.text for cell in column(table, "Solved")][1::2] == ["100.0 %"] * 4
+    report = make_report(read_all([played, other]))
+    table = named(report, "Problem by problem")
+    assert table.columns == ["Problem", "played", "other"]
+    problems = column(table, "Problem")
+    assert [cell.text for cell in problems] == [f"numbers/{n}" for n in range(4)]
+    assert [cell.interval for cell in column(table, "other")] == ["1 of 1 solved"] * 3 + [""]
+    assert column(table, "other")[3].text == "–"
+    first, second = (report.shown[int(n)] for n in problems[0].pair.split("/"))
+    assert (first.run, second.run) == (0, 1)
+    assert first.episode.task == second.episode.task == "numbers/0"
 
 
 def test_solved_shares_are_of_the_problems_that_are_paired(trained: Path) -> None:

@@ -7,6 +7,12 @@ function endOf(episode) {
   return solved + (episode.absorbed ? ", its reward counts for the rest" : ", the rest counts nothing");
 }
 
+// A seed has up to 19 digits; its ends tell it from others, and all of it is its title.
+function seedOf(seed) {
+  if (seed.length <= 8) return `seed ${seed}`;
+  return h("span", { title: `seed ${seed}` }, `seed ${seed.slice(0, 3)}…${seed.slice(-3)}`);
+}
+
 class EpisodeView {
   constructor(data, list) {
     Object.assign(this, { data, list, dialog: byId("episode"), place: null, against: "" });
@@ -47,6 +53,19 @@ class EpisodeView {
   cycle() {
     const values = this.options.map(([value]) => value);
     this.open(this.place, values[(values.indexOf(this.against) + 1) % values.length]);
+    this.say(this.told());
+  }
+
+  // What is compared, in words.
+  told() {
+    if (this.options.length < 2)
+      return "There is nothing to compare with: no turn before, no other episode of this problem.";
+    const [, label] = this.options.find(([value]) => value === this.against);
+    return this.against ? `Compared with ${label}` : "Compared with nothing";
+  }
+
+  say(text) {
+    this.dialog.querySelector("[role=status]").textContent = text;
   }
 
   header(episode) {
@@ -60,17 +79,18 @@ class EpisodeView {
       whenOf(episode),
       episode.return !== null && `return ${outOf(episode.return, episode.largest_return)}`,
       endOf(episode),
-      `seed ${episode.seed}`,
+      seedOf(episode.seed),
       plural(episode.tokens, "token"),
       `${fixed(episode.seconds, 1)} s`,
       episode.started.slice(0, 16).replace("T", " "),
     ];
     const title = h("h2", { id: "episode-title", tabindex: -1 }, episode.id, " ", chips);
-    const told = h("small", facts.filter(Boolean).join(" · "));
+    const told = h("small", facts.filter(Boolean).flatMap((fact, n) => (n ? [" · ", fact] : [fact])));
     return h(
       "header",
       h("div", { class: "head" }, title, this.buttons()),
       h("div", { class: "sub" }, told, this.options.length > 1 && this.chooser()),
+      h("p", { class: "dim", role: "status" }),
     );
   }
 
@@ -112,12 +132,15 @@ class EpisodeView {
     const parts = [];
     if (this.against && this.against !== "turn") {
       parts.push(sideBySide(this.data, this.place, Number(this.against)));
+    } else if (this.against === "turn") {
+      // The first turn has none before it.
+      parts.push(turns.slice(1).map((_, n) => turnView(this.data, episode, n + 1, turns[n])));
     } else {
-      const earlier = (n) => (this.against === "turn" && n ? turns[n - 1] : null);
-      parts.push(turns.map((_, n) => turnView(this.data, episode, n, earlier(n))));
+      parts.push(problemCard(this.data, episode));
+      parts.push(turns.map((_, n) => turnView(this.data, episode, n, null)));
     }
     if (failure) parts.push(failureNote(this.data, failure));
     if (!turns.length && !failure) parts.push(h("p", { class: "dim" }, "No turn was played."));
-    return parts;
+    return parts.filter(Boolean);
   }
 }

@@ -6,52 +6,74 @@ function textOf(data, place) {
   return place === undefined ? "" : data.texts[place];
 }
 
-// The n-th turn; with `earlier`, what changed since that turn in place of the works themselves.
+// The n-th turn: its reward beside what the agents did, in the order in which they did it. With
+// `earlier`, what changed since that turn in place of the works themselves.
 function turnView(data, episode, n, earlier) {
   const turn = episode.turns[n];
   const before = n ? episode.turns[n - 1].score : null;
-  const agents = [...new Set(turn.decisions.map((decision) => decision.agent))];
+  const stages = stagesOf(turn);
+  const drawn = stages.map((stage, place) =>
+    stageView(data, episode, turn, stage, { number: stages.length > 1 && place + 1, earlier }),
+  );
   return h(
     "section",
     { class: "turn", "aria-label": `Turn ${n + 1}` },
     h("h3", `Turn ${n + 1}`, turn.score && h("small", scoreLine(turn.score, before))),
     h(
       "div",
-      { class: "columns" },
-      agents.map((agent) => agentCard(data, episode, turn, agent, earlier)),
+      { class: turn.score && "judged" },
+      turn.score && h("aside", { "aria-label": "Joint reward" }, scoreCard(data, turn.score)),
+      h("div", { class: "works" }, h("ol", { class: "stages" }, drawn), jointCard(data, episode, turn, earlier)),
     ),
-    jointCard(data, episode, turn, earlier),
-    turn.score && scoreCard(data, turn.score),
     turn.failures.map((failure) => failureNote(data, failure, "went on without: ")),
   );
 }
 
-function agentCard(data, episode, turn, agent, earlier) {
-  const decisions = turn.decisions.filter((decision) => decision.agent === agent);
-  const artefact = turn.artefacts[agent];
-  const made = textOf(data, artefact).trim() !== "";
+// Who acted when: agents of one round acted at the same time.
+function stagesOf(turn) {
+  const rounds = [...new Set(turn.decisions.map((decision) => decision.round))].sort((a, b) => a - b);
+  return rounds.map((round) => {
+    const decisions = turn.decisions.filter((decision) => decision.round === round);
+    const agents = [...new Set(decisions.map((decision) => decision.agent))];
+    return agents.map((agent) => decisions.filter((decision) => decision.agent === agent));
+  });
+}
+
+function stageView(data, episode, turn, stage, { number, earlier }) {
+  const cards = stage.map((decisions) =>
+    agentCard(data, episode, turn, decisions, { number, earlier }),
+  );
+  return h("li", { class: "columns" }, cards);
+}
+
+// What an agent did in one round; its artefact is shown where it made it, in its last one.
+function agentCard(data, episode, turn, decisions, { number, earlier }) {
   const last = decisions.at(-1);
-  const card = h("article", { class: "card" }, agentHead(agent, decisions));
-  for (const decision of decisions) {
-    if (decisions.length > 1) card.append(h("h5", `Round ${decision.round + 1}`));
+  const { agent } = last;
+  const ends = turn.decisions.findLast((decision) => decision.agent === agent) === last;
+  const artefact = turn.artefacts[agent];
+  const made = ends && textOf(data, artefact).trim() !== "";
+  const card = h("article", { class: "card" }, agentHead(agent, decisions, number));
+  decisions.forEach((decision, step) => {
+    if (decisions.length > 1) card.append(h("h5", `Step ${step + 1}`));
     card.append(observation(data, decision));
     if (decision.failure) card.append(failureNote(data, decision.failure));
     if (decision !== last || !made || decision.text !== artefact) {
       const open = decision === last && !made;
       card.append(h("details", { open }, h("summary", "Response"), prose(data, decision.text)));
     }
-  }
+  });
   if (made) card.append(...artefactOf(data, episode, agent, artefact, last, earlier));
-  card.append(
-    ...(turn.feedback[agent] || []).map((item) => feedbackOf(data, item)).filter(Boolean),
-  );
+  const told = ends ? turn.feedback[agent] || [] : [];
+  card.append(...told.map((item) => feedbackOf(data, item)).filter(Boolean));
   return card;
 }
 
-function agentHead(agent, decisions) {
+function agentHead(agent, decisions, number) {
   const last = decisions.at(-1);
   const sum = (key) => decisions.reduce((total, decision) => total + decision[key], 0);
   const facts = [
+    last.saw.length && `sees ${last.saw.join(", ")}`,
     last.model,
     last.adapter && `adapter ${last.adapter}`,
     plural(sum("new_tokens"), "token"),
@@ -61,7 +83,8 @@ function agentHead(agent, decisions) {
     last.cost !== null && `$${fixed(last.cost, 4)}`,
   ];
   const cut = last.finish === "length" && h("span", { class: "chip flag" }, "cut off at its limit");
-  return h("header", h("h4", agent, " ", cut), h("small", facts.filter(Boolean).join(" · ")));
+  const order = number && h("span", { class: "order", "aria-label": `acts in round ${number}:` }, number);
+  return h("header", h("h4", order, agent, " ", cut), h("small", facts.filter(Boolean).join(" · ")));
 }
 
 function observation(data, decision) {
@@ -153,7 +176,9 @@ function scoreCard(data, score) {
     score.isolation && `judged in ${fixed(score.seconds)} s, isolation ${score.isolation}`,
     score.flags.length && `flags: ${score.flags.join(", ")}`,
   ];
-  const head = h("header", h("h4", "Joint reward"), h("small", judged.filter(Boolean).join("; ")));
+  const total = score.maximum ? h("span", { class: "dim" }, ` of ${fixed(score.maximum)}`) : null;
+  const worth = h("p", { class: "worth" }, h("b", fixed(score.reward)), total);
+  const head = h("header", h("h4", "Joint reward"), worth, h("small", judged.filter(Boolean).join("; ")));
   const card = h("article", { class: "card" }, head);
   if (score.parts.length) card.append(partsTable(data, score.parts));
   if (score.failures.length) {
@@ -164,23 +189,23 @@ function scoreCard(data, score) {
   return card;
 }
 
+// The parts with their points, and below each why.
 function partsTable(data, parts) {
   const rows = parts.map((part) => {
     const shown = (value) => (part.applies ? fixed(value) : "–");
     const watched = part.applies && !part.weight; // without points: its value is what it tells
     return h(
       "tr",
-      h("th", { scope: "row" }, part.name),
+      h("th", { scope: "row" }, part.name, textOf(data, part.reason).trim() && h("small", textOf(data, part.reason))),
       h(
         "td",
         { class: `right ${part.applies ? tone(part.points) : "dim"}` },
         watched ? amount(part.value, "share") : shown(part.points),
       ),
       h("td", { class: "right dim" }, watched ? "–" : shown(part.weight)),
-      h("td", { class: "why" }, textOf(data, part.reason)),
     );
   });
-  const table = tableOf(["Part", "Points", "Of", "Why"], rows, "plain parts reasons");
+  const table = tableOf(["Part", "Points", "Of"], rows, "plain parts reasons");
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": "Parts of the reward" },
