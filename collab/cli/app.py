@@ -22,6 +22,7 @@ COMMANDS = {
     "replay": RUN,
     "score": RUN,
     "show": RUN,
+    "diff": RUN,
     "report": RUN,
     "serve": RUN,
     "probe": TRAIN,

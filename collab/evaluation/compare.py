@@ -61,8 +61,14 @@ def team_result(
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
     """What `other` has more than `first`, on the tasks that both have a value for."""
-    metrics = {}
     most = max(team.largest_return or 0.0 for team in (first, other))
+    metrics = paired(base, values, most)
+    return Difference(team=other.label, baseline=first.label, metrics=metrics)
+
+
+def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
+    """By metric: `values` less `base`, paired by task; `most` is the largest return of either."""
+    metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
         if shared:
@@ -71,7 +77,7 @@ def difference(first: TeamResult, base: Values, other: TeamResult, values: Value
             low, high = _bounds(name, seen, most)
             lower, upper = difference_interval(changes, high - low)
             metrics[name] = _between(changes, lower, upper)
-    return Difference(team=other.label, baseline=first.label, metrics=metrics)
+    return metrics
 
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:

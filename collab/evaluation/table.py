@@ -34,7 +34,7 @@ def difference_rows(results: Results) -> list[Row]:
     """Every team but the first less the first one; parts of the reward are left out."""
     metrics = [difference.metrics for difference in results.differences]
     return [
-        Row(_title(name), tuple(_change(name, found.get(name)) for found in metrics))
+        Row(title_of(name), tuple(change_cell(name, found.get(name)) for found in metrics))
         for name in _names(results)
         if names.matched(names.VALUE_OF_PART, name) is None
         and any(name in found for found in metrics)
@@ -54,7 +54,7 @@ def _metric_rows(results: Results) -> Iterator[Row]:
     for name in _names(results):
         found = [team.metrics.get(name) for team in results.teams]
         if any(found):
-            yield Row(_title(name), tuple(Cell(_estimate(name, e)) for e in found))
+            yield Row(title_of(name), tuple(Cell(estimate_text(name, e)) for e in found))
         if any(found) and name == names.JOINT_RETURN:
             largest = (team.largest_return for team in results.teams)
             yield _row(
@@ -77,7 +77,8 @@ def _names(results: Results) -> Iterator[str]:
     yield from (names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE)
 
 
-def _title(name: str) -> str:
+def title_of(name: str) -> str:
+    """What a table calls a metric."""
     if name == names.JOINT_RETURN:
         return "return"
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
@@ -87,14 +88,16 @@ def _title(name: str) -> str:
     return f"{shown.get(name, level or name)} %"
 
 
-def _estimate(name: str, found: Estimate | None) -> str:
+def estimate_text(name: str, found: Estimate | None) -> str:
+    """A mean with its interval in brackets."""
     if found is None:
         return NONE
     mean, low, high = (_number(name, n) for n in (found.mean, found.low, found.high))
     return f"{mean} [{low}, {high}]"
 
 
-def _change(name: str, found: Estimate | None) -> Cell:
+def change_cell(name: str, found: Estimate | None) -> Cell:
+    """A difference with its interval, and whether that lies wholly on one side of 0."""
     if found is None:
         return Cell(NONE)
     mean, low, high = (_number(name, n, "+") for n in (found.mean, found.low, found.high))

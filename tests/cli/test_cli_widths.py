@@ -84,6 +84,8 @@ def test_what_lists_things(at_width, project: Path, collab, width: int) -> None:
     assert "1.00" in listed
     collab("run", "pair", "-t", "words/0-7", "-m", "echo")
     at_width(width, "show")
+    collab("run", "pair", "-t", "words", "-m", "echo", "--seed", "12345", "--out", "other")
+    assert "12345" in at_width(width, "diff", "out", "other")
     for arguments in (("tasks",), ("teams",), ("tasks", "words"), ("tasks", "humaneval")):
         at_width(width, *arguments)
 

@@ -1,0 +1,121 @@
+"""`collab diff`: two recorded runs, settings and results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+def played(collab: Any, out: str, *more: str) -> None:
+    words = ["run", "pair", "-t", "words/0-4", "--out", out, "-m", "echo", *more]
+    result = collab(*words)
+    assert result.status == 0, result.err
+
+
+def fails_on(folder: str, number: int) -> None:
+    """Let a run have earned nothing on some of its problems."""
+    path = Path(folder, "episodes.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows[:number]:
+        for turn in row["turns"]:
+            turn["score"]["reward"] = 0.0
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_settings_that_differ_and_results_paired_by_problem(collab) -> None:
+    played(collab, "a")
+    played(collab, "b", "--seed", "7", "--set", "agents.a.role=Be brief.")
+    fails_on("a", 4)
+    [found] = collab("diff", "a", "b", "--json").events
+    assert {s["key"]: (s["first"], s["second"]) for s in found["settings"]} == {
+        "seed": ("0", "7"),
+        "team.agents.a.role": ("", "Be brief."),
+    }
+    pair = found["metrics"]["return"]
+    assert (pair["first"]["mean"], pair["second"]["mean"]) == (pytest.approx(0.2), 1.0)
+    difference = pair["difference"]
+    assert difference["mean"] == pytest.approx(0.8)
+    assert 0 < difference["low"] < 0.8 < difference["high"] <= 1.0
+    assert found["shared"] == 5
+    told = collab("diff", "a", "b").out
+    assert "team.agents.a.role" in told
+    assert "+0.80 [" in told
+    assert "on the 5 problems of both" in told
+
+
+def test_a_run_and_itself(collab) -> None:
+    played(collab, "a")
+    told = collab("diff", "a", "a").out
+    assert "no setting differs" in told
+    assert "+0.00 [" in told
+
+
+def test_runs_without_a_common_problem(collab) -> None:
+    played(collab, "a")
+    assert collab("run", "pair", "-t", "words/6", "-m", "echo", "--out", "b").status == 0
+    told = collab("diff", "a", "b")
+    assert "note: no problem was played by both" in told.out
+    assert "B less A" not in told.out
+
+
+def test_changed_functions_are_told(collab) -> None:
+    played(collab, "a")
+    played(collab, "b")
+    for name, text in (("a", "1"), ("b", "2")):
+        Path(name, "functions").mkdir(exist_ok=True)
+        Path(name, "functions", "mine.py").write_text(text)
+    [found] = collab("diff", "a", "b", "--json").events
+    assert [s["key"] for s in found["settings"]] == ["functions/mine.py"]
+
+
+def test_evaluations_are_compared_team_by_team(collab) -> None:
+    text = Path("agents/pair.yaml").read_text()
+    Path("agents/other.yaml").write_text(text)
+    for out, seed in (("e", "0"), ("f", "1")):
+        words = ["eval", "pair", "other", "-t", "words", "-m", "echo", "--seed", seed]
+        assert collab(*words, "--out", out).status == 0
+    found = collab("diff", "e", "f", "--json").events
+    assert [(one["first"]["folder"], one["second"]["folder"]) for one in found] == [
+        ("e/other", "f/other"),
+        ("e/pair", "f/pair"),
+    ]
+    played(collab, "a")
+    result = collab("diff", "e", "a")
+    assert result.status == 2
+    assert "no team is in both; give two folders of e/other, e/pair and a" in result.err
+
+
+def evaluation(step: int, **returns: float) -> str:
+    sampled = {
+        f"words/{name}": {"joint_return": value, "solved": None, "maximum": 4.0}
+        for name, value in returns.items()
+    }
+    return json.dumps({"type": "evaluation.finished", "step": step, "sampled": sampled}) + "\n"
+
+
+def test_trainings_are_told_before_and_after(collab) -> None:
+    for out, gain in (("a", 1.0), ("b", 2.0)):
+        played(collab, out)
+        Path(out, "training.yaml").write_text(Path(out, "recipe.yaml").read_text())
+        rows = [evaluation(0, x=0.0, y=1.0), evaluation(5, x=gain, y=1.0 + gain)]
+        Path(out, "metrics.jsonl").write_text("".join(rows))
+    [found] = collab("diff", "a", "b", "--json").events
+    assert found["metrics"]["return"]["difference"]["mean"] == 1.0
+    assert [found[side]["gain"]["return"]["mean"] for side in ("first", "second")] == [1.0, 2.0]
+    assert found["first"]["before"]["return"]["mean"] == 0.5
+    told = collab("diff", "a", "b").out
+    assert "held out" in told
+    assert "+2.00 [" in told
+
+
+@pytest.mark.parametrize("broken", ["nowhere", "tasks"])
+def test_what_is_no_run(collab, broken: str) -> None:
+    played(collab, "a")
+    result = collab("diff", "a", broken)
+    assert result.status == 2
+    assert broken in result.err
