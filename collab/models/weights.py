@@ -39,8 +39,12 @@ class LoadedModel:
     pad_id: int
 
 
-def load_model(folder: Path, name: str, dtype: str, device: str) -> LoadedModel:
+def load_model(
+    folder: Path, name: str, dtype: str, device: str, attention: str | None = None
+) -> LoadedModel:
     """Load the model in `folder`; `name` is what messages call it.
+
+    `attention` is an implementation of it that transformers knows; None lets it choose.
 
     Raises ModelUnavailable for a device that is not there or a folder that holds no whole model,
     ModelError when it does not fit into memory.
@@ -52,7 +56,10 @@ def load_model(folder: Path, name: str, dtype: str, device: str) -> LoadedModel:
 
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             module = AutoModelForCausalLM.from_pretrained(
-                folder, local_files_only=True, dtype=pick_dtype(dtype, target)
+                folder,
+                local_files_only=True,
+                dtype=pick_dtype(dtype, target),
+                attn_implementation=attention,
             )
         module = module.to(target).eval()
     except torch.OutOfMemoryError as error:

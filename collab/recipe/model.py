@@ -35,6 +35,11 @@ class TransformersModel(Spec):
     """`auto` takes bfloat16 where the processor is good at it, else float32."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
+    attn_implementation: (
+        Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"] | None
+    ) = None
+    """How transformers computes attention; None lets it choose, mostly `sdpa`. With another one
+    nothing that responses share is computed once."""
     batch_tokens: int = Field(default=32_768, ge=256)
     """Prompts and new tokens of one padded batch; larger batches are split."""
     renamed = {"packed": "fast"}

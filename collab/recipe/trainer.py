@@ -133,6 +133,9 @@ class TrainerSpec(Spec):
     """How responses that share their beginnings attend: `varlen`, by one call of flash attention a
     layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16; `mask`, under masks,
     on any device. `auto` takes the first where it gives the numbers of the second."""
+    compile_layers: bool = False
+    """Compile the decoder's layers with torch's compiler, on a GPU: a minute or more of the first
+    step, and fewer and larger kernels from then on."""
     gradient_checkpointing: bool | Literal["auto"] = "auto"
     """Compute activations twice rather than keep them: far less memory, a third more time. `auto`
     does it on a GPU whose memory would hold too few tokens otherwise, and never on a CPU."""

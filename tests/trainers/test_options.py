@@ -73,6 +73,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "micro_batch_tokens": (16, {}),
     "head_chunk_tokens": (1, {}),
     "tree_attention": ("varlen", {}),
+    "compile_layers": (True, {}),
     "gradient_checkpointing": (True, {}),
     "curriculum": ([{"steps": 1, "turns": 1}], TWO_TURNS),
     "curriculum.steps": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),

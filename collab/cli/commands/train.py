@@ -20,7 +20,9 @@ from collab.cli.arguments.options import (
 )
 
 if TYPE_CHECKING:
+    from collab.cli.launch.planning import Given
     from collab.recipe import Recipe
+    from collab.trainers import Plan
 
 
 TrainableRecipe = Annotated[
@@ -53,6 +55,22 @@ TrainingOut = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Folder of the run. Default: runs/ID."),
 ]
+Card = Annotated[
+    str | None,
+    typer.Option(
+        "--card",
+        metavar="NAME|GB",
+        help="With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24; it need not be here.",
+    ),
+]
+SlurmJob = Annotated[
+    str | None,
+    typer.Option(
+        "--slurm",
+        metavar="nodes=N,gpus=N",
+        help="Submit as a job: gpus of each node; also partition, account, time, template.",
+    ),
+]
 
 
 def command(
@@ -68,6 +86,8 @@ def command(
     trust: Trust = False,
     json: Json = False,
     out: TrainingOut = None,
+    card: Card = None,
+    slurm: SlurmJob = None,
     dry_run: DryRun = False,
 ) -> None:
     r"""Train a team: every agent by the joint reward, each with an adapter of its own.
@@ -77,19 +97,27 @@ def command(
       collab train coding --task humaneval --trainer magrpo --dry-run
       collab train recipe.yaml --set trainer.learning_rate=3e-4 --out runs/first
       collab train --resume runs/first
+      collab train recipe.yaml --dry-run --card h100
+      collab train recipe.yaml --slurm nodes=2,gpus=8
       collab run runs/first --task humaneval/140        the team that came of it
 
     Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
     What was done up to the last checkpoint is kept in every case; go on with
     --resume.
     """
+    from collab.cli.launch.planning import Given, asked_card, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
+    from collab.trainers import make_plan
 
     if (recipe is None) == (resume is None):
         raise RecipeError("give a recipe to train, or a run to go on with (--resume RUN)")
     if resume is not None and (out or task or trainer or model or seed is not None):
         raise RecipeError("--resume goes on with a run as it is; only --set can change it")
+    if card is not None and not (dry_run or slurm):
+        raise RecipeError(
+            "--card is what --dry-run plans for; training takes the GPUs that are here"
+        )
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
     loaded = load_recipe(
         name,
@@ -101,8 +129,13 @@ def command(
         model=model,
         seed=seed,
     )
+    given = Given(recipe, with_isolation(settings, sandbox), trust, task, trainer, model, seed)
+    job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
-        _show_plan(loaded, out, resume, json=json)
+        plan = make_plan(loaded, *asked_card(card, slurm))
+        _show_plan(plan, loaded, out, resume, job, json=json)
+    elif job is not None:
+        send(*job)
     else:
         raise typer.Exit(_train(loaded, out, resume, json=json))
 
@@ -119,25 +152,51 @@ def _training_recipe(run: Path) -> Path:
     return path
 
 
-def _show_plan(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool) -> None:
-    from dataclasses import asdict
-    from json import dumps
+def _job(
+    recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
+) -> tuple[str, Path]:
+    """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
+    from collab.cli.launch.planning import sbatch_file
+    from collab.runs.about import new_run_id
+    from collab.trainers.training.check import check_recipe
 
-    from collab.recipe.dump import dump_recipe
+    check_recipe(recipe)
+    folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
+    _check_folder(recipe, out, resume)
+    return sbatch_file(slurm, given, folder, resumed=resume is not None), folder
+
+
+def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
     from collab.trainers.training.folder import TrainingFolder
-    from collab.trainers.training.plan.plan import make_plan
 
-    plan = make_plan(recipe)
     if resume is not None:
         TrainingFolder.check(resume, recipe)
     elif out is not None:
         TrainingFolder.check_is_free(out)
+
+
+def _show_plan(
+    plan: Plan,
+    recipe: Recipe,
+    out: Path | None,
+    resume: Path | None,
+    job: tuple[str, Path] | None,
+    *,
+    json: bool,
+) -> None:
+    from dataclasses import asdict
+    from json import dumps
+
+    from collab.recipe.dump import dump_recipe
+
+    _check_folder(recipe, out, resume)
     if json:
-        print(dumps({**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}))
-    else:
-        print(plan.text())
-        print()
-        print(dump_recipe(recipe), end="")
+        told = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
+        print(dumps({**told, "sbatch": job[0]} if job else told))
+        return
+    print(plan.text())
+    print()
+    print(job[0] if job else dump_recipe(recipe), end="")
 
 
 def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool) -> int:

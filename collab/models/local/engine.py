@@ -98,7 +98,9 @@ class TransformersEngine:
             if self._loaded is None or self._adapters is None:
                 folder = store.resolve(spec.name, spec.revision, progress)
                 progress("load", 0, 0)
-                self._loaded = load_model(folder, spec.name, spec.dtype, spec.device)
+                self._loaded = load_model(
+                    folder, spec.name, spec.dtype, spec.device, spec.attn_implementation
+                )
                 self._adapters = Adapters(self._loaded, spec.name)
             return self._loaded, self._adapters
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
+from collab.errors import RecipeError
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.logprobs import chunk_tokens
 from collab.trainers.learner.memory import Dimensions, activation_bytes, logit_bytes
@@ -58,6 +59,20 @@ def device_sizes(
         twice = fitting(checkpointing=False) < (spec.micro_batch_tokens or GPU_ENOUGH)
     chosen = min(max(fitting(checkpointing=twice), GPU_LEAST), GPU_MOST)
     return DeviceSizes(spec.micro_batch_tokens or chosen, chunk, twice)
+
+
+def check_device(spec: TrainerSpec, device: torch.device) -> None:
+    """Raise RecipeError for options that a GPU alone has, where the model is on none."""
+    asked = {
+        "trainer.compile_layers is true": spec.compile_layers,
+        "trainer.tree_attention is 'varlen'": spec.tree_attention == "varlen",
+    }
+    for told, is_asked in asked.items():
+        if is_asked and device.type != "cuda":
+            raise RecipeError(
+                f"{told}, which is for a GPU, and the model is on {device}; leave the option out,"
+                " or set model.device to cuda"
+            )
 
 
 def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:

@@ -154,7 +154,7 @@ class TorchLearner:
         for epoch in range(self.spec.inner_epochs):
             loss = 0.0
             with (
-                policy.training() as model,
+                policy.training(compiled=self.spec.compile_layers) as model,
                 self._attention(policy, model),
                 trimmed(decoder_layers(unwrapped(model))),
             ):

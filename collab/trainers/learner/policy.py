@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
+from collab.trainers.learner.compiled import compiled_layers, one_adapter_as_modules
+from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.lora import (
     add_adapter,
     load_tensors,
@@ -62,8 +64,11 @@ class Policy:
         return list(dict(held).values())
 
     @contextmanager
-    def training(self) -> Iterator[Any]:
-        """The causal language model, this policy active and its parameters open to gradients."""
+    def training(self, *, compiled: bool = False) -> Iterator[Any]:
+        """The causal language model, this policy active and its parameters open to gradients.
+
+        With `compiled` its decoder layers are compiled by torch.
+        """
         module = self.engine.module
         base = unwrapped(module)
         plain = self.is_adapter and can_mix(base)
@@ -72,7 +77,12 @@ class Policy:
         if self.checkpointing:  # transformers does it in training mode only
             base.train()
         try:
-            with one_adapter(base, self.name) if plain else nullcontext():
+            with ExitStack() as stack:
+                if plain:
+                    entered = one_adapter_as_modules if compiled else one_adapter
+                    stack.enter_context(entered(base, self.name))
+                if compiled:
+                    stack.enter_context(compiled_layers(base))
                 yield base
         finally:
             if self.checkpointing:
@@ -189,6 +199,7 @@ def open_policies(
     engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
+        check_device(spec, policy.device)
         _quieten(policy.engine.module)
         if spec.gradient_checkpointing is True:
             policy.compute_twice()

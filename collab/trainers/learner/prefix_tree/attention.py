@@ -183,7 +183,7 @@ def tree_attention(model: Any) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def _attention(
+def attend_by_branches(
     module: Any,
     query: Tensor,
     key: Tensor,
@@ -204,4 +204,4 @@ def _attention(
     return read, None
 
 
-AttentionInterface.register(NAME, _attention)
+AttentionInterface.register(NAME, attend_by_branches)

@@ -15,11 +15,13 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Describes
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
+from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.lengths import (
     episodes_a_step,
     lengths_of,
 )
 from collab.trainers.training.plan.memory import MEMORY, count_memory
+from collab.trainers.training.plan.on_card import OnCard, on_card
 from collab.wording import counted
 
 
@@ -50,6 +52,8 @@ class Plan:
     """Folders that are on the disk at the same time, at most: one more while it is written."""
     disk: int = 0
     """Bytes of the checkpoints and of the trained team, at most."""
+    on_card: OnCard | None = None
+    """A step on the GPU that was asked about."""
     warnings: list[str] = field(default_factory=list)
     """What will not work as it was meant."""
 
@@ -76,6 +80,7 @@ class Plan:
             f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB" for name, size in self.memory.items()
         ]
         lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
+        lines += self.on_card.lines() if self.on_card else []
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -85,8 +90,8 @@ class Plan:
         return f"{self.tokens:,} generated tokens, {counted(self.steps, 'step')} or more"
 
 
-def make_plan(recipe: Recipe, gpu: int | None = None) -> Plan:
-    """The plan of training `recipe`, here or on a GPU of `gpu` bytes, which need not be here.
+def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
+    """The plan of training `recipe`, here or on `ranks` GPUs of a kind, which need not be here.
 
     Memory is that of one process, or its GPU's, which holds every local model; frozen teammates
     count by their weights. Sampling and learning take turns, so of the two only the larger counts.
@@ -114,11 +119,13 @@ def make_plan(recipe: Recipe, gpu: int | None = None) -> Plan:
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
     )
-    found = count_memory(recipe, spec, lengths, gpu)
+    found = count_memory(recipe, spec, lengths, card.memory if card else None)
     plan.parameters, plan.memory = found.parameters, found.memory
     plan.trainable = sum(count for count, _ in found.trained)
     plan.update_tokens_per_step = found.update_tokens
     _count_disk(plan, spec, found.trained)
+    if card is not None:
+        plan.on_card = on_card(card, ranks, found, spec, lengths)
     return plan
 
 

@@ -63,7 +63,9 @@ def _measure(text: str, lora: str, gpu: int | None) -> Sizes:
     native = gpu is not None and model.dtype == "auto"
     number = torch.bfloat16 if native else pick_dtype(model.dtype, place)
     with quiet_transformers(), torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(_config(model.name, model.revision))
+        module = AutoModelForCausalLM.from_config(
+            _config(model.name, model.revision), attn_implementation=model.attn_implementation
+        )
         parameters = sum(p.numel() for p in module.parameters())
         packed = weights_to_pack(module) if can_pack(number, place) else 0
         adapted = get_peft_model(module, lora_config(LoraSpec.model_validate_json(lora)))

@@ -1,0 +1,116 @@
+"""An sbatch file for a training run, rendered from a template and handed to SLURM."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from collab.errors import RecipeError
+from collab.runs.atomic import write_atomically
+
+TEMPLATE = Path(__file__).with_name("slurm.sbatch.j2")
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """What is asked of the cluster."""
+
+    nodes: int = 1
+    gpus: int = 1
+    """On each node."""
+    template: str = ""
+    """A Jinja file of one's own in place of the one that ships with collab."""
+    partition: str = ""
+    account: str = ""
+    time: str = ""
+    """As sbatch reads it, e.g. 12:00:00."""
+
+    @property
+    def ranks(self) -> int:
+        """The processes that learn together: one a GPU."""
+        return self.nodes * self.gpus
+
+
+def parse_slurm(text: str) -> Slurm:
+    """Read `nodes=2,gpus=8[,partition=...]`; raises RecipeError for what is not asked so."""
+    known = {field.name for field in fields(Slurm)}
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value or key not in known:
+            raise RecipeError(
+                f"--slurm: {part!r} is no setting; write nodes=2,gpus=8, and any of"
+                f" {', '.join(sorted(known - {'nodes', 'gpus'}))}"
+            )
+        if any(character.isspace() for character in value):
+            raise RecipeError(f"--slurm: {key} has white space in it: {value!r}")
+        given[key] = value
+    nodes, gpus = (_count(key, given.pop(key, "1")) for key in ("nodes", "gpus"))
+    return Slurm(nodes, gpus, **given)
+
+
+def _count(key: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise RecipeError(f"--slurm: {key} is {text!r}; give a whole number of 1 or more")
+    return int(text)
+
+
+def render(slurm: Slurm, run: Path, begin: Sequence[str], go_on: Sequence[str]) -> str:
+    """The sbatch file of a run in the folder `run`, which is looked for from the current folder.
+
+    `begin` and `go_on` are the arguments of `collab train`, without its folder, for a run that
+    begins and for one that goes on.
+
+    Raises:
+        RecipeError: the template is not there, or names something that it is not given.
+    """
+    from jinja2 import Environment, StrictUndefined, TemplateError
+
+    path = Path(slurm.template).expanduser() if slurm.template else TEMPLATE
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["quoted"] = lambda value: shlex.quote(str(value))
+    folder = Path.cwd()
+    try:
+        return environment.from_string(path.read_text(encoding="utf-8")).render(
+            name=run.name,
+            nodes=slurm.nodes,
+            gpus=slurm.gpus,
+            given={"partition": slurm.partition, "account": slurm.account, "time": slurm.time},
+            folder=folder,
+            run=run,
+            logs=run / "logs",
+            python=sys.executable,
+            begin=shlex.join(begin),
+            go_on="".join(f"{shlex.quote(part)} " for part in go_on),
+        )
+    except OSError as error:
+        raise RecipeError(f"--slurm: template {path} cannot be read: {error.strerror}") from error
+    except (TemplateError, UnicodeDecodeError) as error:
+        raise RecipeError(f"--slurm: template {path}: {error}") from error
+
+
+def submit(text: str, run: Path) -> str:
+    """Write the file beside the run's logs, and hand it to sbatch; what sbatch answered.
+
+    Raises:
+        RecipeError: sbatch is not here, or refuses.
+    """
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        raise RecipeError(
+            "sbatch is not on this machine: run this on a login node of the cluster, or look at the"
+            " file with --dry-run"
+        )
+    logs = run / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    path = logs / "job.sbatch"
+    write_atomically(path, text)
+    done = subprocess.run([sbatch, str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RecipeError(f"sbatch refuses {path}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout.strip()

@@ -1,0 +1,94 @@
+"""GPUs by name: their memory, and what they compute and read in a second, as their makers tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collab.errors import UnknownName
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU."""
+
+    name: str
+    memory: int
+    """Bytes."""
+    flops: float | None = None
+    """A second, of dense products in bfloat16; None where it is not known."""
+    bandwidth: float | None = None
+    """Bytes a second that it reads of its memory; None where it is not known."""
+
+
+def _card(name: str, gib: int, teraflops: float, gigabytes_a_second: float) -> Card:
+    return Card(name, gib * GIB, teraflops * 1e12, gigabytes_a_second * 1e9)
+
+
+CARDS = {
+    card.name: card
+    for card in (
+        _card("b200", 180, 2250, 8000),
+        _card("h200", 141, 989, 4800),
+        _card("h100", 80, 989, 3350),
+        _card("h100-pcie", 80, 756, 2000),
+        _card("a100", 80, 312, 2039),
+        _card("a100-40", 40, 312, 1555),
+        _card("l40s", 48, 362, 864),
+        _card("a6000", 48, 155, 768),
+        _card("rtx5090", 32, 209, 1792),
+        _card("rtx4090", 24, 165, 1008),
+        _card("rtx3090", 24, 71, 936),
+        _card("a10", 24, 125, 600),
+        _card("a10g", 24, 70, 600),
+        _card("l4", 24, 121, 300),
+    )
+}
+
+KNOWN_AS = {
+    "B200": "b200",
+    "H200": "h200",
+    "H100 PCIe": "h100-pcie",
+    "H100": "h100",
+    "A100-SXM4-40GB": "a100-40",
+    "A100-PCIE-40GB": "a100-40",
+    "A100": "a100",
+    "L40S": "l40s",
+    "RTX A6000": "a6000",
+    "RTX 5090": "rtx5090",
+    "RTX 4090": "rtx4090",
+    "RTX 3090": "rtx3090",
+    "A10G": "a10g",
+    "A10": "a10",
+    "L4": "l4",
+}
+"""What torch calls a GPU holds one of these as words of it; the first one that fits counts."""
+
+
+def card(text: str) -> Card:
+    """A card by its name, or by its memory in GB, as in `24`.
+
+    Raises:
+        UnknownName: it is neither.
+    """
+    name = text.strip().lower()
+    if name in CARDS:
+        return CARDS[name]
+    try:
+        gigabytes = float(name.removesuffix("gb"))
+    except ValueError:
+        gigabytes = 0.0
+    if not 1 <= gigabytes <= 10_000:
+        remedy = "(or give its memory in GB, e.g. 24)"
+        raise UnknownName("card", text, list(CARDS), remedy=remedy)
+    return Card(f"{gigabytes:g} GB", int(gigabytes * GIB))
+
+
+def card_of_device(name: str) -> Card | None:
+    """The card that torch calls `name`; None where it is not in the table."""
+    words = f" {name.replace('-', ' ')} "
+    for part, known in KNOWN_AS.items():
+        if f" {part.replace('-', ' ')} " in words:
+            return CARDS[known]
+    return None

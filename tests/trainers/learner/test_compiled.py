@@ -1,0 +1,102 @@
+"""Layers that torch compiles, here by a backend that changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.trainer_recipes import make_game
+from torch import Tensor
+
+from collab.errors import RecipeError
+from collab.trainers.learner import compiled
+from collab.trainers.learner.compiled import AdaptedLinear, one_adapter_as_modules
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.prefix_tree.attention import tree_attention
+from collab.trainers.learner.prefix_tree.packing import packed_sequences
+from collab.trainers.learner.samples import Sample
+
+CPU = torch.device("cpu")
+
+
+def group(prompt: int, response: int) -> list[Sample]:
+    def sample(first: int) -> Sample:
+        tokens = (first, *(2 for _ in range(response)))
+        zeros = (0.0,) * len(tokens)
+        return Sample("a", (1,) * prompt, tokens, zeros, 1.0, weight=1.0, scale=1.0)
+
+    return [sample(first) for first in (3, 4, 5)]
+
+
+def learned(policies: Policies, name: str, samples: list[Sample], *, compiled: bool) -> Tensor:
+    policy = policies.by_name[name]
+    rows = packed_sequences(samples, 1000, shared=True)
+    with policy.training(compiled=compiled) as model, tree_attention(model):
+        logprobs = response_logprobs(model, rows, CPU).logprobs
+        gradients = torch.autograd.grad(logprobs.sum(), list(policy.parameters.values()))
+    return torch.cat([logprobs.detach(), *(g.flatten() for g in gradients)])
+
+
+@pytest.mark.parametrize("policies", [{}], indirect=True)
+def test_an_adapter_by_modules_is_the_adapter(policies: Policies) -> None:
+    base = policies.by_name["a"].engine.module.get_base_model()
+    before = [type(part) for part in base.modules()]
+    samples = group(4, 3)
+    rows = packed_sequences(samples, 1000, shared=True)
+    with one_adapter_as_modules(base, "a"), torch.no_grad():
+        assert any(isinstance(part, AdaptedLinear) for part in base.modules())
+        ours = response_logprobs(base, rows, CPU).logprobs
+    assert [type(part) for part in base.modules()] == before
+    with policies.by_name["a"].training() as model, torch.no_grad():
+        torch.testing.assert_close(ours, response_logprobs(model, rows, CPU).logprobs)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # torch's own
+@pytest.mark.parametrize("policies", [{}], indirect=True)
+def test_layers_are_compiled_once_for_policies_steps_and_lengths(
+    policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._dynamo.testing import CompileCounter
+
+    counter: Any = CompileCounter()
+    monkeypatch.setattr(compiled, "BACKEND", counter)
+    counts = []
+    for name, *sizes in (("a", 4, 3), ("a", 9, 5), ("b", 4, 3), ("a", 20, 6)):
+        ours = learned(policies, name, group(*sizes), compiled=True)
+        plain = learned(policies, name, group(*sizes), compiled=False)
+        assert (ours - plain).norm() <= 1e-9 * plain.norm()
+        counts.append(counter.frame_count)
+    assert counts[0] > 0
+    assert counts[1] == counts[-1]
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"compile_layers": True}, "compile_layers is true, which is for a GPU"),
+        ({"tree_attention": "varlen"}, "tree_attention is 'varlen', which is for a GPU"),
+    ],
+)
+def test_what_a_gpu_alone_has_is_refused_elsewhere(
+    tiny_words: Path, tmp_path: Path, option: dict[str, Any], told: str
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, **option)
+    assert recipe.trainer is not None
+    with pytest.raises(RecipeError, match=told):
+        open_policies(recipe, recipe.trainer)
+
+
+def test_attention_is_computed_as_the_model_says(tiny_words: Path) -> None:
+    from collab.models.local.engine import TransformersEngine
+    from collab.recipe.model import TransformersModel
+
+    for said, held in ((None, "sdpa"), ("eager", "eager")):
+        spec = TransformersModel(name=str(tiny_words), attn_implementation=said)
+        engine = TransformersEngine(spec)
+        assert engine.module.config._attn_implementation == held
+        asyncio.run(engine.aclose())

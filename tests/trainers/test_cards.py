@@ -1,0 +1,93 @@
+"""What `--dry-run --card` says of a GPU that need not be here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe
+from collab.trainers import Plan, make_plan
+from collab.trainers.training.plan.cards import CARDS, Card, card, card_of_device
+from collab.trainers.training.plan.memory import count_memory
+
+
+def planned(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
+    return make_plan(make_game(tiny, folder, **options), on, ranks)
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA A10G", "a10g"),
+        ("NVIDIA A10", "a10"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("NVIDIA A1000", None),
+        ("Radeon", None),
+    ],
+)
+def test_a_device_is_known_by_what_torch_calls_it(device: str, name: str | None) -> None:
+    found = card_of_device(device)
+    assert (found.name if found else None) == name
+
+
+def test_a_card_is_a_name_or_its_memory() -> None:
+    assert card("H100") is CARDS["h100"]
+    assert card("24").memory == card("24GB").memory == CARDS["rtx4090"].memory
+    assert card("24").flops is None
+    for wrong in ("h10", "0", "-5", "nan"):
+        with pytest.raises(RecipeError, match="give its memory in GB"):
+            card(wrong)
+
+
+def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_path: Path) -> None:
+    here = make_plan(make_game(tiny_words, tmp_path))
+    there = planned(tiny_words, tmp_path, CARDS["h100"])
+    assert here.on_card is None
+    assert (there.memory["libraries"], there.memory["prepacked"]) == (0, 0)
+    assert there.on_card is not None
+    assert there.on_card.fits
+    assert there.on_card.taken == there.total
+    assert (there.on_card.micro_batch_tokens, there.on_card.head_chunk_tokens) == (32_768, 1024)
+    assert "a step, estimated and not measured" in there.text()
+    assert "name a card of docs/gpu.md" in planned(tiny_words, tmp_path, card("80")).text()
+
+
+def test_what_does_not_fit_is_said(tiny_words: Path, tmp_path: Path) -> None:
+    small = Card("toy", 1000)
+    assert "on toy: does not fit" in planned(tiny_words, tmp_path, small).text()
+
+
+def test_more_ranks_learn_in_less_time(tiny_words: Path, tmp_path: Path) -> None:
+    one, four = (planned(tiny_words, tmp_path, CARDS["l4"], n).on_card for n in (1, 4))
+    assert one is not None
+    assert four is not None
+    assert one.learning_seconds == pytest.approx(4 * (four.learning_seconds or 0))
+    assert one.sampling_seconds == four.sampling_seconds
+
+
+def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_path: Path) -> None:
+    """For a model that fills a GPU the chosen micro-batch still leaves the reserve."""
+    from collab.trainers.training.plan.lengths import Lengths
+
+    recipe = make_game(tiny_words, tmp_path)
+    model = {"name": "smollm2-135m", "device": "cpu"}
+    recipe = Recipe.model_validate({**recipe.model_dump(), "model": model})
+    assert recipe.trainer is not None
+    lengths = {agent: [Lengths(500, 500, 4000, alike=False)] for agent in ("a", "b")}
+    for gigabytes in (4, 8, 16, 24, 80):
+        memory = card(str(gigabytes)).memory
+        found = count_memory(recipe, recipe.trainer, lengths, memory)
+        learning = found.memory["activations"]
+        rest = sum(found.memory.values()) - learning - found.memory["reserve"]
+        assert learning <= 0.86 * (memory - rest), gigabytes
