@@ -12,6 +12,8 @@ level.NAME, part.NAME          the last turn's reward by level, of its maximum, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import escape
 from typing import Any, Literal
 
 from collab.records import Failure, Record
@@ -106,3 +108,28 @@ class Results(Record):
     teams: tuple[TeamResult, ...]
     """Those that have been evaluated, in the order given."""
     differences: tuple[Difference, ...]
+
+    def __repr__(self) -> str:
+        from collab.evaluation.table import headline
+
+        teams = ", ".join(team.label for team in self.teams)
+        return f"<Results {self.status}: {teams or 'no team yet'} on {headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        """The tables of the command line, for notebooks."""
+        from collab.evaluation.table import Row, difference_rows, team_rows
+
+        def table(rows: list[Row], labels: Iterable[str]) -> str:
+            """A row for a metric, a column for a team."""
+            told = [("", *labels), *((row.title, *(c.text for c in row.cells)) for row in rows)]
+            return f"<table>{''.join(map(_row, told))}</table>"
+
+        tables = table(team_rows(self), (team.label for team in self.teams))
+        if self.differences:
+            tables += f"<p>less {escape(self.differences[0].baseline)}, on the same problems</p>"
+            tables += table(difference_rows(self), (found.team for found in self.differences))
+        return f"<p>{escape(repr(self)[1:-1])}</p>{tables}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

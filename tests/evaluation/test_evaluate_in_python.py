@@ -26,3 +26,13 @@ def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
     results = asyncio.run(cell())
     assert [found.label for found in results.teams] == ["one", "two"]
     assert [found.metrics["return"].mean for found in results.teams] == [0.5, 1.0]
+    assert repr(results).startswith("<Results done: one, two on ")
+    assert len(repr(results)) < 150
+    shown = results._repr_html_()
+    assert "<td>one</td><td>two</td>" in shown
+    assert "less one, on the same problems" in shown
+
+
+def test_a_notebook_shows_names_as_text() -> None:
+    results = collab.evaluate(team("a<b>", "red"), task=ROWS)
+    assert "<td>a&lt;b&gt;</td>" in results._repr_html_()
