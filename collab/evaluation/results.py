@@ -12,11 +12,12 @@ level.NAME, part.NAME          the last turn's reward by level, of its maximum, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, Literal
 
 from collab.records import Failure, Record
+from collab.wording import counted
 
 
 class Estimate(Record):
@@ -110,25 +111,28 @@ class Results(Record):
     differences: tuple[Difference, ...]
 
     def __repr__(self) -> str:
-        from collab.evaluation.table import headline
-
         teams = ", ".join(team.label for team in self.teams)
-        return f"<Results {self.status}: {teams or 'no team yet'} on {headline(self)}>"
+        problems = counted(len(self.tasks), "problem")
+        told = f"{teams or 'no team yet'} on {self.suite}, {problems}, "
+        return f"<Results {self.status}: {told}{counted(self.samples, 'sample')}>"
 
     def _repr_html_(self) -> str:
-        """The tables of the command line, for notebooks."""
-        from collab.evaluation.table import Row, difference_rows, team_rows
-
-        def table(rows: list[Row], labels: Iterable[str]) -> str:
-            """A row for a metric, a column for a team."""
-            told = [("", *labels), *((row.title, *(c.text for c in row.cells)) for row in rows)]
-            return f"<table>{''.join(map(_row, told))}</table>"
-
-        tables = table(team_rows(self), (team.label for team in self.teams))
+        """A row for a metric, a column for a team, for notebooks; then the differences."""
+        tables = _table({team.label: team.metrics for team in self.teams})
         if self.differences:
             tables += f"<p>less {escape(self.differences[0].baseline)}, on the same problems</p>"
-            tables += table(difference_rows(self), (found.team for found in self.differences))
+            tables += _table({found.team: found.metrics for found in self.differences})
         return f"<p>{escape(repr(self)[1:-1])}</p>{tables}"
+
+
+def _table(columns: Mapping[str, Mapping[str, Estimate]]) -> str:
+    titles = dict.fromkeys(title for metrics in columns.values() for title in metrics)
+    rows = ([title, *(_told(m.get(title)) for m in columns.values())] for title in titles)
+    return f"<table>{''.join(map(_row, (['', *columns], *rows)))}</table>"
+
+
+def _told(found: Estimate | None) -> str:
+    return f"{found.mean:.2f} [{found.low:.2f}, {found.high:.2f}]" if found else "-"
 
 
 def _row(cells: Iterable[str]) -> str:

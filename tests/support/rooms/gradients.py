@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import naive_objective as naive
+from support.naive import objective as naive
 
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.varlen_by_hand import varlen_by_hand
+from support.naive.varlen import varlen_by_hand
 from torch import Tensor
 
 from collab.errors import TrainingError

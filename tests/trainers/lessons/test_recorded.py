@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
-from support import naive_objective as naive
+from support.naive import objective as naive
 from support.rule_runs import check_resume
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_solvable
