@@ -22,7 +22,7 @@ def live() -> LiveEvaluation:
 
 
 def told(live: LiveEvaluation) -> str:
-    [line] = live.lines()
+    *_, line = live.lines()
     assert isinstance(line, Text)
     return line.plain
 
@@ -37,8 +37,45 @@ def test_tokens_of_all_responses_make_the_speed(live: LiveEvaluation) -> None:
     live.see(AgentProgress(episode="t#1", agent="aux", new_tokens=20, text=""))
     live.see(AgentActed(episode="t#0", turn=0, decision=decision))
     live.see(EpisodeFinished(episode=episode))
+    assert live._episodes.since is not None
     live._episodes.since -= 10
-    assert told(live) == "coding 5 of 12 episodes, 1 of 1 solved, 3 tokens/s, 10 s"
+    told_now, _, memory = told(live).rpartition(", ")
+    assert told_now == (
+        "coding 5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s, 10 s,"
+        " about 70 s left"
+    )
+    assert memory.endswith(" GB")
+
+
+def test_the_time_that_models_take_to_load_is_not_that_of_the_agents(live: LiveEvaluation) -> None:
+    live.see(TeamStarted(label="coding", planned=12, recorded=4))
+    live.see(AgentActing(episode="t#0", turn=0, round=0, agent="aux"))
+    assert live._episodes.since is not None
+    live._episodes.since -= 1000
+    live.loading("load", 0, 0)
+    live.see(AgentProgress(episode="t#0", agent="aux", new_tokens=7, text=""))
+    assert "1,000 s" not in told(live)
+    assert "tokens/s" not in told(live), "nothing can be told of less than a second"
+
+
+def test_agents_whose_answers_are_cut_off_are_named(live: LiveEvaluation) -> None:
+    live.see(TeamStarted(label="pair", planned=8, recorded=0))
+    cut = make_episode("t", 0, make_score()).turns[0].decisions[0]
+    action = cut.action.model_copy(update={"finish_reason": "length"})
+    for n in range(4):
+        assert "cut off" not in told(live)
+        live.see(
+            AgentActed(episode=f"t#{n}", turn=0, decision=cut.model_copy(update={"action": action}))
+        )
+    assert told(live) == f"warning: 100% of the responses of {cut.agent} are cut off at their limit"
+
+
+def test_now_and_then_a_response_is_shown_with_what_it_earned(live: LiveEvaluation) -> None:
+    live.see(TeamStarted(label="pair", planned=3, recorded=0))
+    for n in range(2):
+        live.see(EpisodeFinished(episode=make_episode("t", n, make_score(1.5, solved=False))))
+    shown = [line.plain for line in live.lines() if isinstance(line, Text)]
+    assert shown[0] == "sample t#0, return 1.50 of 4.00", "the first one stays to be read"
 
 
 def test_nothing_passes_where_there_are_no_tests(live: LiveEvaluation) -> None:

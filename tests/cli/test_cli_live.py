@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,14 @@ from collab.cli.live.views import Report, open_view
 from collab.cli.screen.plain import PlainPage
 from collab.cli.screen.terminal import TerminalPage
 from collab.records import Episode
-from collab.runtime.events import AgentActed, AgentActing, AgentProgress, EpisodeFinished
-from collab.trainers.training.events import TrainingProgress
+from collab.runtime.events import (
+    AgentActed,
+    AgentActing,
+    AgentProgress,
+    EpisodeFinished,
+    RunStarted,
+)
+from collab.trainers.training.events import StepFinished, TrainingProgress
 
 LIVE = [LiveRun, LiveEvaluation, LiveTraining]
 WORK = [
@@ -39,6 +46,14 @@ def live(request: pytest.FixtureRequest) -> Iterator[LiveView[Any]]:
     view = request.param(terminal())
     yield view
     view.close()
+
+
+def make_started(**changed: Any) -> RunStarted:
+    given: dict[str, Any] = {
+        "run": "r", "folder": None, "team": "pair", "agents": ("aux",), "models": {}, "turns": 1,
+        "tasks": ("t",), "samples": 1, "seed": 0, "isolation": None, "versions": {},
+    }  # fmt: skip
+    return RunStarted(**given | changed)
 
 
 def shown(view: LiveView[Any]) -> str:
@@ -103,4 +118,47 @@ def test_progress_that_comes_late_is_not_counted_again() -> None:
     episodes.see(AgentProgress(episode="t#0", agent=decision.agent, new_tokens=5, text=""))
     assert episodes.tokens == decision.action.usage.new_tokens
     episodes.see(EpisodeFinished(episode=episode))
-    assert episodes.text() == "1 of 1 episodes, 0 of 1 solved"
+    assert episodes.text() == "1 of 1 episodes, 0 of 1 solved, return 1.00 of 4.00"
+
+
+def test_the_text_of_the_only_episode_streams_as_it_comes() -> None:
+    view = LiveRun(terminal())
+    view.follow(make_started(tasks=("t",), samples=1))
+    view.follow(AgentActing(episode="t#0", turn=0, round=0, agent="aux"))
+    view.follow(AgentProgress(episode="t#0", agent="aux", new_tokens=2, text="def "))
+    view.follow(AgentProgress(episode="t#0", agent="aux", new_tokens=4, text="aux():\n  pass"))
+    assert shown(view) == "def aux():\n  pass"
+    view.follow(AgentActing(episode="t#0", turn=0, round=0, agent="main"))
+    view.follow(AgentProgress(episode="t#0", agent="main", new_tokens=2, text=""))
+    assert shown(view) == "def aux():\n  pass", "an engine that tells no text shows none"
+    view.close()
+
+
+def test_what_streams_steers_no_terminal() -> None:
+    page = terminal()
+    view = LiveRun(page)
+    view.follow(make_started(tasks=("t",), samples=1))
+    view.follow(AgentActing(episode="t#0", turn=0, round=0, agent="aux"))
+    view.follow(AgentProgress(episode="t#0", agent="aux", new_tokens=2, text="\x1b[2J[red]x"))
+    view._live.refresh()
+    view.close()
+    assert isinstance(page.console.file, io.StringIO)
+    assert "\\x1b[2J[red]x" in page.console.file.getvalue()
+
+
+def test_a_training_tells_the_time_left_who_is_cut_off_and_a_sample(tmp_path: Path) -> None:
+    episode = make_episode("t", 3, make_score(1.5, solved=False))
+    (tmp_path / "episodes.jsonl").write_text(f"{{}}\n{episode.model_dump_json()}\n")
+    view = LiveTraining(terminal())
+    view.follow(make_started(agents=("aux", "main"), folder=str(tmp_path)))
+    metrics = {"seconds": 30.0, "memory_gb": 1.25, "cost": 0.5, "return/mean": 3.5}
+    metrics |= {"agent/aux/truncated": 0.69, "agent/main/truncated": 0.0, "return/maximum": 5.0}
+    for step in (1, 2):
+        view.follow(StepFinished(step=step, steps=6, metrics=metrics))
+    view.follow(TrainingProgress(step=3, phase="sampling", done=1, total=4))
+    told = shown(view)
+    assert "sample t#3, return 1.50 of 4.00" in told
+    assert "cut off at their limit: aux 69%" in told
+    assert "in the order aux/main" in told
+    assert "step 3: sampling 1 of 4 episodes, 0 s, about 2 min left, 1.2 GB, $1.0000" in told
+    view.close()

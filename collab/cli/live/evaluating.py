@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ from collab import errors
 from collab.cli.live.episodes import Episodes
 from collab.cli.live.live import LiveView
 from collab.cli.live.playing import Interruption
+from collab.cli.live.running import pace_lines
+from collab.cli.live.sample import Sample
 from collab.cli.live.views import Report, View
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
 from collab.cli.screen.page import Column, Page, Piece
@@ -28,7 +29,7 @@ from collab.evaluation.events import (
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Results, TeamResult
 from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
-from collab.runtime.events import AgentActed, AgentProgress
+from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class LiveEvaluation(LiveView[EvaluationEvent]):
     def __init__(self, page: TerminalPage) -> None:
         self._team = ""
         self._episodes = Episodes()
+        self._sample = Sample()
         super().__init__(page, EvaluationReport(page))
 
     def follow(self, event: EvaluationEvent) -> None:
@@ -79,18 +81,18 @@ class LiveEvaluation(LiveView[EvaluationEvent]):
             case TeamFinished() | EvaluationFinished():
                 self._team = ""
             case _:
+                if isinstance(event, EpisodeFinished):
+                    self._sample.see(event.episode)
                 self._episodes.see(event)
 
-    def lines(self) -> list[RenderableType]:
-        from rich.text import Text
+    def loaded(self) -> None:
+        self._episodes.loaded()
 
+    def lines(self) -> list[RenderableType]:
         if not self._team:
             return []
-        seconds = time.monotonic() - self._episodes.since
-        told = f" {self._episodes.text()}"
-        if seconds >= 1:
-            told += f", {self._episodes.tokens / seconds:,.0f} tokens/s, {seconds:.0f} s"
-        return [Text.assemble((self._team, NAME), (told, DIM))]
+        sample = self._sample.lines(self.console.width)
+        return [*sample, *pace_lines(self._episodes, self._team)]
 
 
 def show_results(page: Page, results: Results) -> None:

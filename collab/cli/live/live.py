@@ -43,13 +43,17 @@ class LiveView(ABC, Generic[Event_contra]):
     def follow(self, event: Event_contra) -> None:
         """Take note of what is under way."""
 
+    def loaded(self) -> None:
+        """Take note that the models were loaded just now."""
+
     @abstractmethod
     def lines(self) -> list[RenderableType]:
         """What is under way."""
 
     def see(self, event: Event_contra) -> None:
-        if isinstance(event, self.work):
+        if isinstance(event, self.work) and self._stage:
             self._stage = ""
+            self.loaded()
         self.follow(event)
         if isinstance(event, self.end):
             self.close()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.live.episodes import Acting, Episodes
 from collab.cli.live.live import LiveView
+from collab.cli.live.pace import memory
+from collab.cli.live.sample import Sample, ending
 from collab.cli.live.views import Report
 from collab.cli.screen.episode import DIM, NAME, WARN, out_of, show_episode, show_line
 from collab.cli.screen.page import Column, Page
@@ -90,28 +93,65 @@ class LiveRun(LiveView[Event]):
 
     def __init__(self, page: TerminalPage) -> None:
         self._episodes = Episodes()
+        self._sample = Sample()
         super().__init__(page, RunReport(page))
 
     def follow(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._episodes = Episodes(planned=len(event.tasks) * event.samples)
+        if isinstance(event, EpisodeFinished) and self._episodes.planned > IN_FULL:
+            self._sample.see(event.episode)
         self._episodes.see(event)
 
+    def loaded(self) -> None:
+        self._episodes.loaded()
+
     def lines(self) -> list[RenderableType]:
-        from rich.table import Table
+        acting = list(self._episodes.acting.items())
+        if self._episodes.planned == 1:
+            return [part for (_, agent), state in acting for part in self._writing(agent, state)]
+        lines = self._sample.lines(self.console.width)
+        lines += acting_lines(acting, max(3, self.console.height // 4))
+        return [*lines, *pace_lines(self._episodes)]
+
+    def _writing(self, agent: str, state: Acting) -> list[RenderableType]:
+        """An agent of the only episode, with the end of its text where the engine tells it."""
         from rich.text import Text
 
-        table = Table.grid(padding=(0, 2))
-        acting = list(self._episodes.acting.items())
+        [line] = acting_lines([(("", agent), state)], 1)
         room = max(3, self.console.height // 3)
-        for (episode, agent), state in acting[:room]:
-            table.add_row(*_acting_cells(episode, agent, state))
-        lines: list[RenderableType] = [table] if acting else []
-        if len(acting) > room:
-            lines.append(Text(f"and {len(acting) - room} more", DIM))
-        if self._episodes.planned > 1:
-            lines.append(Text(self._episodes.text(), DIM))
-        return lines
+        text = ending(state.text, room, self.console.width)
+        return [line, Text(text, DIM)] if text else [line]
+
+
+def acting_lines(
+    acting: Sequence[tuple[tuple[str, str], Acting]], room: int
+) -> list[RenderableType]:
+    """The agents at work, as many as there is room for."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for (episode, agent), state in acting[:room]:
+        table.add_row(*_acting_cells(episode, agent, state))
+    lines: list[RenderableType] = [table] if acting else []
+    if len(acting) > room:
+        lines.append(Text(f"and {len(acting) - room} more", DIM))
+    return lines
+
+
+def pace_lines(episodes: Episodes, team: str = "") -> list[RenderableType]:
+    """How far the episodes came, how fast, and which agents have no room for their answers."""
+    from rich.text import Text
+
+    if not episodes.planned:
+        return []
+    told = [episodes.text(), episodes.speed(), memory() if episodes.since else ""]
+    name = f"{team} " if team else ""
+    lines: list[RenderableType] = [
+        Text.assemble((name, NAME), (", ".join(filter(None, told)), DIM))
+    ]
+    return lines + [Text(f"warning: {text}", WARN) for text in episodes.cut_off()]
 
 
 def _acting_cells(episode: str, agent: str, state: Acting) -> list[RenderableType]:

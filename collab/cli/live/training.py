@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from collab.cli.live.episodes import CUT
 from collab.cli.live.live import LiveView
+from collab.cli.live.pace import so_far, time_left
+from collab.cli.live.sample import Sample
 from collab.cli.live.views import Report
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN, out_of
 from collab.cli.screen.page import Column, Page, Piece
 from collab.cli.screen.tables import fitted_table
 from collab.cli.screen.terminal import TerminalPage
+from collab.records import Episode
 from collab.runs import metric_names as names
+from collab.runs.following import last_line
+from collab.runs.layout import EPISODES
 from collab.runtime.events import RunFinished, RunStarted
 from collab.trainers.training.events import (
     Evaluation,
@@ -87,17 +98,32 @@ class LiveTraining(LiveView[TrainingEvent]):
         self._rows: deque[StepFinished] = deque(maxlen=ROWS)
         self._progress: TrainingProgress | None = None
         self._since = time.monotonic()
+        self._opening: RunStarted | None = None
+        self._sample = Sample()
+        self._cost: float | None = None
         super().__init__(page, TrainingReport(page, steps=False))
 
     def follow(self, event: TrainingEvent) -> None:
         match event:
+            case RunStarted():
+                self._opening = event
             case TrainingProgress():
                 self._progress = event
             case StepFinished():
                 self._rows.append(event)
                 self._since = time.monotonic()
+                self._look(event)
             case _:
                 pass
+
+    def _look(self, event: StepFinished) -> None:
+        """Count the money, and take a sample of what the step has played."""
+        if names.COST in event.metrics:
+            self._cost = (self._cost or 0.0) + event.metrics[names.COST]
+        if self._opening and self._opening.folder:
+            line = last_line(Path(self._opening.folder) / EPISODES)
+            with suppress(ValidationError):
+                self._sample.see(Episode.model_validate_json(line or b""))
 
     def close(self) -> None:
         self._progress = None  # so that the table that stays has no work below it
@@ -108,21 +134,47 @@ class LiveTraining(LiveView[TrainingEvent]):
 
         table, _ = fitted_table(TABLE, [cells(row) for row in self._rows], self.console.width)
         lines: list[RenderableType] = [table] if self._rows else []
+        if self._opening and len(self._opening.agents) > 1 and self._rows:
+            lines.append(Text(f"entropy and kl in the order {'/'.join(self._opening.agents)}", DIM))
+        if cut := self._cut_off():
+            lines.append(Text(f"cut off at their limit: {cut}", WARN))
         if working := self._working():
-            lines.append(Text(working, DIM))
+            lines += [*self._sample.lines(self.console.width), Text(working, DIM)]
         return lines
+
+    def _cut_off(self) -> str:
+        """The agents of whose responses in the last step many are cut off."""
+        found = self._rows[-1].metrics.items() if self._rows else ()
+        shares = [(names.matched(names.TRUNCATED, key), share) for key, share in found]
+        return ", ".join(f"{agent} {share:.0%}" for agent, share in shares if agent and share > CUT)
 
     def _working(self) -> str:
         if self._progress is None:
             return ""
         now = self._progress
         count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
-        seconds = f"{time.monotonic() - self._since:.0f} s"
+        seconds = so_far(time.monotonic() - self._since)
         if now.phase == "evaluation":
-            return f"{held_out_after(now.step)}:{count}, {seconds}"
-        if now.phase == "filter":
-            return f"measuring tasks:{count}, {seconds}"
-        return f"step {now.step}: {now.phase}{count}, {seconds}"
+            told = f"{held_out_after(now.step)}:{count}"
+        elif now.phase == "filter":
+            told = f"measuring tasks:{count}"
+        else:
+            told = f"step {now.step}: {now.phase}{count}"
+        return ", ".join([told, seconds, *self._outlook()])
+
+    def _outlook(self) -> list[str]:
+        """The time that is left by the steps so far, the memory, and the money."""
+        if not self._rows:
+            return []
+        last = self._rows[-1]
+        told = [] if self._cost is None else [f"${self._cost:.4f}"]
+        if names.MEMORY in last.metrics:
+            told.insert(0, f"{last.metrics[names.MEMORY]:.1f} GB")
+        taken = [row.metrics.get(names.SECONDS, 0.0) for row in self._rows]
+        left = last.steps - last.step
+        if last.of_tokens is not None and last.tokens:
+            left = ceil(last.step * (last.of_tokens / last.tokens - 1))
+        return [*time_left(sum(taken), len(taken), left), *told]
 
 
 _LEFT_OUT_FIRST = ("dropped", "dead", "tok/s", "s", "entropy", "spread", "kl")
