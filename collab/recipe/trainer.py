@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
+from collab.recipe.training.clipping import check_band, check_clip
 from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
 from collab.recipe.training.evaluation import EvaluationSpec
 from collab.recipe.training.lora import LoraSpec
@@ -267,35 +268,7 @@ class TrainerSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _clip_fits_the_objective(self) -> TrainerSpec:
-        name, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high
-        if name == "reinforce" and (low or high):
-            raise ValueError(
-                "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
-                " or leave out clip_ratio and clip_ratio_high"
-            )
-        if name in ("ppo", "gspo") and low is None:
-            usual = "0.2" if name == "ppo" else "0.0003"
-            raise ValueError(f"objective '{name}' needs clip_ratio, e.g. {usual}")
-        if name == "cispo" and (low is not None or high is None):
-            raise ValueError(
-                "objective 'cispo' bounds ratios from above only; set clip_ratio_high, e.g. 4.0,"
-                " and leave out clip_ratio"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _corrections_fit(self) -> TrainerSpec:
-        if self.importance_band is None:
-            return self
-        low, high = self.importance_band
-        if not 0 <= low < 1 < high:
-            raise ValueError(
-                f"importance_band [{low:g}, {high:g}] must hold the ratio 1, that of a sampler that"
-                " agrees; e.g. [0.5, 5]"
-            )
-        if self.importance_cap is not None:
-            raise ValueError(
-                "importance_cap and importance_band both multiply a token by its ratio; set one"
-            )
+    def _clips_and_corrections_fit(self) -> TrainerSpec:
+        check_clip(self.objective_used, self.clip_ratio, self.clip_ratio_high)
+        check_band(self.importance_band, self.importance_cap)
         return self
