@@ -23,6 +23,7 @@ COMMANDS = {
     "score": RUN,
     "show": RUN,
     "diff": RUN,
+    "watch": RUN,
     "report": RUN,
     "serve": RUN,
     "probe": TRAIN,

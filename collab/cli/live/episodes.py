@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from collab.cli.live.pace import so_far, time_left
 from collab.cli.screen.episode import out_of
-from collab.records import Decision, Record
+from collab.records import Decision, Episode, Record
 from collab.runtime.events import AgentActed, AgentActing, AgentProgress, EpisodeFinished
 from collab.stats import mean
 
@@ -96,6 +98,8 @@ class Episodes:
         for key in [key for key in self.acting if key[0] == episode.id]:
             del self.acting[key]  # a failure leaves agents that never answer
         self.finished += 1
+        if self.since is None:
+            self.since = _began(episode)
         self._solvable += bool(episode.score and episode.score.solved is not None)
         self._solved += episode.solved
         if episode.failure is None and episode.joint_return is not None:
@@ -128,3 +132,11 @@ class Episodes:
             for agent, count in self._responses.items()
             if count >= FEW and self._cut[agent] >= CUT * count
         ]
+
+
+def _began(episode: Episode) -> float | None:
+    """When an episode that another process has played began, by this process's clock."""
+    with suppress(ValueError):
+        ago = datetime.now().timestamp() - datetime.fromisoformat(episode.started).timestamp()
+        return time.monotonic() - max(0.0, ago)
+    return None

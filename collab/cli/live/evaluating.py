@@ -92,7 +92,7 @@ class LiveEvaluation(LiveView[EvaluationEvent]):
         if not self._team:
             return []
         sample = self._sample.lines(self.console.width)
-        return [*sample, *pace_lines(self._episodes, self._team)]
+        return [*sample, *pace_lines(self._episodes, self._team, held=self.memory())]
 
 
 def show_results(page: Page, results: Results) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic
 
+from collab.cli.live.pace import memory
 from collab.cli.live.views import Event_contra, View, stage_text
 from collab.cli.screen.episode import WARN
 from collab.cli.screen.terminal import TerminalPage
@@ -27,6 +28,9 @@ class LiveView(ABC, Generic[Event_contra]):
     stays = False
     """Whether the part below is left standing at the end."""
 
+    watching = False
+    """Whether another process does the work."""
+
     def __init__(self, page: TerminalPage, report: View[Event_contra]) -> None:
         self.console = page.console
         self._report = report
@@ -42,6 +46,10 @@ class LiveView(ABC, Generic[Event_contra]):
     @abstractmethod
     def follow(self, event: Event_contra) -> None:
         """Take note of what is under way."""
+
+    def memory(self) -> str:
+        """The memory of the process that does the work, where it is this one."""
+        return "" if self.watching else memory()
 
     def loaded(self) -> None:
         """Take note that the models were loaded just now."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from collab.cli.live.episodes import Acting, Episodes
 from collab.cli.live.live import LiveView
-from collab.cli.live.pace import memory
 from collab.cli.live.sample import Sample, ending
 from collab.cli.live.views import Report
 from collab.cli.screen.episode import DIM, NAME, WARN, out_of, show_episode, show_line
@@ -112,7 +111,7 @@ class LiveRun(LiveView[Event]):
             return [part for (_, agent), state in acting for part in self._writing(agent, state)]
         lines = self._sample.lines(self.console.width)
         lines += acting_lines(acting, max(3, self.console.height // 4))
-        return [*lines, *pace_lines(self._episodes)]
+        return [*lines, *pace_lines(self._episodes, held=self.memory())]
 
     def _writing(self, agent: str, state: Acting) -> list[RenderableType]:
         """An agent of the only episode, with the end of its text where the engine tells it."""
@@ -140,13 +139,16 @@ def acting_lines(
     return lines
 
 
-def pace_lines(episodes: Episodes, team: str = "") -> list[RenderableType]:
-    """How far the episodes came, how fast, and which agents have no room for their answers."""
+def pace_lines(episodes: Episodes, team: str = "", *, held: str = "") -> list[RenderableType]:
+    """How far the episodes came, how fast, and which agents have no room for their answers.
+
+    `held` is the memory in words.
+    """
     from rich.text import Text
 
     if not episodes.planned:
         return []
-    told = [episodes.text(), episodes.speed(), memory() if episodes.since else ""]
+    told = [episodes.text(), episodes.speed(), held if episodes.since else ""]
     name = f"{team} " if team else ""
     lines: list[RenderableType] = [
         Text.assemble((name, NAME), (", ".join(filter(None, told)), DIM))

@@ -1,0 +1,175 @@
+"""The events of a run at work, as its files tell them; nothing of it is disturbed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from collab.errors import RecordError
+from collab.evaluation.events import EvaluationFinished, TeamStarted
+from collab.evaluation.reading import is_evaluation, read_results
+from collab.records import Episode, Record
+from collab.runs import metric_names as names
+from collab.runs.about import read_about
+from collab.runs.at_work import KILLED, RUNNING, status_of
+from collab.runs.following import Tail
+from collab.runs.layout import EPISODES, METRICS, RUN, TRAINING
+from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
+from collab.runtime.summary import summarise
+from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
+
+POLL_SECONDS = 0.5
+
+Pause = Callable[[], object]
+"""Waits for more to be written."""
+
+
+def wait() -> None:
+    """Wait as long as a reader does before he looks again."""
+    time.sleep(POLL_SECONDS)
+
+
+def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+    """The events of a run, from its start to its end; it ends when the run has ended.
+
+    Raises:
+        RecordError: the folder is not a run's.
+    """
+    about = read_about(folder)
+    opening = _opening(folder, about)
+    yield opening
+    tail, episodes = Tail(folder / EPISODES), []
+    for now in _until_it_ends(folder, pause):
+        about = now
+        for line in tail.lines():
+            if episode := _episode(line):
+                episodes.append(episode)
+                yield from _told_of(episode)
+    summary = {**summarise(episodes, 0.0), **about.get("summary", {})}
+    yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
+
+
+def follow_training(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+    """The events of a training: steps, evaluations, and what is under way between them.
+
+    Raises:
+        RecordError: the folder is not a run's.
+    """
+    about = read_about(folder)
+    opening = _opening(folder, about)
+    yield opening
+    tail, step, tokens = Tail(folder / METRICS), 0, 0
+    for now in _until_it_ends(folder, pause):
+        about = now
+        for line in tail.lines():
+            event = _of_training(line, about, tokens)
+            if isinstance(event, StepFinished):
+                step, tokens = event.step, event.tokens or 0
+            if event is not None:
+                yield event
+        yield TrainingProgress(step=step + 1, phase="sampling")
+    if summary := about.get("summary"):
+        yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
+
+
+def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+    """The events of an evaluation, team by team.
+
+    Raises:
+        RecordError: the folder is not an evaluation's.
+    """
+    results = read_results(folder)
+    tails: dict[str, Tail] = {}
+    while True:
+        results, is_gone = read_results(folder), _is_gone(folder)
+        for team in results.teams:
+            if team.folder and team.label not in tails:
+                tails[team.label] = Tail(folder / team.folder / EPISODES)
+                yield TeamStarted(label=team.label, planned=team.planned, recorded=0)
+            for line in tails[team.label].lines() if team.folder else ():
+                if episode := _episode(line):
+                    yield from _told_of(episode)
+        if results.status != RUNNING or is_gone:
+            break
+        pause()
+    yield EvaluationFinished(results=results)
+
+
+def _is_gone(folder: Path) -> bool:
+    """Whether the process that evaluates is gone."""
+    return any(status_of(read_about(file.parent)) == KILLED for file in folder.glob(f"*/{RUN}"))
+
+
+def how_it_ended(folder: Path) -> str:
+    """The status of a run or an evaluation, or `killed`."""
+    if not is_evaluation(folder):
+        return status_of(read_about(folder))
+    return KILLED if _is_gone(folder) else read_results(folder).status
+
+
+def _told_of(episode: Episode) -> Iterator[Record]:
+    for turn in episode.turns:
+        for decision in turn.decisions:
+            yield AgentActed(episode=episode.id, turn=turn.index, decision=decision)
+    yield EpisodeFinished(episode=episode)
+
+
+def is_training(folder: Path) -> bool:
+    """Whether a folder is that of a training."""
+    return (folder / TRAINING).is_file()
+
+
+def _until_it_ends(folder: Path, pause: Pause) -> Iterator[dict[str, Any]]:
+    """What `run.json` says, again and again; at last when nothing more is written."""
+    while status_of(about := read_about(folder)) == RUNNING:
+        yield about
+        pause()
+    yield about
+
+
+def _opening(folder: Path, about: Mapping[str, Any]) -> RunStarted:
+    known = {key: value for key, value in about.items() if key in RunStarted.model_fields}
+    try:
+        return RunStarted.model_validate({**known, "folder": str(folder)})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{folder}: run.json: {place}: {first['msg']}") from error
+
+
+def _ended(about: Mapping[str, Any]) -> Any:
+    status = about.get("status")
+    return status if status in ("done", "failed") else "interrupted"
+
+
+def _episode(line: bytes) -> Episode | None:
+    try:
+        return Episode.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _of_training(
+    line: bytes, about: Mapping[str, Any], tokens: int
+) -> StepFinished | Evaluation | None:
+    """A step or an evaluation; `tokens` were generated before it."""
+    try:
+        if b'"evaluation.finished"' in line:
+            return Evaluation.model_validate_json(line)
+        row = json.loads(line)
+        step = row.pop("step")
+        metrics = {key: value for key, value in row.items() if key != "type"}
+        return StepFinished(
+            step=step,
+            steps=about.get("steps", step),
+            metrics=metrics,
+            tokens=tokens + int(metrics.get(names.TOKENS, 0)),
+            of_tokens=about.get("tokens"),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,160 @@
+"""`collab watch`: a run, a training or an evaluation of another process, from its files only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.cli.live.recorded import follow_evaluation, follow_run, follow_training
+from collab.records import Record
+from collab.runs.about import read_about, write_about
+from collab.runs.at_work import this_process
+from collab.runs.following import Tail, last_line
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+def played(collab: Any, out: str = "out") -> Path:
+    result = collab("run", "pair", "-t", "words/0-5", "-m", "echo", "--out", out)
+    assert result.status == 0, result.err
+    return Path(out)
+
+
+def at_work(folder: Path) -> None:
+    write_about(folder, {**read_about(folder), "status": "running"})
+
+
+def killed(folder: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as other:
+        gone = other.pid
+    about = {**read_about(folder), "status": "running", "process": {**this_process(), "pid": gone}}
+    (folder / "run.json").write_text(json.dumps(about))
+
+
+def kinds(events: Iterator[Record]) -> list[str]:
+    return [str(event.type) for event in events if not event.type.startswith("agent.")]  # type: ignore[attr-defined]
+
+
+def test_a_run_at_work_is_followed_to_its_end(collab) -> None:
+    folder = played(collab)
+    about = read_about(folder)
+    file = folder / "episodes.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(lines[0] + lines[1][:40])
+    at_work(folder)
+    written = []
+
+    def work() -> None:
+        """What the process at work does between two looks."""
+        if not written:
+            file.write_bytes(b"".join(lines))
+            written.append(True)
+        else:
+            write_about(folder, about)
+
+    told = kinds(follow_run(folder, work))
+    assert told == ["run.started", *["episode.finished"] * 6, "run.finished"]
+
+
+def test_the_screen_of_a_run_is_that_of_the_process(collab) -> None:
+    folder = played(collab)
+    result = collab("watch", str(folder))
+    assert result.status == 0
+    assert "done        words/5#0" in result.out
+    assert "6 episodes; mean return 1.00 of 1.00" in result.out
+    assert [e["type"] for e in collab("watch", "out", "--json").events][-1] == "run.finished"
+
+
+def test_a_run_whose_process_is_gone_is_told(collab) -> None:
+    folder = played(collab)
+    killed(folder)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    result = collab("watch", str(folder))
+    assert result.status == 1
+    assert "out was killed: its process is gone" in result.err
+    after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_how_a_run_ended_is_told(collab, status: str) -> None:
+    folder = played(collab)
+    write_about(folder, {**read_about(folder), "status": status})
+    result = collab("watch", str(folder))
+    assert (result.status, f"out: {status}" in result.err) == (1, True)
+
+
+def test_an_evaluation_is_followed(collab) -> None:
+    assert collab("eval", "pair", "-t", "words", "-m", "echo", "--out", "e").status == 0
+    result = collab("watch", "e")
+    assert result.status == 0
+    assert "return at most" in result.out
+    results = json.loads(Path("e/eval.json").read_text())
+    Path("e/eval.json").write_text(json.dumps({**results, "status": "running"}))
+
+    def work() -> None:
+        Path("e/eval.json").write_text(json.dumps(results))
+
+    told = kinds(follow_evaluation(Path("e"), work))
+    assert told == ["team.started", *["episode.finished"] * 8, "eval.finished"]
+    Path("e/eval.json").write_text(json.dumps({**results, "status": "running"}))
+    killed(Path("e/pair"))
+    result = collab("watch", "e")
+    assert (result.status, "e was killed" in result.err) == (1, True)
+
+
+def test_a_training_is_followed(collab) -> None:
+    folder = played(collab)
+    about = {**read_about(folder), "steps": 3}
+    (folder / "training.yaml").write_text("")
+    rows: list[dict[str, Any]] = [
+        {"type": "evaluation.finished", "step": 0, "sampled": {}, "seconds": 1.0},
+        {"type": "step.finished", "step": 1, "return/mean": 1.5, "tokens": 10.0},
+        {"type": "step.finished", "step": 2, "return/mean": 2.5, "tokens": 10.0},
+    ]
+    write_about(folder, {**about, "status": "running"})
+    file = folder / "metrics.jsonl"
+    file.write_text("")
+
+    def work() -> None:
+        if not rows:
+            write_about(folder, about | {"summary": {"steps": 2, "seconds": 1.0, "gains": {}}})
+            return
+        with file.open("a") as stream:
+            stream.write(json.dumps(rows.pop(0)) + "\n")
+
+    events = list(follow_training(folder, work))
+    told = [kind for kind in kinds(iter(events)) if kind != "training.progress"]
+    assert told == [
+        "run.started", "evaluation.finished", "step.finished", "step.finished", "run.finished"
+    ]  # fmt: skip
+    result = collab("watch", str(folder))
+    assert result.status == 0
+    assert "step 2/3  return 2.50" in result.out
+
+
+@pytest.mark.parametrize("broken", ["nowhere", "tasks"])
+def test_what_is_no_run(collab, broken: str) -> None:
+    result = collab("watch", broken)
+    assert result.status == 2
+    assert f"{broken} is not a run's folder" in result.err
+
+
+def test_lines_that_were_taken_back_are_not_missed(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    tail = Tail(file)
+    assert (tail.lines(), last_line(file)) == ([], None)
+    file.write_bytes(b"one\ntwo\nthr")
+    assert tail.lines() == [b"one", b"two"]
+    assert last_line(file) == b"two"
+    file.write_bytes(b"one\n")
+    assert tail.lines() == []
+    file.write_bytes(b"one\nother\n" + b"x" * 100_000 + b"\n")
+    assert tail.lines() == [b"other", b"x" * 100_000]
+    assert last_line(file) == b"x" * 100_000
