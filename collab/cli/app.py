@@ -25,6 +25,7 @@ COMMANDS = {
     "diff": RUN,
     "watch": RUN,
     "report": RUN,
+    "view": RUN,
     "serve": RUN,
     "probe": TRAIN,
     "train": TRAIN,

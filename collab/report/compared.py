@@ -10,7 +10,7 @@ from collab.evaluation.results import Difference, Estimate, Results, TeamResult
 from collab.evaluation.values import task_values
 from collab.records import Episode
 from collab.report.dots import Row, Value, make_plot, spanned
-from collab.report.outcome import Card, Outcome, in_words, size_of
+from collab.report.opening import Card, Opening, in_words, size_of
 from collab.report.runs import Run, largest_return
 from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
 from collab.runs import metric_names as names
@@ -39,16 +39,16 @@ Named = Sequence[tuple[str, Metrics]]
 """The metrics of teams or runs, by their labels."""
 
 
-def evaluation_outcome(results: Results) -> Outcome:
+def evaluation_opening(results: Results) -> Opening:
     """The teams of an evaluation and their differences from the first one: a card a metric."""
     if not results.teams:
-        return Outcome()
+        return Opening()
     found = [(team.label, team.metrics) for team in results.teams]
     largest = [team.largest_return or 0.0 for team in results.teams]
     cards = _cards(found, max(largest), results.differences)
     size = size_of(len(results.tasks), results.samples)
     told = _best_of(found, results.differences)
-    return Outcome(f"{told} ({size})." if told else "", cards, f"{METHOD} {PAIRED}")
+    return Opening(f"{told} ({size})." if told else "", cards, f"{METHOD} {PAIRED}")
 
 
 def evaluation_table(results: Results) -> Table | None:
@@ -74,17 +74,17 @@ def evaluation_table(results: Results) -> Table | None:
     return make_table(f"Teams on {results.suite}", columns, rows, " ".join([note, *results.notes]))
 
 
-def run_outcome(runs: Sequence[Run]) -> Outcome:
+def run_opening(runs: Sequence[Run]) -> Opening:
     """Runs without training, as they are; nothing where there is no score."""
     scored = [(run, metrics) for run in runs if (metrics := _estimates(run))]
     if not scored:
-        return Outcome()
+        return Opening()
     found = [(run.name, metrics) for run, metrics in scored]
     largest = max(largest_return(run) or 0.0 for run, _ in scored)
     note = f"Means over problems. {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs are of different problems."
-    return Outcome(_run_sentence([run for run, _ in scored], found), _cards(found, largest), note)
+    return Opening(_run_sentence([run for run, _ in scored], found), _cards(found, largest), note)
 
 
 def _run_sentence(runs: Sequence[Run], found: Named) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from collab.report.runs import Run, value_at
+from collab.runs.at_work import RUNNING, status_of
 from collab.runtime.summary import by_agent
 from collab.wording import counted
 
@@ -71,13 +72,20 @@ def facts_of(run: Run) -> RunFacts:
     words = [str(word) for word in command] if isinstance(command, list) else []
     return RunFacts(
         name=run.name,
-        status="running or killed" if run.status == "running" else run.status,
+        status=_status(run),
         facts=dict(_facts(run)),
         trainer=dict(_trainer(run)),
         agents=_agents(run),
         recipe=run.recipe_text,
         command=shlex.join(["collab", *words[1:]]) if words else "",
     )
+
+
+def _status(run: Run) -> str:
+    """As `run.json` says; of older records of a run at work nobody knows whether it still is."""
+    if run.status == RUNNING and "process" not in run.about:
+        return "running or killed"
+    return status_of(run.about) if run.about else run.status
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -14,40 +16,61 @@ import collab
 from collab.report.texts import visible
 
 STYLES = (
-    "base",
-    "frame",
-    "results",
-    "head",
-    "curves",
-    "tables",
-    "list",
-    "episode",
-    "turns",
-    "media",
+    *("base", "frame", "results", "head", "curves", "tables"),
+    *("list", "episode", "turns", "media"),
 )
 SCRIPTS = (
     *("dom", "data", "python", "diff"),
     *("axes", "charts", "curves"),
     *("columns", "list"),
-    *("turns", "problem", "compare", "episode", "main"),
+    *("turns", "problem", "compare", "episode", "theme", "main"),
 )
 """In the order in which they build on each other."""
 
+HOME = "collab.report"
+"""The room whose assets a part is among, where its name does not say `room:part`."""
 
-def render(report: Any, data: str) -> str:
-    """The page; `data` is what its script reads, packed."""
-    style = "\n".join(_part(f"{name}.css") for name in STYLES)
-    script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+
+@dataclass(frozen=True)
+class Follows:
+    """Of a page that is served: where it asks whether its runs have gone on."""
+
+    at: str
+    stamp: str
+    """What the answer is as long as they have not."""
+
+
+def render(report: Any, data: str, follows: Follows | None = None) -> str:
+    """The page; `data` is what its script reads, packed. Without `follows` it asks for nothing."""
+    scripts = [*SCRIPTS, "follow"] if follows else SCRIPTS
+    values = {"report": report, "data": Markup(data), "follows": follows}
+    return fill("report", STYLES, scripts, connects=bool(follows), **values)
+
+
+def fill(
+    template: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    *,
+    connects: bool = False,
+    **values: Any,
+) -> str:
+    """A template with its values, each escaped, and with its style and script inside.
+
+    Args:
+        connects: the script may ask the server that the page came from.
+    """
+    style = "\n".join(_part(f"{name}.css") for name in styles)
+    script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in scripts)
     return (
         _environment()
-        .get_template("report.html.j2")
+        .get_template(f"{template}.html.j2")
         .render(
-            report=report,
-            data=Markup(data),
             style=Markup(style),
             script=Markup(script),
-            policy=_policy(style, script),
+            policy=_policy(style, script, connects=connects),
             version=collab.__version__,
+            **values,
         )
     )
 
@@ -66,16 +89,18 @@ def _environment() -> Environment:
 
 
 def _part(name: str) -> str:
-    return (files("collab.report") / "assets" / name).read_text(encoding="utf-8")
+    room, _, file = name.rpartition(":")
+    return (files(room or HOME) / "assets" / file).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(style: str, script: str, *, connects: bool) -> str:
     """Nothing is loaded, nothing is sent, and only this style and this script are obeyed."""
     return "; ".join(
         [
             "default-src 'none'",
             f"style-src '{_digest(style)}'",
             f"script-src '{_digest(script)}'",
+            *(["connect-src 'self'"] if connects else []),
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",

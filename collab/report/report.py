@@ -11,14 +11,14 @@ from collab.errors import RecordError
 from collab.report.asked import as_text, is_recorded, problems_of
 from collab.report.changes import change_table
 from collab.report.cohorts import cohorts_of
-from collab.report.compared import evaluation_outcome, evaluation_table, run_outcome
+from collab.report.compared import evaluation_opening, evaluation_table, run_opening
 from collab.report.curves import training_panels
 from collab.report.declared import reward_of
 from collab.report.episodes import episode_data
 from collab.report.facts import RunFacts, facts_of, shared_facts
 from collab.report.gains import held_out_panels, held_out_table
-from collab.report.outcome import Outcome, joined
-from collab.report.page import render
+from collab.report.opening import Opening, joined
+from collab.report.page import Follows, render
 from collab.report.panels import Panel
 from collab.report.problems import task_table
 from collab.report.reading import Reading, read_all
@@ -26,7 +26,7 @@ from collab.report.runs import Run, value_at
 from collab.report.shown import Shown, choose_episodes
 from collab.report.tables import Table
 from collab.report.texts import Texts, pack
-from collab.report.trained import outcome_of_training
+from collab.report.trained import opening_of_training
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.trainers.training.alarms import Alarms
@@ -55,7 +55,7 @@ class Report:
 
     title: str
     lead: str
-    outcome: Outcome
+    opening: Opening
     """What was reached, before all else."""
     runs: list[RunFacts]
     shared: dict[str, str]
@@ -110,12 +110,12 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> Report:
         )
         if table is not None
     ]
-    outcomes = [outcome_of_training(cohorts), *map(evaluation_outcome, reading.results)]
+    openings = [opening_of_training(cohorts), *map(evaluation_opening, reading.results)]
     facts = [facts_of(run) for run in runs]
     return Report(
         title=_title(reading),
         lead=_lead(runs),
-        outcome=joined([*outcomes, run_outcome(played)]),
+        opening=joined([*openings, run_opening(played)]),
         runs=facts,
         shared=shared_facts(facts),
         notes=list(_notes(reading, len(shown), total)),
@@ -128,15 +128,18 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> Report:
     )
 
 
-def make_page(report: Report, runs: Sequence[Run]) -> str:
-    """The HTML, with texts cut where it would become too large, and a word on what was cut."""
+def make_page(report: Report, runs: Sequence[Run], follows: Follows | None = None) -> str:
+    """The HTML, with texts cut where it would become too large, and a word on what was cut.
+
+    `follows` is of a page that is served.
+    """
     largest = BYTES_FOR_EACH * max(1000, len(report.shown))
     page = ""
     for limit in TEXT_LIMITS:
         texts = Texts(limit)
         data = pack(_data(report, runs, texts))
         told = [_cut_note(texts)] if texts.shortened else []
-        page = render(replace(report, notes=[*report.notes, *told]), data)
+        page = render(replace(report, notes=[*report.notes, *told]), data, follows)
         if len(page) <= largest:
             break
     return page

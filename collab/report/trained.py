@@ -10,7 +10,7 @@ from collab.evaluation.intervals import METHOD, difference_interval, mean_interv
 from collab.report.cohorts import Cohort
 from collab.report.dots import Limits, Row, Value, make_plot, spanned
 from collab.report.gains import MODES, ends_of
-from collab.report.outcome import Card, Outcome, in_words, size_of
+from collab.report.opening import Card, Opening, in_words, size_of
 from collab.report.runs import Run, largest_return, value_at
 from collab.report.tables import Form, show
 from collab.runs import metric_names as names
@@ -42,19 +42,19 @@ class Change:
         return f"{show(self.gain, self.form, signed=True)} ({spanned(self.limits, self.form)})"
 
 
-def outcome_of_training(cohorts: Sequence[Cohort]) -> Outcome:
+def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     """What was reached; of runs without held-out problems, how their own returns went."""
     solved = [change for cohort in cohorts for change in _changes(cohort, solved=True)]
     returns = [change for cohort in cohorts for change in _changes(cohort, solved=False)]
     if not returns:
-        return Outcome(_without_held_out(cohorts))
+        return Opening(_without_held_out(cohorts))
     cards = [_card("Solved, held out", solved)] if solved else []
     cards.append(_card("Return, held out", returns))
     note = "Hollow: before training; filled: after it. Gains are paired by problem."
     note += f" 95 % intervals: {METHOD}."
     if any(change.mode == BOTH for change in returns):
         note += " Sampled and greedy answers earned the same."
-    return Outcome(_sentence(solved or returns, cohorts), cards, note)
+    return Opening(_sentence(solved or returns, cohorts), cards, note)
 
 
 def _changes(cohort: Cohort, *, solved: bool) -> list[Change]:

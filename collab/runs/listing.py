@@ -37,25 +37,28 @@ class Listed:
 
 def listed(folders: Iterable[Path]) -> list[Listed]:
     """The runs in some folders, newest first; teams of evaluations and runs of studies are told."""
-    files = {file for folder in folders for file in _runs_in(folder)}
-    return sorted((_row(file.parent) for file in files), key=_newest_first)
+    files = {file for folder in folders for file in runs_in(folder)}
+    return sorted((row_of(file.parent) for file in files), key=newest_first)
 
 
 def holds_runs(folder: Path) -> bool:
     """Whether a folder is none of a run, and some in it are."""
-    return not (folder / RUN).exists() and any(True for _ in _runs_in(folder))
+    return not (folder / RUN).exists() and any(True for _ in runs_in(folder))
 
 
-def _runs_in(folder: Path) -> Iterator[Path]:
+def runs_in(folder: Path) -> Iterator[Path]:
+    """The `run.json` of each run in a folder, of an evaluation's teams and a study's runs too."""
     for pattern in (f"*/{RUN}", f"*/*/{RUN}"):
         yield from folder.glob(pattern)
 
 
-def _newest_first(row: Listed) -> tuple[float, str]:
+def newest_first(row: Listed) -> tuple[float, str]:
+    """The key by which rows are sorted."""
     return -row.began.timestamp(), row.folder
 
 
-def _row(folder: Path) -> Listed:
+def row_of(folder: Path) -> Listed:
+    """What a run's small files say of it."""
     try:
         about = read_about(folder)
     except CollabError as error:

@@ -24,7 +24,7 @@ FLOORS = [
     {"trainers", "serving"},
     {"evaluation"},
     {"report", "probe"},
-    {"study", "api"},
+    {"study", "api", "view"},
     {"cli"},
     {"__main__"},
 ]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.report_runs import add_held_out, make_episode, make_run, make_training, page_of
-from support.rooms.browser import DESKTOP, FLAGS, HOSTILE, Open
+from support.rooms.browser import DESKTOP, HOSTILE, Open, browser
 
 from collab.records import Episode, Failure
+
+__all__ = ["browser"]
 
 
 @pytest.fixture
@@ -33,19 +33,6 @@ def trained(tmp_path: Path) -> Path:
 def held_out(tmp_path: Path) -> Path:
     """A training run with the episodes of its evaluations."""
     return add_held_out(make_training(tmp_path / "held_out"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
-        pytest.fail("needs chromium: install it, or name one with CHROMIUM=PATH")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS])
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 from support.report_runs import make_episode, make_run, page_of
-from support.rooms.browser import DESKTOP, HOSTILE, PHONE, Open, expect, expect_rows
+from support.rooms.browser import (
+    DESKTOP,
+    HOSTILE,
+    PHONE,
+    Open,
+    expect,
+    expect_accessible,
+    expect_rows,
+)
 
 from collab.records import PartScore
 
@@ -127,6 +135,14 @@ def test_curves_by_key_and_as_a_table(open_page: Open, report: Path) -> None:
     expect(plot).to_be_hidden()
 
 
+@pytest.mark.parametrize("at", ["", "#episode/0", "#compare/0/16", "#settings"])
+@pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_axe_finds_nothing(
+    open_page: Open, report: Path, viewport: dict[str, int], scheme: str, at: str
+) -> None:
+    expect_accessible(open_page(report, viewport, scheme, at))
+
+
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
 def test_the_result_is_above_the_fold(
     open_page: Open, report: Path, viewport: dict[str, int]
@@ -159,6 +175,14 @@ def test_a_phone_shows_the_first_charts_and_folds_the_others(open_page: Open, re
     groups.nth(1).locator("summary").press("Enter")
     expect(groups.nth(1).locator(".panel svg").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollHeight") < 10_000
+
+
+def test_a_table_that_scrolls_shows_it(open_page: Open, report: Path) -> None:
+    page = open_page(report, PHONE)
+    table = page.get_by_role("region", name="Held-out problem by problem")
+    assert table.evaluate("element => element.scrollWidth > element.clientWidth")
+    shades = table.evaluate("element => getComputedStyle(element).backgroundAttachment")
+    assert shades.split(", ")[:4] == ["local", "local", "scroll", "scroll"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -33,7 +33,7 @@ def column(table: Table, name: str) -> list[Cell]:
 def test_captions_say_what_kind_of_interval_it_is(trained: Path, played: Path) -> None:
     """They are no plain bootstrap, which would be without width for a single problem."""
     reports = [make_report(read_all([folder])) for folder in (played, trained)]
-    notes = [report.outcome.note for report in reports]
+    notes = [report.opening.note for report in reports]
     notes += [table.note for table in reports[1].tables if "95 %" in table.note]
     assert len(notes) == 3
     assert all(METHOD in note for note in notes)

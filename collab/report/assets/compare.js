@@ -78,7 +78,7 @@ function sideHead(data, place, title, here) {
   return h(
     "article",
     { class: "card" },
-    h("h5", title),
+    h("h3", { class: "side" }, title),
     h("p", link),
     scheme && h("small", `scheme: ${scheme}`),
   );

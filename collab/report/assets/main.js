@@ -1,36 +1,5 @@
 // What the page does: unpack, draw, listen.
 
-const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
-
-function setTheme(theme) {
-  const root = document.documentElement;
-  if (theme) root.dataset.theme = theme;
-  else delete root.dataset.theme;
-  byId("theme").textContent = THEMES[theme];
-  const told = theme ? theme : "as the system";
-  byId("theme").setAttribute("aria-label", `Colours: ${told}`);
-  try {
-    localStorage.setItem("collab-theme", theme);
-  } catch {
-    // A browser may keep nothing for a file; the choice then lasts as long as the page.
-  }
-}
-
-function nextTheme() {
-  const names = Object.keys(THEMES);
-  const now = names.indexOf(document.documentElement.dataset.theme || "");
-  setTheme(names[(now + 1) % names.length]);
-}
-
-function storedTheme() {
-  try {
-    const theme = localStorage.getItem("collab-theme");
-    return theme in THEMES ? theme : "";
-  } catch {
-    return "";
-  }
-}
-
 function follow(view) {
   const [kind, ...places] = location.hash.slice(1).split("/");
   const [place, other] = places.map(Number);
@@ -84,9 +53,14 @@ function showKeys() {
   else byId("keys").showModal();
 }
 
+// A link to what is folded opens it.
+function unfold() {
+  const target = location.hash === "#settings" && byId("settings");
+  if (target) target.querySelector("details").open = true;
+}
+
 async function main() {
-  setTheme(storedTheme());
-  byId("theme").addEventListener("click", nextTheme);
+  startTheme();
   byId("help").addEventListener("click", showKeys);
   try {
     const data = await readData(byId("data").textContent);
@@ -95,6 +69,8 @@ async function main() {
     const view = new EpisodeView(data, list);
     listen(list, view);
     addEventListener("hashchange", () => follow(view));
+    addEventListener("hashchange", unfold);
+    unfold();
     follow(view);
     document.querySelector("section:target")?.scrollIntoView();
     document.documentElement.dataset.ready = "";

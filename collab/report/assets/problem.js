@@ -18,7 +18,7 @@ function problemCard(data, episode) {
   const message = first?.observation.findLast(([role]) => role === "user") ?? first?.observation.at(-1);
   if (!message) return null;
   const head = h("h3", "Problem ", h("small", `as ${first.agent} was asked`));
-  const text = asked(data, message[1], "Problem");
+  const text = asked(data, message[1], `what ${first.agent} was asked`);
   return h("section", { class: "card problem", "aria-label": "Problem" }, head, text);
 }
 

@@ -22,7 +22,7 @@ function turnView(data, episode, n, earlier) {
     h(
       "div",
       { class: turn.score && "judged" },
-      turn.score && h("aside", { "aria-label": "Joint reward" }, scoreCard(data, turn.score)),
+      turn.score && h("aside", { "aria-label": `Joint reward of turn ${n + 1}` }, scoreCard(data, turn.score, n)),
       h("div", { class: "works" }, h("ol", { class: "stages" }, drawn), jointCard(data, episode, turn, earlier)),
     ),
     turn.failures.map((failure) => failureNote(data, failure, "went on without: ")),
@@ -171,7 +171,7 @@ function schemeList(data, schemes) {
   return h("ul", { class: "schemes", "aria-label": "How the agents work together" }, rows);
 }
 
-function scoreCard(data, score) {
+function scoreCard(data, score, n) {
   const judged = [
     score.isolation && `judged in ${fixed(score.seconds)} s, isolation ${score.isolation}`,
     score.flags.length && `flags: ${score.flags.join(", ")}`,
@@ -180,7 +180,7 @@ function scoreCard(data, score) {
   const worth = h("p", { class: "worth" }, h("b", fixed(score.reward)), total);
   const head = h("header", h("h4", "Joint reward"), worth, h("small", judged.filter(Boolean).join("; ")));
   const card = h("article", { class: "card" }, head);
-  if (score.parts.length) card.append(partsTable(data, score.parts));
+  if (score.parts.length) card.append(partsTable(data, score.parts, n));
   if (score.failures.length) {
     const rows = score.failures.map((place) => h("li", h("code", textOf(data, place))));
     card.append(h("h5", "Tests that did not hold; agents never see these"));
@@ -190,7 +190,7 @@ function scoreCard(data, score) {
 }
 
 // The parts with their points, and below each why.
-function partsTable(data, parts) {
+function partsTable(data, parts, n) {
   const rows = parts.map((part) => {
     const shown = (value) => (part.applies ? fixed(value) : "–");
     const watched = part.applies && !part.weight; // without points: its value is what it tells
@@ -208,7 +208,7 @@ function partsTable(data, parts) {
   const table = tableOf(["Part", "Points", "Of"], rows, "plain parts reasons");
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Parts of the reward" },
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": `Parts of the reward, turn ${n + 1}` },
     table,
   );
 }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import pytest
 
 FLAGS = (
     "--no-sandbox",
@@ -31,3 +35,26 @@ def expect(locator: Any) -> Any:
 
 def expect_rows(page: Any, count: int) -> None:
     expect(page.locator("#list tbody tr")).to_have_count(count)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, as the name or the variable CHROMIUM finds it."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        pytest.fail("needs chromium: install it, or name one with CHROMIUM=PATH")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS])
+        yield started
+        started.close()
+
+
+def expect_accessible(page: Any) -> None:
+    """That axe-core finds no violation of its rules on the page as it stands."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    told = [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:200]}" for v in found]
+    assert told == []

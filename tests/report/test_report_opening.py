@@ -10,7 +10,7 @@ import pytest
 from support.report_runs import make_episode, make_run, make_training, page_of
 
 from collab.report.dots import Row, Value, make_plot
-from collab.report.outcome import Card, in_words
+from collab.report.opening import Card, in_words
 from collab.report.reading import read_all
 from collab.report.report import Report, make_report
 from collab.report.runs import read_run
@@ -21,7 +21,7 @@ def report_of(*folders: Path) -> Report:
 
 
 def card(report: Report, title: str) -> Card:
-    [found] = [card for card in report.outcome.cards if card.title == title]
+    [found] = [card for card in report.opening.cards if card.title == title]
     return found
 
 
@@ -40,7 +40,7 @@ def test_training_opens_with_before_and_after(trained: Path) -> None:
     recipe = trained / "training.yaml"
     recipe.write_text(recipe.read_text().replace("{tasks: test}", "{tasks: test, samples: 4}"))
     report = report_of(trained)
-    assert report.outcome.sentence == (
+    assert report.opening.sentence == (
         "The team solves 100 % of held-out problems, 25 % before (6 problems, 4 samples each)."
     )
     solved = card(report, "Solved, held out")
@@ -69,7 +69,7 @@ def test_sampled_and_greedy_that_are_equal_are_one_row(trained: Path) -> None:
     report = report_of(trained)
     [line] = card(report, "Return, held out").plots[0].rows
     assert line.row.label == "sampled and greedy"
-    assert "earned the same" in report.outcome.note
+    assert "earned the same" in report.opening.note
 
 
 def test_a_difference_that_may_be_chance_says_so(trained: Path) -> None:
@@ -77,14 +77,14 @@ def test_a_difference_that_may_be_chance_says_so(trained: Path) -> None:
     rows = list(map(json.loads, file.read_text().splitlines()))
     rows[-1]["sampled"] = rows[0]["sampled"]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert report_of(trained).outcome.sentence.endswith("; the difference may be chance.")
+    assert report_of(trained).opening.sentence.endswith("; the difference may be chance.")
 
 
 def test_several_recipes_are_rows_of_one_plot(tmp_path: Path) -> None:
     folders = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
     rewrite(folders[1], solved=0.9)
     report = report_of(*folders)
-    assert report.outcome.sentence.startswith("With learning_rate 0.0003, the team solves 90 %")
+    assert report.opening.sentence.startswith("With learning_rate 0.0003, the team solves 90 %")
     [plot] = card(report, "Solved, held out").plots
     labels = [f"learning_rate {rate}, {mode}" for rate in ("0.0001", "0.0003")
               for mode in ("sampled", "greedy")]  # fmt: skip
@@ -97,8 +97,8 @@ def test_training_without_held_out_problems_tells_its_own_returns(trained: Path)
     lines = [line for line in file.read_text().splitlines() if "step.finished" in line]
     file.write_text("\n".join(lines) + "\n")
     report = report_of(trained)
-    assert report.outcome.cards == []
-    assert report.outcome.sentence == (
+    assert report.opening.cards == []
+    assert report.opening.sentence == (
         "In training the team earns 4.00 of 4.00 in step 8, 2.25 in step 1; no held-out problems"
         " tell before and after."
     )
@@ -107,7 +107,7 @@ def test_training_without_held_out_problems_tells_its_own_returns(trained: Path)
 def test_runs_are_rows_of_one_plot(played: Path, tmp_path: Path) -> None:
     episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
     report = report_of(played, make_run(tmp_path / "other", episodes))
-    assert report.outcome.sentence.startswith("other solves 100 % of the problems, played ")
+    assert report.opening.sentence.startswith("other solves 100 % of the problems, played ")
     assert card(report, "Return").most == "4.00"
     [plot] = card(report, "Solved").plots
     assert [line.row.label for line in plot.rows] == ["played", "other"]
@@ -120,7 +120,7 @@ def test_runs_are_rows_of_one_plot(played: Path, tmp_path: Path) -> None:
 
 def test_runs_of_different_problems_say_so(played: Path, tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", [make_episode(1, task="numbers/77")])
-    assert "of different problems" in report_of(played, other).outcome.note
+    assert "of different problems" in report_of(played, other).opening.note
 
 
 def test_the_largest_return_counts_turns_that_were_not_played(played: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Opening:
     sentence: str = ""
     """Empty where nothing was scored."""
     cards: list[Card] = field(default_factory=list)
@@ -36,12 +36,12 @@ class Outcome:
         return bool(self.sentence or self.cards)
 
 
-def joined(outcomes: Sequence[Outcome]) -> Outcome:
+def joined(openings: Sequence[Opening]) -> Opening:
     """Several as one."""
-    told = [outcome for outcome in outcomes if outcome]
-    return Outcome(
+    told = [opening for opening in openings if opening]
+    return Opening(
         " ".join(o.sentence for o in told if o.sentence),
-        [card for outcome in told for card in outcome.cards],
+        [card for opening in told for card in opening.cards],
         " ".join(dict.fromkeys(o.note for o in told if o.note)),
     )
 

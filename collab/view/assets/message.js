@@ -1,0 +1,4 @@
+// A page without more than a message.
+
+startTheme();
+document.documentElement.dataset.ready = "";

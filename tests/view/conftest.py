@@ -1,0 +1,65 @@
+"""A folder of made-up runs, and `collab view` at work on it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.report_runs import add_held_out, make_episode, make_run, make_training
+from support.rooms.browser import DESKTOP, HOSTILE, Open, browser
+
+__all__ = ["browser"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two training runs, a run, one of a hostile team, and one below another folder."""
+    folder = tmp_path_factory.mktemp("view") / "runs"
+    for seed in range(2):
+        add_held_out(make_training(folder / f"seed-{seed}", seed=seed))
+    episodes = [make_episode(n, task=f"numbers/{n}", group=n) for n in range(3)]
+    summary = {"mean_return": 2.5, "largest_return": 4.0, "solved": 1, "solvable": 3}
+    make_run(folder / "played", episodes, summary=summary)
+    make_run(folder / "hostile", episodes[:1], team=HOSTILE, status=HOSTILE)
+    make_run(folder / "group" / "inner", episodes[:1])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[str]:
+    """The address of `collab view` at work on `runs`; a signal ends it, as it is meant to end."""
+    command = [sys.executable, "-m", "collab", "view", str(runs), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        line = started.stdout.readline()
+        yield line.split()[0]
+        started.send_signal(signal.SIGINT)
+        assert started.wait(10) == 0
+
+
+@pytest.fixture
+def open_page(browser: Any, server: str) -> Iterator[Open]:
+    """Opens a page of the server; no error was written, and nobody else was asked."""
+    contexts, errors, asked = [], [], []
+
+    def open_page(at: str = "", viewport: dict[str, int] = DESKTOP, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport=viewport, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(server + at)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+    assert all(url.startswith(server) for url in asked)

@@ -1,0 +1,181 @@
+"""`collab view`: a server for this machine that shows the runs of a folder, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from support.report_runs import data_of, make_episode, make_run, make_training
+from support.rooms.browser import HOSTILE
+
+from collab.cli.commands.view import command
+from collab.errors import RecipeError, RecordError
+from collab.runs.at_work import this_process
+from collab.view import check_installed
+from collab.view.folders import Folders, NoRun
+from collab.view.pages import Pages
+
+
+def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
+    """The status, the headers and the body; the path is sent as it is."""
+    address = urlsplit(server)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
+    connection.request(method, path, headers=headers)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, response.headers, body
+
+
+def test_runs_are_listed_with_what_came_of_them(server: str) -> None:
+    status, _, body = ask(server, "/runs")
+    rows = {row["name"]: row for row in json.loads(body)}
+    assert status == 200
+    assert set(rows) == {"seed-0", "seed-1", "played", "hostile", "group/inner"}
+    played = rows["played"]
+    assert (played["team"], played["kind"], played["status"]) == ("coding", "run", "done")
+    assert (played["return"], played["largest"], played["solved"]) == (2.5, 4.0, 1 / 3)
+    assert rows["seed-0"]["kind"] == "training"
+    assert rows["seed-0"]["solved"] == 0.75
+
+
+def test_a_run_is_shown_by_the_components_of_the_report(server: str) -> None:
+    status, _, page = ask(server, "/report?run=seed-0")
+    assert status == 200
+    assert "The team solves 75 % of held-out problems, 25 % before" in page
+    assert len(data_of(page)["episodes"]) == 68
+    assert 'data-at="/stamp?run=seed-0"' in page
+
+
+def test_several_runs_are_compared(server: str) -> None:
+    _, _, page = ask(server, "/report?run=seed-0&run=seed-1")
+    assert [run["name"] for run in data_of(page)["runs"]] == ["seed-0", "seed-1"]
+    assert "mean of 2 seeds" in page
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"]
+)
+@pytest.mark.parametrize("path", ["/", "/runs", "/report?run=played", "/stamp?run=played"])
+def test_a_page_of_another_name_is_refused(server: str, host: str, path: str) -> None:
+    """A name that somebody else makes lead to this machine opens nothing."""
+    assert ask(server, path, host=host)[0] == 400
+
+
+def test_this_machine_s_names_are_answered(server: str) -> None:
+    port = urlsplit(server).port
+    assert urlsplit(server).hostname == "127.0.0.1"
+    assert [
+        ask(server, "/runs", host=f"{name}:{port}")[0] for name in ("localhost", "127.0.0.1")
+    ] == [
+        200,
+        200,
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..", ".", "", "/etc", "../outside", "group/../../outside", "played/..",
+     "played/episodes.jsonl", "%2e%2e/outside", "played\x00", "seed-0/../../outside"],
+)  # fmt: skip
+def test_nothing_beside_the_folder_is_read(server: str, runs: Path, name: str) -> None:
+    outside = runs.parent / "outside"
+    if not outside.exists():
+        make_run(outside, [make_episode(1, said="a secret")])
+    for path in ("/report", "/stamp"):
+        status, _, body = ask(server, f"{path}?run={quote(name)}")
+        assert status == 404
+        assert "a secret" not in body
+        assert str(runs.parent) not in body
+    assert ask(server, f"/{quote(name)}/outside/run.json")[0] in (400, 404)
+
+
+def test_only_reading_is_answered_and_nobody_may_frame_it(server: str) -> None:
+    assert ask(server, "/runs", "POST")[0] == 405
+    assert ask(server, "/nothing")[0] == 404
+    _, headers, _ = ask(server, "/report?run=played")
+    assert headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_texts_of_a_run_are_never_markup(server: str) -> None:
+    for path in ("/", "/report?run=hostile", f"/report?run={quote(HOSTILE)}"):
+        _, _, page = ask(server, path)
+        assert page.count("<script") == (2 if 'id="data"' in page else 1)
+        assert "<img" not in page
+
+
+def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
+    make_run(tmp_path / "outside" / "run", [make_episode(1)])
+    root = tmp_path / "runs"
+    run = make_run(root / "run", [make_episode(1)])
+    (root / "link").symlink_to(tmp_path / "outside" / "run")
+    (root / "group").symlink_to(tmp_path / "outside")
+    folders = Folders([root])
+    assert [row["name"] for row in folders.rows()] == ["run"]
+    (run / "recipe.yaml").unlink()
+    (run / "recipe.yaml").symlink_to(tmp_path / "outside" / "run" / "recipe.yaml")
+    with pytest.raises(NoRun, match=r"run: recipe\.yaml is a link that leads out of runs/"):
+        folders.find(["run"])
+
+
+def test_a_run_at_work_is_followed(tmp_path: Path) -> None:
+    run = make_training(tmp_path / "runs" / "run", steps=4)
+    about = json.loads((run / "run.json").read_text())
+    at_work = {**about, "status": "running", "process": this_process()}
+    (run / "run.json").write_text(json.dumps(at_work))
+    pages = Pages(Folders([tmp_path / "runs"]))
+    first = pages.stamp(["run"])
+    assert first["working"] is True
+    assert pages.stamp(["run"]) == first
+    page = pages.report(["run"])
+    assert pages.report(["run"]) is page, "nothing is made anew while nothing has changed"
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.write('{"type": "step.finished", "step": 5, "return/mean": 3.9}\n')
+    assert pages.stamp(["run"])["stamp"] != first["stamp"]
+    curves = {panel["title"]: panel for panel in data_of(pages.report(["run"]))["panels"]}
+    assert curves["Joint return in training"]["series"][0]["x"][-1] == 5
+    (run / "run.json").write_text(json.dumps({**about, "status": "done"}))
+    assert pages.stamp(["run"])["working"] is False
+
+
+def test_a_run_that_has_just_begun_says_so_and_is_followed(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", [])
+    page = Pages(Folders([tmp_path])).report(["run"])
+    assert "Nothing to show yet" in page
+    assert 'data-at="/stamp?run=run"' in page
+
+
+def test_all_teams_of_an_evaluation_open_together(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_run(tmp_path / "first" / name, [make_episode(1)])
+    (tmp_path / "first" / "eval.json").write_text("{}")
+    folders = Folders([tmp_path])
+    assert {row["evaluation"] for row in folders.rows()} == {"first"}
+    assert folders.find(["first"]) == [tmp_path.resolve() / "first"]
+
+
+def test_several_folders_are_told_apart(tmp_path: Path) -> None:
+    for place in ("runs", "evals"):
+        make_run(tmp_path / place / "one", [make_episode(1)])
+    folders = Folders([tmp_path / "runs", tmp_path / "evals", tmp_path / "studies"])
+    assert {row["name"] for row in folders.rows()} == {"runs/one", "evals/one"}
+
+
+def test_what_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr("collab.view.server.import_module", refuse)
+    with pytest.raises(RecipeError, match=r"needs the package starlette.*collab-agents\[serve\]"):
+        check_installed()
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="none is no folder; runs are in runs/"):
+        command(tmp_path / "none")
