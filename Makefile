@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-slow test-notebooks test-browser test-vllm lint types check schema picture docs bench clean
+.PHONY: run test test-slow test-notebooks test-browser test-vllm test-gpu lint types check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run pocket-smollm2 --task pocket-code/120
@@ -40,6 +40,9 @@ VLLM_INSTALLED := $(COLLAB_VLLM_ENV)/.installed-$(shell cksum requirements-vllm.
 
 test-vllm: $(VLLM_INSTALLED)
 	PYTHONPATH=$(CURDIR) $(COLLAB_VLLM_ENV)/bin/python -m pytest -W ignore -m vllm tests/with_vllm
+
+test-gpu: $(VENV)/.installed
+	$(BIN)/pytest -m gpu -rs tests/with_gpu
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,0 +1,165 @@
+"""Steps of learning on samples that are made up, timed by options and by phases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any, NamedTuple
+
+import torch
+
+from collab.models.local.multi_lora import unwrapped
+from collab.models.open import ModelPool
+from collab.recipe import LoraSpec, TrainerSpec
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.lora import add_adapter
+from collab.trainers.learner.memory import activation_bytes, dimensions_of, logit_bytes
+from collab.trainers.learner.policy import Policies, Policy, _quieten
+from collab.trainers.learner.prefix_tree.packing import packed_sequences, width
+from collab.trainers.learner.samples import Sample
+
+GROUP = 8
+
+
+class Load(NamedTuple):
+    """What a step learns from: groups of eight responses to a prompt."""
+
+    groups: int
+    prompt: int
+    response: int
+
+
+def samples_of(load: Load, vocabulary: int) -> list[Sample]:
+    drawn = torch.Generator().manual_seed(1)
+
+    def tokens(n: int) -> tuple[int, ...]:
+        return tuple(torch.randint(3, vocabulary, (n,), generator=drawn).tolist())
+
+    found = []
+    for _ in range(load.groups):
+        prompt = tokens(load.prompt)
+        found += [
+            Sample("a", prompt, tokens(load.response), (0.0,) * load.response, 1.0, w, 1e-3)
+            for w in (1.0, -1.0) * (GROUP // 2)
+        ]
+    return found
+
+
+def tree_tokens(samples: list[Sample], shared: bool) -> int:
+    """Tokens that have to be computed once, without padding."""
+    return sum(map(width, packed_sequences(samples, 1 << 40, shared=shared)))
+
+
+def step_flops(module: Any, samples: list[Sample], tokens: int, *, twice: bool) -> float:
+    """Of the products with weights: the head's for responses alone, and none of the embedding."""
+    config = unwrapped(module).config
+    head = config.vocab_size * config.hidden_size
+    tables = 1 if config.tie_word_embeddings else 2
+    body = sum(p.numel() for p in module.parameters()) - tables * head
+    responses = sum(len(sample.token_ids) for sample in samples)
+    return float((6 if twice else 4) * body * tokens + 4 * head * responses)
+
+
+@contextmanager
+def learner_of(engine: Any, **options: Any) -> Iterator[TorchLearner]:
+    """A learner of one adapter under `options` of the trainer."""
+    spec = TrainerSpec.model_validate({"steps": 100, "mismatch_tolerance": 1e9, **options})
+    parameters = add_adapter(engine, "a", LoraSpec(), seed=0, start=None)
+    policy = Policy("a", ("a",), engine, parameters, is_adapter=True)
+    _quieten(engine.module)
+    if spec.gradient_checkpointing is True:
+        policy.compute_twice()
+    try:
+        yield TorchLearner(Policies({"a": policy}, {}, ModelPool()), spec, total_steps=100)
+    finally:
+        engine.module = engine.module.unload()
+        free(engine.load().device)
+
+
+def free(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, Any]:
+    """Tokens a second, peak memory and its plan, of `steps` after one that is not counted."""
+    device = engine.load().device
+    vocabulary = unwrapped(engine.module).config.vocab_size
+    samples = samples_of(load, vocabulary)
+    with learner_of(engine, **options) as learner:
+        policy = learner.policies.by_name["a"]
+        sizes = learner._sizes.of(policy)
+        held = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+        to_come = learner._to_come()
+        started = time.perf_counter()
+        learner.learn(samples, 0, Event())
+        wait(device)
+        first = time.perf_counter() - started
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        started = time.perf_counter()
+        for step in range(1, steps + 1):
+            learner.learn(samples, step, Event())
+        wait(device)
+        seconds = (time.perf_counter() - started) / steps
+        shared = learner._supports_prefix_tree(policy)
+        tokens = tree_tokens(samples, shared)
+        flops = step_flops(engine.module, samples, tokens, twice=sizes.gradient_checkpointing)
+        found: dict[str, Any] = {
+            "first_seconds": round(first, 3),
+            "step_seconds": round(seconds, 4),
+            "tokens": tokens,
+            "tokens_per_second": round(tokens / seconds, 1),
+            "flops_per_second": flops / seconds,
+            "micro_batch_tokens": sizes.micro_batch_tokens,
+            "head_chunk_tokens": sizes.head_chunk_tokens,
+            "gradient_checkpointing": sizes.gradient_checkpointing,
+            "shared": shared,
+        }
+        if device.type == "cuda":
+            model = unwrapped(engine.module)
+            shape = dimensions_of(model.config, model.dtype, device)
+            largest = min(tokens, sizes.micro_batch_tokens)
+            planned = held + to_come + logit_bytes(shape, sizes.head_chunk_tokens)
+            planned += activation_bytes(shape, largest, checkpointing=sizes.gradient_checkpointing)
+            found["peak_bytes"] = torch.cuda.max_memory_allocated(device)
+            found["planned_bytes"] = planned
+        found["phases"] = phases(learner, samples, device)
+    return found
+
+
+def phases(learner: TorchLearner, samples: list[Sample], device: torch.device) -> dict[str, float]:
+    """Seconds of each phase of one step more, in which the host waits after each."""
+    spent: dict[str, float] = {}
+    optimiser = learner.optimisers["a"]
+
+    def timed(name: str, work: Any) -> Any:
+        def run(*args: Any, **options: Any) -> Any:
+            wait(device)
+            started = time.perf_counter()
+            found = work(*args, **options)
+            wait(device)
+            spent[name] = spent.get(name, 0.0) + time.perf_counter() - started
+            return found
+
+        return run
+
+    parts: dict[str, tuple[Any, str]] = {
+        "layout": (learner, "_batches"),
+        "forward": (learner, "_scored"),
+        "backward": (learner, "_backward"),
+        "optimiser": (optimiser, "step"),
+    }
+    for name, (owner, method) in parts.items():
+        setattr(owner, method, timed(name, getattr(owner, method)))
+    timed("whole", learner.learn)(samples, 50, Event())
+    for owner, method in parts.values():
+        delattr(owner, method)
+    return {name: round(seconds, 4) for name, seconds in spent.items()}

@@ -1,0 +1,79 @@
+"""New tokens a second, by transformers in this process and by vLLM where it is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from gpu_parts.shapes import save_description
+
+VLLM = """
+import json, sys, time
+from vllm import LLM, SamplingParams
+folder, rows, prompt, new, share = sys.argv[1], *map(int, sys.argv[2:5]), float(sys.argv[5])
+llm = LLM(folder, load_format="dummy", max_model_len=2048, gpu_memory_utilization=share)
+ids = [[3 + (n // 8 * 7 + k) % 400 for k in range(prompt)] for n in range(rows)]
+prompts = [{"prompt_token_ids": row} for row in ids]
+params = SamplingParams(temperature=1.0, max_tokens=new, ignore_eos=True)
+llm.generate(prompts[:2], params)
+started = time.perf_counter()
+found = llm.generate(prompts, params)
+made = sum(len(x.outputs[0].token_ids) for x in found)
+print(json.dumps({"tokens_per_second": round(made / (time.perf_counter() - started), 1)}))
+"""
+
+
+def by_transformers(engine: Any, rows: int, prompt: int, new: int) -> dict[str, Any]:
+    from collab.models import Call, Request
+    from collab.records import Sampling
+
+    def requests(n: int) -> list[Request]:
+        return [
+            Request(
+                call=Call(task="t", sample=row, turn=0, round=0, agent="a"),
+                prompt_ids=tuple(3 + (row // 8 * 7 + k) % 400 for k in range(prompt)),
+                sampling=Sampling(max_new_tokens=new),
+                seed=row,
+            )
+            for row in range(n)
+        ]
+
+    asyncio.run(engine.generate(requests(2)))
+    started = time.perf_counter()
+    actions = asyncio.run(engine.generate(requests(rows)))
+    seconds = time.perf_counter() - started
+    made = sum(action.usage.new_tokens for action in actions)
+    return {"rows": rows, "tokens_per_second": round(made / seconds, 1)}
+
+
+def by_vllm(shape: str, rows: int, prompt: int, new: int, seconds: float) -> dict[str, Any]:
+    """In a process of its own, as it keeps the memory that it took."""
+    if importlib.util.find_spec("vllm") is None:
+        return {"left_out": "vLLM is not installed"}
+    if seconds < 60:
+        return {"left_out": "no time is left"}
+    with tempfile.TemporaryDirectory() as name:
+        save_description(shape, Path(name))
+        asked = [str(x) for x in (rows, prompt, new, 0.6)]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", VLLM, name, *asked],
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=True,
+            )
+            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            return {"left_out": f"not done in {seconds:.0f} s"}
+        except (subprocess.CalledProcessError, ValueError, IndexError) as error:
+            told = getattr(error, "stderr", None) or str(error)
+            return {"failed": told.strip().splitlines()[-1]}
+    return {"rows": rows, **found}

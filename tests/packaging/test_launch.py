@@ -1,0 +1,96 @@
+"""The files of `examples/launch/` are what their programs read, as far as it shows without them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+LAUNCH = ROOT / "examples" / "launch"
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((LAUNCH / name).read_text()))
+
+
+def kubernetes() -> str:
+    container = documents("kubernetes.yaml")[1]["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["bash", "-c"]
+    return str(container["args"][0])
+
+
+SCRIPTS = {
+    "kubernetes": kubernetes,
+    "skypilot": lambda: str(documents("skypilot.yaml")[0]["run"]),
+    "dstack": lambda: "\n".join(documents("dstack.yaml")[0]["commands"]),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_bash_reads_what_is_run(name: str) -> None:
+    subprocess.run(["bash", "-n"], input=SCRIPTS[name](), text=True, check=True)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_begins_and_goes_on(name: str, again: bool, tmp_path: Path) -> None:
+    """The scripts are run, with a `python` and a `pip` that only tell what they were given."""
+    runs = tmp_path / "runs"
+    script = SCRIPTS[name]().replace("/runs", str(runs))
+    first = runs / "first" if str(runs) in script else tmp_path / "first"
+    first.mkdir(parents=True)
+    if again:
+        (first / "training.yaml").touch()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool, body in {"python": 'printf "%s\\n" "$@"', "pip": "true"}.items():
+        (tools / tool).write_text(f"#!/bin/bash\n{body}\n")
+        (tools / tool).chmod(0o755)
+    environment = {
+        "PATH": f"{tools}:/usr/bin:/bin",
+        **{"JOB_COMPLETION_INDEX": "1", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_RANK": "1"},
+        **{"SKYPILOT_NUM_GPUS_PER_NODE": "8", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2"},
+        **{"DSTACK_NODES_NUM": "2", "DSTACK_NODE_RANK": "1", "DSTACK_GPUS_PER_NODE": "8"},
+        "DSTACK_MASTER_NODE_IP": "10.0.0.1",
+    }
+    done = subprocess.run(
+        ["bash"], input=script, text=True, check=True, capture_output=True, env=environment,
+        cwd=tmp_path,
+    )  # fmt: skip
+    told = done.stdout.split()
+    assert {"--nnodes=2", "--node-rank=1", "--nproc-per-node=8", "--master-port=29500"} <= set(told)
+    host = "collab-train-0.collab-train" if name == "kubernetes" else "10.0.0.1"
+    assert f"--master-addr={host}" in told
+    arguments = told[told.index("train") + 1 :]
+    where = "first" if first.parent == tmp_path else str(first)
+    assert arguments == (["--resume", where] if again else ["recipe.yaml", "--out", where])
+
+
+def test_the_pods_find_each_other() -> None:
+    service, job = documents("kubernetes.yaml")
+    assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == 2
+    assert job["spec"]["completionMode"] == "Indexed"
+
+
+def test_the_image_is_made_of_what_is_here() -> None:
+    """Every line is an instruction, and what is copied exists; the image itself is not built."""
+    text = (LAUNCH / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    known = {"FROM", "RUN", "WORKDIR", "COPY", "ENTRYPOINT", "CMD"}
+    assert {line.split()[0] for line in lines} <= known
+    for line in lines:
+        if line.startswith("COPY"):
+            for source in line.split()[1:-1]:
+                assert (ROOT / source).exists(), source
+    copied = " ".join(lines)
+    wheel = (ROOT / "pyproject.toml").read_text().partition("force-include]")[2]
+    for folder in re.findall(r'^"(\w+)" = ', wheel, re.MULTILINE):
+        assert f"COPY {folder} ./{folder}" in copied

@@ -1,0 +1,120 @@
+"""Learning on a GPU: its attention, that nothing waits for it, and the memory that is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from collab.trainers.learner.logprobs import response_logprobs
+from collab.trainers.learner.loss import token_loss
+from collab.trainers.learner.prefix_tree.attention import tree_attention
+from collab.trainers.learner.prefix_tree.packing import packed_sequences
+from collab.trainers.learner.prefix_tree.varlen import (
+    Heads,
+    difference,
+    torch_kernel,
+    varlen_kernel,
+)
+from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
+from collab.trainers.learner.update import Tally
+
+pytestmark = pytest.mark.gpu
+
+
+def model_of(device: torch.device, **options: Any) -> Any:
+    sizes = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 4}
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 32_000}
+    torch.manual_seed(0)
+    config = Qwen2Config(**{**sizes, **heads, **options})
+    with torch.device(device):
+        return Qwen2ForCausalLM._from_config(config, dtype=torch.bfloat16).eval()
+
+
+def group(prompt: int, response: int, **options: Any) -> list[Sample]:
+    made: dict[str, Any] = {"temperature": 1.0, "weight": 1.0, "scale": 1e-3, **options}
+    return [
+        Sample("a", tuple(range(prompt)), (n, *range(1, response)), (0.0,) * response, **made)
+        for n in range(8)
+    ]
+
+
+@pytest.mark.parametrize("heads", [Heads(8, 2, 64), Heads(12, 2, 128), Heads(4, 4, 80)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_varlen_gives_what_masks_give(
+    device: torch.device, heads: Heads, dtype: torch.dtype
+) -> None:
+    if torch.cuda.get_device_capability(device) < (8, 0):
+        pytest.skip("flash attention is made for compute capability 8.0 and later")
+    assert difference(torch_kernel(), device, dtype, heads) < 0.02
+
+
+def test_a_model_learns_the_same_by_both(device: torch.device) -> None:
+    model = model_of(device)
+    if varlen_kernel(model, device, "auto") is None:
+        pytest.skip("this GPU and torch have no attention over lengths that differ")
+    assert supports_prefix_tree(model, device)
+    rows = packed_sequences(group(300, 100), 10_000, shared=True)
+    found = []
+    for how in ("mask", "varlen"):
+        logprobs = response_logprobs(model, rows, device, attention=how).logprobs
+        with tree_attention(model):
+            gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()))
+        found.append(torch.cat([logprobs.detach(), *(g.flatten().float() for g in gradients)]))
+    exact, ours = found
+    assert float((ours - exact).norm() / exact.norm()) < 0.05
+
+
+@contextmanager
+def refusing_to_wait() -> Iterator[None]:
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(
+    "way", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 20, "top_p": 0.95}]
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_host_waits_for_nothing_but_the_tally(
+    device: torch.device, way: dict[str, Any], shared: bool
+) -> None:
+    from collab.recipe import TrainerSpec
+
+    model, spec = model_of(device), TrainerSpec(steps=1)
+    rows = packed_sequences(group(64, 32, **way), 10_000, shared=shared)
+    learned = [sample for row in rows for sample in row]
+
+    def work() -> Tally:
+        found = response_logprobs(model, rows, device)
+        loss = token_loss(found.logprobs, learned, spec)
+        tally = Tally(learned, loss, found.logprobs.detach(), found.outside_support)
+        with tree_attention(model):
+            loss.total.backward()  # type: ignore[no-untyped-call]
+        return tally
+
+    work().read()  # what is loaded and tried once
+    with refusing_to_wait():
+        tally = work()
+    tally.read()
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_plan_is_within_a_tenth_of_the_peak(
+    device: torch.device, checkpointing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from gpu_parts.learning import Load, measure
+    from gpu_parts.shapes import opened
+
+    with opened("0.5B", device) as engine:
+        found = measure(engine, Load(2, 512, 256), 1, gradient_checkpointing=checkpointing)
+    assert found["planned_bytes"] == pytest.approx(found["peak_bytes"], rel=0.1)
