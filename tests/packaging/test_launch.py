@@ -25,15 +25,15 @@ def kubernetes() -> str:
 
 
 SCRIPTS = {
-    "kubernetes": kubernetes,
-    "skypilot": lambda: str(documents("skypilot.yaml")[0]["run"]),
-    "dstack": lambda: "\n".join(documents("dstack.yaml")[0]["commands"]),
+    "kubernetes": kubernetes(),
+    "skypilot": str(documents("skypilot.yaml")[0]["run"]),
+    "dstack": "\n".join(documents("dstack.yaml")[0]["commands"]),
 }
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_bash_reads_what_is_run(name: str) -> None:
-    subprocess.run(["bash", "-n"], input=SCRIPTS[name](), text=True, check=True)
+    subprocess.run(["bash", "-n"], input=SCRIPTS[name], text=True, check=True)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -41,7 +41,7 @@ def test_bash_reads_what_is_run(name: str) -> None:
 def test_a_run_begins_and_goes_on(name: str, again: bool, tmp_path: Path) -> None:
     """The scripts are run, with a `python` and a `pip` that only tell what they were given."""
     runs = tmp_path / "runs"
-    script = SCRIPTS[name]().replace("/runs", str(runs))
+    script = SCRIPTS[name].replace("/runs", str(runs))
     first = runs / "first" if str(runs) in script else tmp_path / "first"
     first.mkdir(parents=True)
     if again:

@@ -59,7 +59,8 @@ def activation_bytes(
     weights = dimensions.attention * keys
     layer = tokens * (hidden + (4 * dimensions.intermediate + weights) * dimensions.bytes)
     read = tokens * dimensions.hidden * dimensions.bytes
-    return (read if checkpointing else layer) * dimensions.layers + layer
+    last = tokens * dimensions.hidden * 4  # of the norm behind the layers
+    return (read if checkpointing else layer) * dimensions.layers + layer + last
 
 
 def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
