@@ -14,7 +14,8 @@ import collab
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
 
-RUN, TRAIN, LOOK, START = "Run and score", "Train", "Look things up", "Start and check"
+RUN, TRAIN, SHARE = "Run and score", "Train", "Share"
+LOOK, START = "Look things up", "Start and check"
 
 COMMANDS = {
     "run": RUN,
@@ -27,6 +28,8 @@ COMMANDS = {
     "report": RUN,
     "view": RUN,
     "serve": RUN,
+    "export": SHARE,
+    "push": SHARE,
     "probe": TRAIN,
     "train": TRAIN,
     "study": TRAIN,

@@ -38,11 +38,10 @@ class Side(Record):
     team: str
     status: str
     problems: int
+    metrics: dict[str, Estimate]
     largest_return: float | None
     before: dict[str, Estimate] = {}
-    """Of a training: its metrics on held-out problems before it,"""
-    after: dict[str, Estimate] = {}
-    """at its end,"""
+    """Of a training, whose metrics are those of held-out problems at its end: those before it,"""
     gain: dict[str, Estimate] = {}
     """and what lies between, paired by problem."""
 
@@ -102,8 +101,8 @@ def _diff(first: Path, second: Path) -> RunDiff:
     }
     returns = metrics.get(names.JOINT_RETURN)
     return RunDiff(
-        first=_side(one),
-        second=_side(other),
+        first=side_of(one),
+        second=side_of(other),
         settings=tuple(settings),
         metrics=metrics,
         shared=returns.difference.tasks if returns else 0,
@@ -115,18 +114,19 @@ def _shared(side: Played, other: Played, name: str) -> list[float]:
     return [value for task, value in side.values[name].items() if task in other.values[name]]
 
 
-def _side(played: Played) -> Side:
+def side_of(played: Played) -> Side:
+    """What a run says of itself, with intervals."""
     most = played.largest_return or 0.0
-    before, after = played.before or {}, played.values if played.before else {}
+    before = played.before or {}
     return Side(
         folder=str(played.folder),
         team=played.team,
         status=played.status,
         problems=len(played.values.get(names.JOINT_RETURN, {})),
+        metrics={name: estimate_of(name, [*v.values()], most) for name, v in played.values.items()},
         largest_return=played.largest_return,
         before={name: estimate_of(name, [*v.values()], most) for name, v in before.items()},
-        after={name: estimate_of(name, [*v.values()], most) for name, v in after.items()},
-        gain=paired(before, after, most),
+        gain=paired(before, played.values, most),
     )
 
 

@@ -21,7 +21,7 @@ from collab.recipe.question import check_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
 from collab.runs.layout import RECIPE
-from collab.trust import Consent, Question, settle
+from collab.trust import Consent, Question, from_hub, settle
 
 S = TypeVar("S", bound=Spec)
 
@@ -39,7 +39,9 @@ def load_recipe(
     trust: Consent = False,
     **top: Any,
 ) -> Recipe:
-    """The recipe for a team's name, a team file, a recipe file, a run's folder, or their data.
+    """The recipe for a team's name, a team or recipe file, a run's folder, or their data.
+
+    `hub:OWNER/NAME` is the folder that the hub has of a team; it is asked about as any folder is.
 
     Wherever data may name a function, it may hold the function itself.
 
@@ -176,7 +178,7 @@ def _written(name: Named, files: Files, objects: Objects, *, is_run: bool) -> di
     if isinstance(name, Mapping | Spec):
         data: dict[str, Any] = objects.data(name)
         return {"team": data} if "agents" in data else data
-    path = Path(name)
+    path = from_hub.folder_of(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
         return files.read(path / RECIPE, own=False)
     if path.suffix in (".yaml", ".yml"):

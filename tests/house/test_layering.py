@@ -23,7 +23,7 @@ FLOORS = [
     {"telemetry"},
     {"trainers", "serving"},
     {"evaluation"},
-    {"report", "probe"},
+    {"report", "probe", "sharing"},
     {"study", "api", "view"},
     {"cli"},
     {"__main__"},

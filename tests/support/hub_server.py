@@ -30,7 +30,11 @@ class HubServer(LocalServer):
 
     def publish(self, folder: Path, commit: str) -> None:
         """Make the files of `folder` the commit that `main` is at."""
-        self.commits[commit] = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
+        self.commits[commit] = {
+            f.relative_to(folder).as_posix(): f.read_bytes()
+            for f in folder.rglob("*")
+            if f.is_file()
+        }
         self.main = commit
 
     def get(self, handler: Handler) -> None:
@@ -45,7 +49,7 @@ class HubServer(LocalServer):
         elif path.startswith(f"{about}/tree/"):
             self._send_tree(handler, path.removeprefix(f"{about}/tree/"))
         elif path.startswith(f"{files}/resolve/"):
-            self._send_file(handler, *path.removeprefix(f"{files}/resolve/").split("/"))
+            self._send_file(handler, *path.removeprefix(f"{files}/resolve/").split("/", 1))
         else:
             handler.send(404, x_error_code="RepoNotFound")
 

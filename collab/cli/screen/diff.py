@@ -58,7 +58,7 @@ def _show_training(page: Page, sides: Sequence[tuple[str, Side]]) -> None:
     rows: list[list[Piece]] = []
     for label, side in sides:
         for name, gain in side.gain.items():
-            ends = [estimate_text(name, each[name]) for each in (side.before, side.after)]
+            ends = [estimate_text(name, each[name]) for each in (side.before, side.metrics)]
             rows.append([label, title_of(name), _piece(change_cell(name, gain)), *ends])
     if rows:
         columns = [Column("held out"), Column("")]

@@ -1,0 +1,47 @@
+"""`collab export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained team.")]
+Adapters = Annotated[
+    Path | None,
+    typer.Option("--adapters", metavar="DIR", help="Each agent's adapter, in PEFT's format."),
+]
+Merged = Annotated[
+    Path | None,
+    typer.Option("--merged", metavar="DIR", help="Each agent's whole model, adapter added."),
+]
+
+
+def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> None:
+    """Write a trained team's weights for other programs.
+
+    Adapters name their base model, so that PEFT and vLLM load them as they are.
+    Merged models need no PEFT: a folder for each agent, as transformers saves it.
+
+    [bold]Examples[/]
+      collab export runs/first --adapters adapters
+      collab export runs/first --merged models
+
+    Exit status: 0 done, 1 it cannot be written, 2 bad usage.
+    """
+    from collab.errors import RecipeError
+    from collab.sharing.export import export_adapters, export_merged
+
+    if adapters is None and merged is None:
+        raise RecipeError("give --adapters DIR, --merged DIR, or both")
+    if adapters is not None:
+        bases = export_adapters(run, adapters)
+        for agent, base in bases.items():
+            print(f"{adapters / agent}: an adapter of {base}")
+        for base in dict.fromkeys(bases.values()):
+            named = " ".join(f"{a}={adapters / a}" for a, of in bases.items() if of == base)
+            print(f"vllm serve {base} --enable-lora --lora-modules {named}")
+    if merged is not None:
+        for agent, base in export_merged(run, merged).items():
+            print(f"{merged / agent}: {base} with the adapter of {agent}")

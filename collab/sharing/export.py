@@ -1,0 +1,108 @@
+"""A trained team's weights for other programs: plain PEFT adapters, or whole models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from collab.errors import RecordError
+from collab.models.store import resolve
+from collab.models.store.models import public_name
+from collab.recipe import Recipe, read_recipe
+from collab.recipe.model import TransformersModel, local_weights
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, RECIPE
+
+
+def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
+    """The recipe of a trained team, and each agent's adapter.
+
+    Raises:
+        RecordError: the folder holds no team, or none that has adapters.
+    """
+    if not (run / RECIPE).is_file():
+        raise RecordError(f"{run} holds no {RECIPE}; give the folder of a trained team")
+    recipe = read_recipe(str(run))[0]
+    found = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
+    if not found:
+        raise RecordError(
+            f"no agent of {run} has an adapter: whole models are in {run / 'models'} as they are"
+        )
+    return recipe, found
+
+
+def base_of(recipe: Recipe, agent: str) -> TransformersModel:
+    """The model that an agent's adapter is of.
+
+    Raises:
+        RecordError: it is not one whose weights are at hand.
+    """
+    spec = local_weights(recipe.model_of(agent))
+    if spec is None:
+        raise RecordError(f"agent '{agent}' answers by {recipe.model_of(agent).engine}: no weights")
+    return spec
+
+
+def export_adapters(run: Path, out: Path) -> dict[str, str]:
+    """Write each agent's adapter to `out`/AGENT in PEFT's format; gives each one's base model.
+
+    Raises:
+        RecordError: there is no adapter, or `out` is not empty.
+    """
+    recipe, adapters = adapters_of(run)
+    _check_free(out)
+    bases = {}
+    for agent, folder in adapters.items():
+        base = base_of(recipe, agent)
+        bases[agent] = public_name(base.name)
+        (out / agent).mkdir(parents=True)
+        shutil.copyfile(folder / ADAPTER_WEIGHTS, out / agent / ADAPTER_WEIGHTS)
+        config = {
+            **json.loads((folder / ADAPTER_CONFIG).read_text()),
+            "base_model_name_or_path": bases[agent],
+            "revision": base.revision,
+        }
+        (out / agent / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+    return bases
+
+
+def export_merged(run: Path, out: Path) -> dict[str, str]:
+    """Write a whole model for each agent to `out`/AGENT: its base, with its adapter added.
+
+    The sum is taken in float32 and kept in the precision of the base.
+
+    Raises:
+        RecordError: there is no adapter, or `out` is not empty.
+        ModelUnavailable: a base cannot be had.
+    """
+    recipe, adapters = adapters_of(run)
+    _check_free(out)
+    bases = {}
+    for agent, folder in adapters.items():
+        base = base_of(recipe, agent)
+        bases[agent] = public_name(base.name)
+        _merge(resolve(base.name, base.revision), folder, out / agent)
+    return bases
+
+
+def _merge(base: Path, adapter: Path, out: Path) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from collab.models.weights import quiet_transformers
+
+    with quiet_transformers():
+        kept = AutoConfig.from_pretrained(base).dtype or torch.float32
+        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+        merged: Any = PeftModel.from_pretrained(model, str(adapter))
+        merged = merged.merge_and_unload(safe_merge=True).to(kept)
+        merged.save_pretrained(out)
+        AutoTokenizer.from_pretrained(base).save_pretrained(out)
+
+
+def _check_free(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RecordError(f"{out} is not empty; give another folder")
+    out.mkdir(parents=True, exist_ok=True)

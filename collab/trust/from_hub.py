@@ -1,0 +1,73 @@
+"""Teams on the hub, or on a mirror named by HF_ENDPOINT: fetched once by commit, then a folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from collab.errors import RecipeError
+from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE
+
+PREFIX = "hub:"
+NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+LOOKUP_SECONDS = 5.0
+
+WANTED = [RECIPE, "README.md", *(f"{part}/**" for part in (FUNCTIONS, DATA, ADAPTERS, MODELS))]
+UNWANTED = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.so"]
+"""Files that run code when they are read; weights are read from safetensors alone."""
+
+
+def folder_of(name: str) -> Path:
+    """The folder of the team `hub:OWNER/NAME`, at a revision where `@REVISION` follows.
+
+    Its files are copies, not links into the hub's cache, so that they keep their names. Without the
+    network, the newest that was fetched is taken.
+
+    Raises:
+        RecipeError: the name is none, or the team cannot be had.
+    """
+    owner, _, revision = name.removeprefix(PREFIX).partition("@")
+    if not NAME.fullmatch(owner):
+        raise RecipeError(f"'{name}' names no team on the hub; write hub:OWNER/NAME[@REVISION]")
+    from huggingface_hub import HfApi, constants, errors
+
+    place = Path(constants.HF_HUB_CACHE) / "collab-teams" / owner.replace("/", "--")
+    try:
+        about = HfApi().model_info(owner, revision=revision or None, timeout=LOOKUP_SECONDS)
+        folder = _fetched(owner, str(about.sha), place)
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise RecipeError(
+            f"'{name}' is not on the hub, or not yours to see: check the name, and set HF_TOKEN"
+            " where it is private"
+        ) from error
+    except Exception as error:  # whatever keeps the network away
+        found = _newest(place, revision)
+        if found is None:
+            raise RecipeError(f"'{name}' cannot be had: {error}") from error
+        folder = found
+    if not (folder / RECIPE).is_file():
+        raise RecipeError(f"'{name}' holds no {RECIPE}, so there is no team in it")
+    return folder
+
+
+def _fetched(owner: str, commit: str, place: Path) -> Path:
+    """The folder of a commit; it has its name when all of it is there."""
+    from huggingface_hub import snapshot_download
+
+    folder, partial = place / commit, place / f".{commit}"
+    if not folder.is_dir():
+        snapshot_download(
+            owner,
+            revision=commit,
+            local_dir=partial,
+            allow_patterns=WANTED,
+            ignore_patterns=UNWANTED,
+        )
+        partial.rename(folder)
+    return folder
+
+
+def _newest(place: Path, revision: str) -> Path | None:
+    """What was fetched last of a team, or of one of its commits."""
+    found = [path for path in place.glob(f"{revision}*") if (path / RECIPE).is_file()]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)

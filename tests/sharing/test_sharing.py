@@ -1,0 +1,208 @@
+"""A trained team is handed on: adapters, merged weights, the folder for the hub, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.hub_server import HubServer, read_datasets_from
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.errors import RecipeError, RecordError, Untrusted
+from collab.recipe import load_recipe
+from collab.recipe.dump import write_recipe
+from collab.recipe.packing import Packing
+from collab.sharing.export import export_adapters, export_merged
+from collab.sharing.push import push
+from collab.sharing.staging import stage
+
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
+"""Of PEFT itself, which asks transformers in a way of before."""
+IDS = torch.tensor([[1, 2, 3, 4, 5]])
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+@pytest.fixture
+def run(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a team of two, each with an adapter that changes its answers."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run"
+    for seed, agent in enumerate("ab"):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+        config = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
+        get_peft_model(model, config).save_pretrained(folder / "adapters" / agent)
+    recipe = make_game(base, tmp_path)
+    recipe = recipe.with_agents({a: {"adapter": f"adapters/{a}"} for a in "ab"})
+    write_recipe(folder / "recipe.yaml", recipe, Packing(folder))
+    (folder / "training.yaml").write_text("trainer: {name: magrpo, steps: 5}\n")
+    (folder / "run.json").write_text(json.dumps({"team": "pair", "status": "done"}))
+    rows = [
+        {"type": "evaluation.finished", "step": step, "sampled": {
+            f"game/{n}": {"joint_return": float(step > 0), "solved": None, "maximum": 4.0}
+            for n in range(8, 12)
+        }}
+        for step in (0, 5)
+    ]  # fmt: skip
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "episodes.jsonl").write_text("")
+    return folder
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(IDS).logits
+    return found
+
+
+def test_adapters_name_their_base_and_load_by_peft_alone(run: Path, base: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    out = Path("adapters-out")
+    assert export_adapters(run, out) == {"a": str(base), "b": str(base)}
+    for agent in "ab":
+        config = json.loads((out / agent / "adapter_config.json").read_text())
+        assert config["base_model_name_or_path"] == str(base)
+        found = []
+        for place in (out / agent, run / "adapters" / agent):
+            model = AutoModelForCausalLM.from_pretrained(config["base_model_name_or_path"])
+            found.append(logits(PeftModel.from_pretrained(model, str(place))))
+        assert torch.equal(*found)
+    with pytest.raises(RecordError, match="is not empty; give another folder"):
+        export_adapters(run, out)
+
+
+def test_merged_models_answer_as_the_base_with_its_adapter(run: Path, base: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    export_merged(run, Path("merged"))
+    plain = logits(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32))
+    for agent in "ab":
+        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+        adapted = logits(PeftModel.from_pretrained(model, str(run / "adapters" / agent)))
+        merged = AutoModelForCausalLM.from_pretrained(f"merged/{agent}")
+        assert merged.dtype == torch.float32
+        torch.testing.assert_close(logits(merged), adapted, atol=1e-5, rtol=0)
+        assert not torch.allclose(adapted, plain, atol=1e-3), "the adapter does something"
+
+
+def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
+    text = (run / "recipe.yaml").read_text()
+    (run / "recipe.yaml").write_text(text.replace("adapter:", "# adapter:"))
+    with pytest.raises(RecordError, match=r"no agent of .* has an adapter"):
+        export_adapters(run, Path("out"))
+    with pytest.raises(RecordError, match=r"holds no recipe\.yaml"):
+        export_merged(Path("nowhere"), Path("out"))
+
+
+def test_the_card_tells_the_team_and_its_results(run: Path) -> None:
+    notes = stage(run, Path("staged"), repository="me/pair", licence="apache-2.0")
+    card = Path("staged/README.md").read_text()
+    assert "license: apache-2.0" in card
+    assert "library_name: peft" in card
+    assert "| a | " in card
+    assert "| return | 0.00 [" in card
+    assert "+1.00 [" in card
+    assert "collab run hub:me/pair --task game/0" in card
+    assert "By the trainer `magrpo`" in card
+    assert sorted(path.name for path in Path("staged").iterdir()) == [
+        "README.md",
+        "adapters",
+        "data",
+        "recipe.yaml",
+    ]
+    assert any("model.name names" in note for note in notes), "a folder of this machine"
+
+
+class FakeHub:
+    def __init__(self) -> None:
+        self.made: list[tuple[str, bool]] = []
+        self.files: list[str] = []
+
+    def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool) -> None:
+        assert exist_ok
+        self.made.append((repo_id, private))
+
+    def upload_folder(self, *, repo_id: str, folder_path: Path, commit_message: str) -> None:
+        assert commit_message
+        self.files = sorted(p.name for p in Path(folder_path).rglob("*") if p.is_file())
+        if repo_id == "me/shut":
+            raise OSError("403 Forbidden")
+
+
+def test_a_team_is_sent(run: Path) -> None:
+    hub = FakeHub()
+    stage(run, Path("staged"), repository="me/pair", licence=None)
+    assert push(Path("staged"), "me/pair", private=True, hub=hub) == "hub:me/pair"
+    assert hub.made == [("me/pair", True)]
+    assert "adapter_model.safetensors" in hub.files
+    assert "episodes.jsonl" not in hub.files
+    with pytest.raises(RecordError, match="403 Forbidden; log in"):
+        push(Path("staged"), "me/shut", private=True, hub=hub)
+    with pytest.raises(RecipeError, match="write OWNER/NAME"):
+        push(Path("staged"), "nobody", private=True, hub=hub)
+
+
+def with_a_function(run: Path) -> None:
+    """Let an agent of the team have a parser of its own, in a file of its folder."""
+    (run / "functions").mkdir()
+    (run / "functions" / "mine.py").write_text("def parse(response):\n    return response\n")
+    text = (run / "recipe.yaml").read_text()
+    text = text.replace("parser: text", "parser: functions/mine.py:parse", 1)
+    (run / "recipe.yaml").write_text(text)
+
+
+def test_a_team_of_the_hub_is_asked_about_then_runs(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_a_function(run)
+    stage(run, Path("staged"), repository="me/pair", licence=None)
+    with HubServer("me/pair", Path("staged")) as server:
+        read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
+        monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.HfApi", _at(server.url))
+        with pytest.raises(Untrusted, match=r"mine\.py"):
+            load_recipe("hub:me/pair")
+        recipe = load_recipe("hub:me/pair", trust=True)
+        assert (Path(str(recipe.team.agents["a"].adapter)) / "adapter_model.safetensors").is_file()
+        assert load_recipe("hub:me/pair").team.name == "pair", "the yes is remembered"
+        with pytest.raises(RecipeError, match="is not on the hub, or not yours to see"):
+            load_recipe("hub:me/other")
+        asked = len(server.requests)
+        words = ["eval", "hub:me/pair", "-m", "echo", "--task", "game/8", "--trust", "--json"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        assert not any("/resolve/" in path for path in server.requests[asked:]), "it is kept"
+    assert load_recipe("hub:me/pair").team.name == "pair", "also without the network"
+    with pytest.raises(RecipeError, match="write hub:OWNER/NAME"):
+        load_recipe("hub:pair")
+
+
+def _at(url: str) -> Any:
+    from huggingface_hub import HfApi
+
+    return lambda: HfApi(endpoint=url)
+
+
+def test_the_commands(run: Path) -> None:
+    result = CliRunner().invoke(app, ["push", "run", "--to", "me/pair", "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert "push/me-pair: this is what would be sent to me/pair" in result.output
+    assert "the card names no licence" in result.stderr
+    result = CliRunner().invoke(app, ["export", "run", "--adapters", "out"])
+    assert "--enable-lora --lora-modules a=out/a b=out/b" in result.output
+    assert CliRunner().invoke(app, ["export", "run"]).exit_code == 2
