@@ -41,6 +41,12 @@ class Change:
     def told_gain(self) -> str:
         return f"{show(self.gain, self.form, signed=True)} ({spanned(self.limits, self.form)})"
 
+    @property
+    def told_limits(self) -> str:
+        """The intervals before and after."""
+        ends = (self.before.limits, self.after.limits)
+        return " → ".join(spanned(limits, self.form) for limits in ends if limits)
+
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     """What was reached; of runs without held-out problems, how their own returns went."""
@@ -113,7 +119,9 @@ def _row(change: Change, *, labels: bool, modes: bool) -> Row:
     label += f", {change.mode}" if labels and modes else ""
     before, after = (show(v.mean, change.form) for v in (change.before, change.after))
     values = [change.before, change.after]
-    return Row(label, values, f"{before} → {after}", change.told_gain, change.tone)
+    # A single cohort's gain stands above its rows.
+    told = change.told_gain if labels else change.told_limits
+    return Row(label, values, f"{before} → {after}", told, change.tone)
 
 
 def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:

@@ -57,6 +57,10 @@ def test_gains_are_paired_and_of_the_maximum(trained: Path) -> None:
     assert [line.row.label for line in plot.rows] == ["sampled", "greedy"]
     assert [mark.before for mark in plot.rows[0].marks] == [True, False]
     assert plot.ticks[-1].text == "4"
+    before, after = plot.rows[0].row.interval.split(" → ")
+    low, high = map(float, before.split(" to "))
+    assert low < fmean(first.sampled[t].joint_return for t in last.sampled) < high
+    assert after != before
 
 
 def test_sampled_and_greedy_that_are_equal_are_one_row(trained: Path) -> None:
