@@ -41,7 +41,11 @@ def join_for(name: str) -> Join:
     Raises:
         RecipeError: there is no such function, or it cannot be called with artefacts and problem.
     """
-    built_in: dict[str, Join] = {"text": join_text, "python": join_python}
+    built_in: dict[str, Join] = {
+        "text": join_text,
+        "python": join_python,
+        "files": join_files,
+    }
     join: Join = find("join", name, {**built_in})
     if name in built_in:
         return join
@@ -111,6 +115,15 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     )
     pieces = {agent: _FUTURE.sub(r"# \g<0>", artefact) for agent, artefact in artefacts.items()}
     return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
+
+
+def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
+    """One program of all agents' files, in the agents' order.
+
+    A file that two agents wrote stands in it twice: no such program loads, and its failure tells
+    the name and both places.
+    """
+    return _stack(dict(artefacts), "\n")
 
 
 def preamble(prompt: str, entry_point: str) -> str:

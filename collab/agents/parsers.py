@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from collab.agents.files import parse_files
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
 from collab.syntax import parse, parses
@@ -25,7 +26,11 @@ def parser_for(name: str) -> Parser:
     Raises:
         RecipeError: there is no such function, or it cannot be called with a response.
     """
-    built_in: dict[str, Parser] = {"text": parse_text, "python": parse_python}
+    built_in: dict[str, Parser] = {
+        "text": parse_text,
+        "python": parse_python,
+        "files": parse_files,
+    }
     parser: Parser = find("parser", name, {**built_in})
     if name in built_in:
         return parser

@@ -6,17 +6,21 @@ is judged by the test runner alone.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import codec, wire
+from .files import File, entry_file, is_files, split_files
 from .layers import LayerUnavailable
 from .layers.descriptors import FIRST, keep_only
 from .limits import Limits
-from .treatment import Treated, treated
+from .modules import Modules
+from .treatment import NoHelper, Treated, treated
 
 IN, OUT = FIRST, FIRST + 1
 MODULE = "program"
@@ -71,6 +75,18 @@ def _load(
     """The program's function, and the treatment that it is under."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
+    if is_files(program):
+        module, under = _load_files(program, treatment)
+    else:
+        module, under = _load_one(program, treatment)
+    del program, treatment
+    function: object = module.__dict__.get(entry_point)
+    if not callable(function):
+        raise _NoFunction(f"no function `{entry_point}` is defined")
+    return function, under
+
+
+def _load_one(program: str, treatment: dict[str, Any] | None) -> tuple[types.ModuleType, Treated]:
     module = types.ModuleType(MODULE)
     module.__file__ = FILE
     sys.modules[MODULE] = module
@@ -81,29 +97,59 @@ def _load(
         code, under = treated(program, FILE, **treatment)
     del program, treatment
     exec(code, module.__dict__)
-    function: object = module.__dict__.get(entry_point)
-    if not callable(function):
-        raise _NoFunction(f"no function `{entry_point}` is defined")
-    return function, under
+    return module, under
+
+
+def _load_files(program: str, treatment: dict[str, Any] | None) -> tuple[types.ModuleType, Treated]:
+    """The module whose function is tested, of a program of files that import each other."""
+    files = split_files(program)
+    entry, (codes, under) = entry_file(files).module, _compiled(files, treatment)
+    del program, treatment, files
+    Modules(codes).install()
+    return importlib.import_module(entry), under
+
+
+def _compiled(
+    files: tuple[File, ...], treatment: dict[str, Any] | None
+) -> tuple[dict[str, types.CodeType], Treated]:
+    """The code of each file by its module; the first that has the helper is treated."""
+    codes = {f.module: compile(f.source, f.name, "exec", dont_inherit=True) for f in files}
+    if treatment is None:
+        return codes, Untreated()
+    for file in files:
+        with suppress(NoHelper):
+            codes[file.module], under = treated(file.source, file.name, **_within(file, treatment))
+            return codes, under
+    raise NoHelper(f"no function `{treatment['function']}` is defined")
+
+
+def _within(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
+    """A treatment whose lines are counted in the file, not in the whole text."""
+    if treatment["lines"] is None:
+        return treatment
+    return {**treatment, "lines": [line - file.line + 1 for line in treatment["lines"]]}
 
 
 def _load_error(error: BaseException) -> str:
     if isinstance(error, _NoFunction):
         return str(error)
     if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error.msg}{_place(error.lineno, error.offset)}"
-    lines = [
-        line
+        where = _place(error.lineno, error.offset, error.filename or FILE)
+        return f"{type(error).__name__}: {error.msg}{where}"
+    places = [
+        (line, frame.f_code.co_filename)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_code.co_filename == FILE
+        if frame.f_code.co_filename.endswith(".py") and "<" not in frame.f_code.co_filename
     ]
-    return f"{type(error).__name__}: {_message(error)}{_place(lines[-1] if lines else None)}"
+    line, file = places[-1] if places else (None, FILE)
+    return f"{type(error).__name__}: {_message(error)}{_place(line, None, file)}"
 
 
-def _place(line: int | None, column: int | None = None) -> str:
+def _place(line: int | None, column: int | None, file: str) -> str:
     if line is None:
         return ""
-    return f" (line {line}, column {column})" if column is not None else f" (line {line})"
+    named = "" if file == FILE else f"{file}, "
+    return f" ({named}line {line}, column {column})" if column else f" ({named}line {line})"
 
 
 def _message(error: BaseException) -> str:

@@ -1,0 +1,84 @@
+"""A program of several files, as one text: each begins with a line `# file: NAME.py`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+MAX_FILES = 32
+MAX_BYTES = 200_000
+"""Of all files together."""
+MAX_NAME = 100
+
+MARK = re.compile(r"^# file: (.*)$", re.MULTILINE)
+_NAME = re.compile(r"(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
+
+
+class BadFiles(SyntaxError):
+    """The files make no program: a name that is not allowed, one written twice, or too many."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message, (None, line, None, None))
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a program."""
+
+    name: str
+    source: str
+    line: int
+    """Where its first line stands in the whole text, counted from 1."""
+
+    @property
+    def module(self) -> str:
+        """What it is imported by: `shapes/area.py` by `shapes.area`."""
+        return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def is_files(text: str) -> bool:
+    """Whether a text is a program of files, whose first line names one."""
+    return MARK.match(text) is not None
+
+
+def split_files(text: str) -> tuple[File, ...]:
+    """The files of a text whose first line names one, in order.
+
+    Raises:
+        BadFiles: with the line, for a name that is no relative path of plain words to a `.py`, or
+            is a standard module's; for one written twice; and past the limits.
+    """
+    marks = list(MARK.finditer(text))
+    if len(marks) > MAX_FILES:
+        raise BadFiles(f"{len(marks)} files; the limit is {MAX_FILES}", 1)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_BYTES:
+        raise BadFiles(f"files of {size} bytes together; the limit is {MAX_BYTES}", 1)
+    found: dict[str, File] = {}
+    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        line = text.count("\n", 0, mark.start()) + 1
+        end = following.start() if following else len(text)
+        file = File(mark[1].strip(), text[mark.end() + 1 : end], line + 1)
+        _check(file, found, line)
+        found[file.module] = file
+    return tuple(found.values())
+
+
+def entry_file(files: tuple[File, ...]) -> File:
+    """The file whose function the tests call: `main.py`, or else the last one."""
+    return next((file for file in files if file.name == "main.py"), files[-1])
+
+
+def _check(file: File, found: dict[str, File], line: int) -> None:
+    if len(file.name) > MAX_NAME or not _NAME.fullmatch(file.name):
+        raise BadFiles(
+            f"{file.name[:MAX_NAME]!r} is no name of a file; give a relative path of letters,"
+            " digits and '_' that ends in .py, such as shapes/area.py",
+            line,
+        )
+    if file.module in found:
+        first = found[file.module].line - 1
+        raise BadFiles(f"'{file.name}' is written twice, first in line {first}", line)
+    if file.module.partition(".")[0] in sys.stdlib_module_names:
+        raise BadFiles(f"'{file.name}' has the name of a standard module; choose another", line)

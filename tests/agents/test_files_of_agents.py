@@ -1,0 +1,82 @@
+"""Responses of several named files, and the program that agents' files make together."""
+
+import json
+
+import pytest
+
+from collab.agents import join_for, parser_for
+from collab.records import Problem
+from collab.sandbox.jail.files import BadFiles, is_files, split_files
+
+PROBLEM = Problem(address="t/0", public={"prompt": "", "entry_point": "f"})
+parse, join = parser_for("files"), join_for("files")
+AREA = "# file: area.py\ndef area(a):\n    return a * a\n"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "```python\n# file: area.py\ndef area(a):\n    return a * a\n```",
+        "Here:\n```py\n# area.py\ndef area(a):\n    return a * a\n```\nDone.",
+        "### area.py\n\n```python\ndef area(a):\n    return a * a\n```",
+        "**`area.py`**:\n```\ndef area(a):\n    return a * a\n```",
+        "File: area.py\n```\ndef area(a):\n    return a * a\n```",
+        '```python title="area.py"\ndef area(a):\n    return a * a\n```',
+        "```python area.py\ndef area(a):\n    return a * a",
+        "# file: area.py\ndef area(a):\n    return a * a",
+        "```text\nhow to\n```\n```python\n# FILE: area.py\ndef area(a):\n    return a * a\n```",
+    ],
+)
+def test_a_file_is_read_in_the_forms_that_models_write(response: str) -> None:
+    assert parse(response) == AREA
+    assert parse(parse(response)) == AREA
+
+
+def test_without_a_name_there_is_no_file() -> None:
+    assert parse("```python\ndef area(a):\n    return a\n```") == ""
+    assert parse("No code.") == ""
+
+
+def test_of_a_name_that_one_agent_wrote_twice_the_last_counts() -> None:
+    assert parse("```\n# file: area.py\nx = 1\n```\n```\n# file: area.py\nx = 2\n```").endswith(
+        "2\n"
+    )
+
+
+def test_the_joint_program_knows_whose_file_and_line_it_is() -> None:
+    joint = join({"a": AREA, "b": "# file: main.py\nfrom area import area\n"}, PROBLEM)
+    assert [(f.name, f.module) for f in split_files(joint.text)] == [
+        ("area.py", "area"),
+        ("main.py", "main"),
+    ]
+    assert joint.locate(2) == ("a", 2)
+    assert joint.locate(split_files(joint.text)[1].line) == ("b", 2)
+    assert split_files(json.loads(json.dumps(joint.text))) == split_files(joint.text)
+
+
+def test_two_agents_who_write_one_file_are_told() -> None:
+    joint = join({"a": AREA, "b": AREA}, PROBLEM)
+    with pytest.raises(BadFiles, match=r"'area\.py' is written twice, first in line 1") as told:
+        split_files(joint.text)
+    assert joint.locate(told.value.lineno or 0) == ("b", 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd", "/a.py", "../a.py", "a/../b.py", "./a.py", "a.txt", "a.pyc", ".py", "a b.py",
+        "a\\b.py", "C:a.py", "a//b.py", "~/a.py", "é.py", "a.b.py", "-a.py", "a\x00.py", "a" * 200
+        + ".py", "os.py", "random/x.py", "sys.py", "1a.py",
+    ],
+)  # fmt: skip
+def test_hostile_names_make_no_program(name: str) -> None:
+    with pytest.raises(BadFiles):
+        split_files(f"# file: {name}\nx = 1\n")
+
+
+def test_files_are_bounded() -> None:
+    with pytest.raises(BadFiles, match="33 files; the limit is 32"):
+        split_files("".join(f"# file: f{n}.py\n" for n in range(33)))
+    with pytest.raises(BadFiles, match="bytes together; the limit is 200000"):
+        split_files("# file: f.py\n" + "#" * 200_001)
+    assert not is_files("x = 1\n# file: f.py\n")

@@ -1,0 +1,100 @@
+"""Programs of several files run in the jail as others do, from memory."""
+
+import asyncio
+import re
+from textwrap import dedent
+
+import pytest
+
+from collab.sandbox import Sandbox, Treatment, Trial, Verdict
+
+HELPER = "# file: shapes/area.py\ndef area(a):\n    return a * a\n"
+MAIN = "# file: main.py\nfrom shapes.area import area\n\ndef f(a):\n    return area(a) + 1\n"
+TEST = "def check(candidate):\n    assert candidate(3) == 10\n    assert candidate(4) == 17\n"
+
+
+def tried(sandbox: Sandbox, program: str, treatment: Treatment | None = None) -> Verdict:
+    trial = Trial(program=program, entry_point="f", test=TEST, treatment=treatment)
+    return asyncio.run(sandbox.check(trial))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        HELPER + MAIN,
+        MAIN + HELPER,
+        HELPER + MAIN.replace("main.py", "solution.py"),
+        "# file: shapes/__init__.py\nfrom .area import area\n"
+        + HELPER
+        + MAIN.replace("shapes.area", "shapes"),
+        HELPER
+        + MAIN.replace(
+            "from shapes.area import area", "import shapes.area\narea = shapes.area.area"
+        ),
+        "# file: f.py\ndef f(a):\n    return a * a + 1\n",
+    ],
+)
+def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
+    verdict = tried(sandbox, program)
+    assert verdict.passed, verdict.error
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (HELPER + HELPER + MAIN, "'shapes/area.py' is written twice"),
+        ("# file: ../a.py\n" + MAIN, "no name of a file"),
+        ("# file: os.py\n" + MAIN, "standard module"),
+        (HELPER + "x = (\n" + MAIN, r"\(shapes/area.py, line 3"),
+        (HELPER + MAIN + "1 / 0\n", r"ZeroDivisionError: division by zero \(main.py, line 5\)"),
+        (MAIN, "No module named 'shapes'"),
+        ("# file: a.py\nimport main\n" + MAIN.replace("shapes.area", "a"), "circular|import"),
+    ],
+)
+def test_what_makes_no_program_is_an_ordinary_failure(
+    sandbox: Sandbox, program: str, told: str
+) -> None:
+    verdict = tried(sandbox, program)
+    assert (verdict.passed, verdict.tests.passed) == (False, 0)
+    assert re.search(told, verdict.error or ""), verdict.error
+    assert tried(sandbox, HELPER + MAIN).passed
+
+
+def test_a_helper_in_a_file_of_its_own_is_treated(sandbox: Sandbox) -> None:
+    program = HELPER + MAIN
+    control = Treatment(function="area", values="true", lines=(1, 3))
+    assert tried(sandbox, program, control).passed
+    without = Treatment(function="area", values="none", lines=(1, 3))
+    assert tried(sandbox, program, without).tests.passed == 0
+    elsewhere = tried(sandbox, program, Treatment(function="area", values="none", lines=(4, 8)))
+    assert "no function `area`" in (elsewhere.error or "")
+
+
+CHEATS = {
+    "reads a test": "open('/proc/self/mem').read()",
+    "imports the test": "import test\n",
+    "writes a file": "open('area.py', 'w').write('x')",
+    "looks for the runner": "import collab.sandbox.jail.test_runner",
+    "exits": "raise SystemExit(0)",
+    "exits hard": "import os\nos._exit(0)",
+    "forks": "import os\nos.fork()",
+    "shadows builtins": "# file: builtins.py\nx = 1",
+    "a module that equals all": "class A:\n    __eq__ = lambda s, o: True\nf = lambda a: A()",
+    "an int that equals all": "class A(int):\n    __eq__ = lambda s, o: True\nf = lambda a: A(1)",
+    "closes the pipes": "import os\nos.closerange(3, 20)\n\n\ndef f(a):\n    return a * a + 1",
+    "speaks out of turn": "import os\nos.write(4, b'x' * 100)\n\n\ndef f(a):\n    return 0",
+    "finder of its own": "import sys\nsys.meta_path.clear()\nimport nothing",
+    "replaces the module": "import sys\nsys.modules['main'] = None\n\n\ndef f(a):\n    return None",
+    "no function": "x = 1",
+    "not callable": "f = 10",
+    "loops": "while True: pass",
+    "recursion in imports": "import sys\nsys.setrecursionlimit(10**9)\ng = lambda: g()\ng()",
+    "subprocess": "import subprocess\nsubprocess.run(['ls'])",
+    "socket": "import socket\nsocket.socket()",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS.keys())
+def test_cheats_in_a_file_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
+    verdict = tried(sandbox, f"{HELPER}# file: main.py\n{dedent(cheat)}\n")
+    assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict
