@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import collab
+from collab.cli import debugging
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
 
@@ -120,6 +121,10 @@ def report(error: Exception) -> int:
     """Tell the user of an error, on stderr; gives the exit status."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    if debugging.wanted:
+        traceback.print_exception(error)
+        if trace := getattr(error, "trace", None):
+            print(f"this came of:\n{trace}", file=sys.stderr)
     if isinstance(error, CollabError):
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -151,7 +156,7 @@ app = typer.Typer(
     name="collab",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -160,7 +165,7 @@ app = typer.Typer(
 
 @app.callback()
 def collab_(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool,
         typer.Option(
             "--version",
@@ -169,6 +174,9 @@ def collab_(
             callback=_print_version,
             is_eager=True,
         ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where errors come from.", metavar="")
     ] = False,
 ) -> None:
     """Teams of language models that work together, and can be trained together.
@@ -181,3 +189,4 @@ def collab_(
       collab score humaneval/12 mine.py       the reward of a program of yours
       collab init my-project                  a project of your own
     """
+    debugging.wanted = debug

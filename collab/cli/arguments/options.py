@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.errors import UnknownName
 from collab.trust import Consent, Question
 
@@ -17,6 +18,7 @@ Team = Annotated[
     typer.Argument(
         metavar="TEAM|RECIPE|FOLDER",
         help="A team's name, a team or recipe file, or the folder of a run.",
+        autocompletion=completion.teams,
     ),
 ]
 Settings = Annotated[
@@ -34,6 +36,7 @@ Problems = Annotated[
         "-t",
         metavar="ADDRESS",
         help="Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipe's.",
+        autocompletion=completion.suites,
     ),
 ]
 ModelName = Annotated[

@@ -7,10 +7,21 @@ from typing import Annotated
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.cli.arguments.options import Json
 
-First = Annotated[Path, typer.Argument(metavar="A", help="The folder of a run or evaluation.")]
-Second = Annotated[Path, typer.Argument(metavar="B", help="The folder to compare it with.")]
+First = Annotated[
+    Path,
+    typer.Argument(
+        metavar="A", help="The folder of a run or evaluation.", autocompletion=completion.runs
+    ),
+]
+Second = Annotated[
+    Path,
+    typer.Argument(
+        metavar="B", help="The folder to compare it with.", autocompletion=completion.runs
+    ),
+]
 
 
 def command(first: First, second: Second, *, json: Json = False) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.cli.arguments.options import (
     SAMPLES,
     SEED,
@@ -32,6 +33,7 @@ Teams = Annotated[
     typer.Argument(
         metavar="TEAM|RECIPE|RUN...",
         help="Teams' names, team or recipe files, folders of runs and of training runs.",
+        autocompletion=completion.teams,
     ),
 ]
 Split = Annotated[

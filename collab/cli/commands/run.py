@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collab.cli import debugging
 from collab.cli.arguments.options import (
     DryRun,
     Isolation,
@@ -154,6 +155,8 @@ def _run(
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=require_solved)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
+        if debugging.wanted and played.failure.traceback:
+            print(played.failure.traceback, file=sys.stderr)
         told = f"{played.failure.type}: {played.failure.message}"
         print(f"error: every episode failed: {told}", file=sys.stderr)
     if combine and played.status == "done":

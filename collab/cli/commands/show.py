@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.errors import RecipeError, RecordError
 from collab.wording import counted
 
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 def command(
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", help="The folder of a run. Default: a list of all runs."),
+        typer.Argument(
+            metavar="RUN",
+            help="The folder of a run. Default: a list of all runs.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     episode: Annotated[
         str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.cli.arguments.options import (
     DryRun,
     Isolation,
@@ -30,11 +31,18 @@ TrainableRecipe = Annotated[
     typer.Argument(
         metavar="RECIPE|TEAM|FOLDER",
         help="A recipe file, a team's name, or a trained team's folder.",
+        autocompletion=completion.teams,
     ),
 ]
 Suite = Annotated[
     str | None,
-    typer.Option("--task", "-t", metavar="SUITE", help="In place of the recipe's own."),
+    typer.Option(
+        "--task",
+        "-t",
+        metavar="SUITE",
+        help="In place of the recipe's own.",
+        autocompletion=completion.suites,
+    ),
 ]
 Trainer = Annotated[
     str | None,
@@ -42,6 +50,7 @@ Trainer = Annotated[
         "--trainer",
         metavar="NAME",
         help="In place of the recipe's own; magrpo where it names none.",
+        autocompletion=completion.trainers,
     ),
 ]
 SeedOfTraining = Annotated[
@@ -49,7 +58,12 @@ SeedOfTraining = Annotated[
 ]
 Resume = Annotated[
     Path | None,
-    typer.Option("--resume", metavar="RUN", help="Go on with a run from its last checkpoint."),
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Go on with a run from its last checkpoint.",
+        autocompletion=completion.runs,
+    ),
 ]
 TrainingOut = Annotated[
     Path | None,

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.cli.arguments.options import Json
 
 if TYPE_CHECKING:
     from collab.cli.live.views import View
 
 Watched = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder of a run, a training or an evaluation.")
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="The folder of a run, a training or an evaluation.",
+        autocompletion=completion.runs,
+    ),
 ]
 
 

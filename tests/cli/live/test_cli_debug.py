@@ -1,0 +1,62 @@
+"""`collab --debug`, and what shells complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from collab.cli import debugging
+from collab.cli.app import app
+from collab.cli.arguments import completion
+
+
+@pytest.fixture(autouse=True)
+def quiet_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debugging, "wanted", False)
+
+
+def test_debug_shows_where_an_error_comes_from(collab) -> None:
+    plain, shown = collab("run", "nobody"), collab("--debug", "run", "nobody")
+    assert "Traceback" not in plain.err
+    assert "Traceback" in shown.err
+    assert shown.err.endswith(plain.err)
+    assert shown.status == plain.status
+
+
+def test_debug_shows_the_line_of_a_users_function(collab) -> None:
+    Path("mine.py").write_text("def right(context):\n    raise KeyError('oops')\n")
+    words = ["run", "pair", "-t", "words/0", "-m", "echo"]
+    words += ["--set", "task.reward.parts.mine={use: 'mine.py:right', weight: 1}"]
+    plain, shown = collab(*words), collab("--debug", *words)
+    assert plain.status == 1
+    assert "raise KeyError('oops')" not in plain.err
+    assert "raise KeyError('oops')" in shown.err
+
+
+def test_teams_suites_trainers_and_runs_are_completed(collab) -> None:
+    collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
+    assert completion.teams("pai") == ["pair"]
+    assert "runs/first" in completion.teams("")
+    assert completion.suites("wor") == ["words"]
+    assert "magrpo" in completion.trainers("mag")
+    assert completion.runs("runs/f") == ["runs/first"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("collab sh", "show"),
+        ("collab show ru", "runs/first"),
+        ("collab run pai", "pair"),
+        ("collab train pair --trainer magr", "magrpo"),
+        ("collab run pair --task wor", "words"),
+    ],
+)
+def test_a_shell_is_answered(collab, line: str, told: str) -> None:
+    collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
+    place = {"_COLLAB_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    place["COMP_CWORD"] = str(len(line.split()) - 1)
+    result = CliRunner().invoke(app, [], env=place, prog_name="collab")
+    assert told in result.stdout.split()
