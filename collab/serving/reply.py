@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 from collab.records import Episode
+from collab.serving.asking import Asked
+from collab.serving.details import details
 from collab.serving.narration import Words
 from collab.serving.refusal import Refused
+from collab.serving.team import ServedTeam
 
 
 class Reply(Protocol):
@@ -60,6 +64,34 @@ class Trimmed:
         return not whole.startswith(self.told)
 
 
-def warned(whose: str) -> str:
+class TeamReply:
+    """What an answer of a team holds in either form; `all_of_it` adds the details of `collab`."""
+
+    def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
+        self._team, self._asked = team, asked
+        self._all_of_it = all_of_it
+        self._created = int(time.time())
+        self._answer = Trimmed()
+        self._warnings: list[str] = []
+
+    def _check(self, words: Words) -> None:
+        """Warn that an agent's streamed text is not that of the record."""
+        if words.differs:
+            self._warnings.append(_warned(words.agent))
+
+    def _rest(self, episode: Episode) -> str:
+        """What of the joint answer was not told; another text than was told is warned of once."""
+        joint = episode.turns[-1].joint
+        if self._answer.differs(joint) and not self._warnings:
+            self._warnings.append(_warned("the answer"))
+        return self._answer.rest(joint)
+
+    def _details(self, episode: Episode) -> dict[str, Any] | None:
+        if not self._all_of_it:
+            return None
+        return details(self._team, self._asked, episode, self._warnings)
+
+
+def _warned(whose: str) -> str:
     """The warning that a client has heard another text than the record's."""
     return f"the streamed text of {whose} is not that of the record; collab.agents holds that one"

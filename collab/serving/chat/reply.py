@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from collab.records import Decision, Episode
 from collab.serving import sse
-from collab.serving.asking import Asked
-from collab.serving.details import details
 from collab.serving.narration import Words
 from collab.serving.refusal import Refused
-from collab.serving.reply import Trimmed, warned
-from collab.serving.team import ServedTeam
+from collab.serving.reply import TeamReply
 from collab.serving.usage import is_cut, spent, unspoken
 
 
-class ChatReply:
+class ChatReply(TeamReply):
     """One chat completion."""
 
-    def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
-        self._team, self._asked = team, asked
-        self._all_of_it = all_of_it
-        self._created = int(time.time())
-        self._answer = Trimmed()
-        self._warnings: list[str] = []
-        self._has_reasoned = False
+    _has_reasoned = False
 
     def whole(self, episode: Episode) -> dict[str, Any]:
         reasoning = None if self._team.is_direct else _reasoning(episode)
@@ -48,8 +38,7 @@ class ChatReply:
         yield self._chunk({"role": "assistant", "content": ""})
 
     def words(self, words: Words) -> Iterator[str]:
-        if words.differs:
-            self._warnings.append(warned(words.agent))
+        self._check(words)
         if self._team.is_direct:
             if text := self._answer.add(words.text):
                 yield self._chunk({"content": text})
@@ -62,9 +51,7 @@ class ChatReply:
             yield self._chunk(_reasoned(text), collab=told if self._all_of_it else None)
 
     def end(self, episode: Episode) -> Iterator[str]:
-        if self._answer.differs(episode.turns[-1].joint) and not self._warnings:
-            self._warnings.append(warned("the answer"))
-        if rest := self._answer.rest(episode.turns[-1].joint):
+        if rest := self._rest(episode):
             yield self._chunk({"content": rest})
         yield self._chunk({}, _finish(episode), self._details(episode))
         if self._asked.include_usage:
@@ -92,11 +79,6 @@ class ChatReply:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         more = {} if collab is None else {"collab": collab}
         return sse.event({**self._head("chat.completion.chunk"), "choices": [choice], **more})
-
-    def _details(self, episode: Episode) -> dict[str, Any] | None:
-        if not self._all_of_it:
-            return None
-        return details(self._team, self._asked, episode, self._warnings)
 
 
 def _reasoned(text: str | None) -> dict[str, Any]:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from collab.records import Episode
 from collab.serving import sse
 from collab.serving.asking import Asked
-from collab.serving.details import details
 from collab.serving.narration import Words
 from collab.serving.refusal import Refused
-from collab.serving.reply import Trimmed, warned
+from collab.serving.reply import TeamReply
 from collab.serving.responses.items import Status, message, part, reasoning
 from collab.serving.team import ServedTeam
 from collab.serving.usage import is_cut, spent, unspoken
 
 
-class ResponseReply:
+class ResponseReply(TeamReply):
     """One response. Agents' texts are no messages, since clients join the texts of all messages."""
 
     def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
-        self._team, self._asked = team, asked
-        self._all_of_it = all_of_it
-        self._created = int(time.time())
-        self._answer = Trimmed()
-        self._warnings: list[str] = []
+        super().__init__(team, asked, all_of_it=all_of_it)
         self._number = 0
         """Of the next event."""
         self._done: list[dict[str, Any]] = []
@@ -49,8 +43,7 @@ class ResponseReply:
         yield self._event("response.in_progress", response=self._response("in_progress", []))
 
     def words(self, words: Words) -> Iterator[str]:
-        if words.differs:
-            self._warnings.append(warned(words.agent))
+        self._check(words)
         if self._team.is_direct:
             if text := self._answer.add(words.text):
                 yield from self._say(text)
@@ -71,9 +64,7 @@ class ResponseReply:
 
     def end(self, episode: Episode) -> Iterator[str]:
         joint, status = episode.turns[-1].joint, _status(episode)
-        if self._answer.differs(joint) and not self._warnings:
-            self._warnings.append(warned("the answer"))
-        yield from self._say(self._answer.rest(joint))
+        yield from self._say(self._rest(episode))
         at = self._at()
         yield self._event("response.output_text.done", **at, text=joint, logprobs=[])
         yield self._event("response.content_part.done", **at, part=part(joint))
@@ -110,9 +101,7 @@ class ResponseReply:
         self, status: str, output: list[dict[str, Any]], episode: Episode | None = None
     ) -> dict[str, Any]:
         cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
-        extra = {}
-        if episode is not None and self._all_of_it:
-            extra["collab"] = details(self._team, self._asked, episode, self._warnings)
+        told = None if episode is None else self._details(episode)
         return {
             "id": f"resp_{self._asked.id}",
             "object": "response",
@@ -135,7 +124,7 @@ class ResponseReply:
             "top_p": self._asked.top_p,
             "truncation": "disabled",
             "usage": None if episode is None else _usage(episode),
-            **extra,
+            **({} if told is None else {"collab": told}),
         }
 
 
