@@ -5,8 +5,8 @@ from __future__ import annotations
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import fsum
@@ -34,16 +34,23 @@ class StepData:
     update: Update
     times: dict[str, float]
     """Seconds by kind of work, and of the whole `step`."""
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    """Why nothing was learned: by the whole `step`, or a policy's share of it."""
+    unlearned: str = ""
+    """Why the step was skipped as a whole, where it was."""
     level: float | None = None
     """That of the step's tasks, in a run with levels."""
 
     @property
+    def skipped(self) -> dict[str, str]:
+        """Why nothing was learned: by the whole `step`, or a policy's share of it."""
+        if self.unlearned:
+            return {STEP: self.unlearned}
+        return {f"policy/{name}": reason for name, reason in self.update.skipped.items()}
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What was skipped, in plain words."""
-        if STEP in self.skipped:
-            return (f"the step was skipped: {self.skipped[STEP]}",)
+        if self.unlearned:
+            return (f"the step was skipped: {self.unlearned}",)
         credited = [group.episodes[0].task for group in self.credit.groups]
         return (*lost_groups(self.groups, credited), *self.skipped.values())
 

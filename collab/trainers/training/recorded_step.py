@@ -90,8 +90,7 @@ class RecordedStepper:
         samples = weigh_tokens(list(self._samples(step)), self._samplings, self._spec)
         update = await self._updates.take(samples, step)
         times["update"] = time.perf_counter() - began
-        skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
-        return StepData(groups, Credit(), update, times, skipped)
+        return StepData(groups, Credit(), update, times)
 
     async def aclose(self) -> None:
         await self._updates.aclose()

@@ -27,7 +27,7 @@ from collab.trainers.training.curriculum import phase_at
 from collab.trainers.training.lessons.levels import Levels
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
-from collab.trainers.training.skipping import STEP, too_many_failed
+from collab.trainers.training.skipping import too_many_failed
 from collab.trainers.training.timing import StepTimer
 from collab.trainers.training.updating import Updates
 
@@ -123,7 +123,7 @@ class Stepper:
         if reason := too_many_failed(groups, self._spec):
             await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
-            return StepData(groups, Credit(), update, times, skipped={STEP: reason})
+            return StepData(groups, Credit(), update, times, unlearned=reason)
         session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
@@ -138,8 +138,7 @@ class Stepper:
         await self._learner.sleep()
         update = await self._updates.take(samples, step)
         times["update"] = time.perf_counter() - began
-        skipped = {f"policy/{name}": reason for name, reason in update.skipped.items()}
-        return StepData(groups, credit, update, times, skipped)
+        return StepData(groups, credit, update, times)
 
     async def aclose(self) -> None:
         await self._end_credit()
