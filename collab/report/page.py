@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -75,6 +76,7 @@ def fill(
     )
 
 
+@cache
 def _environment() -> Environment:
     """Every value is escaped, and what steers the text around it is shown by its name."""
     environment = Environment(
