@@ -13,7 +13,7 @@ from support.shares import one_in
 
 from collab.analysis import classify, helper_use
 
-SMALL = 300
+SMALL = 150
 MAX_GROWTH = 2.4
 """Of the steps, when the size doubles; a quadratic part that shows would make it 4."""
 

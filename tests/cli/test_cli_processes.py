@@ -189,7 +189,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("line", one_in(2, COMMANDS))
+@pytest.mark.parametrize("line", one_in(3, COMMANDS))
 def test_a_reader_that_leaves_ends_a_command_quietly(collab, line: str) -> None:
     if "done" in line:
         done = collab("run", "pair", "--task", "words/0-3", "-m", "echo", "--out", "done")

@@ -1,11 +1,12 @@
 """Thousands of broken programs through parser, join, analysis, feedback and score: no crash, no
-hang. By default a few; `pytest -m slow tests/fuzz` runs 10,000.
+hang. By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 3,000.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ SEED = 20_260_101
 MAX_SECONDS = 10.0
 """Processor time of one program through the parser, the join and the analysis."""
 BATCH = 64
+PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "3000"))
 
 parse = parser_for("python")
 join = join_for("python")
@@ -115,7 +117,7 @@ async def all_through(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Sc
     return scores
 
 
-@pytest.mark.parametrize("number", one_in(4, range(len(BOMBS))))
+@pytest.mark.parametrize("number", one_in(10, range(len(BOMBS))))
 def test_every_bomb(number: int, rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[0]
     solution = row["prompt"] + row["canonical_solution"]
@@ -124,8 +126,8 @@ def test_every_bomb(number: int, rows: list[Row], sandbox: Sandbox) -> None:
     asyncio.run(all_through(sandbox, [(row, text) for text in texts]))
 
 
-def test_a_few_hundred_programs(rows: list[Row], sandbox: Sandbox) -> None:
-    pairs = list(make_programs(100, SEED, rows))
+def test_some_programs(rows: list[Row], sandbox: Sandbox) -> None:
+    pairs = list(make_programs(60, SEED, rows))
     scores = asyncio.run(all_through(sandbox, pairs))
     assert any(score.solved for score in scores)
     assert any(not score.solved for score in scores)
@@ -133,10 +135,10 @@ def test_a_few_hundred_programs(rows: list[Row], sandbox: Sandbox) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_ten_thousand_programs(part: int, rows: list[Row], sandbox: Sandbox) -> None:
-    pairs = list(make_programs(10_000, SEED + 1, rows))[part::4]
+def test_thousands_of_programs(part: int, rows: list[Row], sandbox: Sandbox) -> None:
+    pairs = list(make_programs(PROGRAMS, SEED + 1, rows))[part::4]
     scores = asyncio.run(all_through(sandbox, pairs))
-    assert len(scores) == 2_500
+    assert len(scores) == len(pairs) > 0
 
 
 def test_the_judge_still_judges(rows: list[Row], sandbox: Sandbox) -> None:
@@ -158,7 +160,7 @@ CODE = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(code=st.one_of(CODE, st.text(max_size=200)))
 def test_random_text_through_the_parsers_and_the_trees(code: str) -> None:
     row = {"prompt": code, "entry_point": "main", "task_id": "t/0", "test": ""}

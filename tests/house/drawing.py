@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from os.path import commonpath
 from pathlib import Path
 
 
@@ -46,15 +47,13 @@ def _file_of(package: Path, name: str) -> Path | None:
 
 def circles(package: Path) -> list[str]:
     """In each room: files and rooms within it that import each other in a loop."""
-    found, drawn = [], arrows(package)
-    rooms = {package, *(path for path in package.rglob("*") if path.is_dir())}
-    for room in sorted(rooms):
-        graph: dict[str, set[str]] = {}
-        for importer, imported in drawn:
-            if importer.is_relative_to(room) and imported.is_relative_to(room):
-                above, below = (path.relative_to(room).parts[0] for path in (importer, imported))
-                if above != below:
-                    graph.setdefault(above, set()).add(below)
+    found = []
+    graphs: dict[Path, dict[str, set[str]]] = {}
+    for importer, imported in arrows(package):
+        room = Path(commonpath((importer, imported)))
+        above, below = (path.relative_to(room).parts[0] for path in (importer, imported))
+        graphs.setdefault(room, {}).setdefault(above, set()).add(below)
+    for room, graph in sorted(graphs.items()):
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,13 +15,13 @@ Class = ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def late_attributes(tree: ast.AST, classes: Mapping[str, Class]) -> Iterator[str]:
-    """`Class.attribute` where a method gives `self` an attribute that its class does not declare.
+def late_attributes(owners: Mapping[str, Class], classes: Mapping[str, Class]) -> Iterator[str]:
+    """`Class.attribute` where a method of an owner gives `self` what its class does not declare.
 
     Declared are those that `__init__` sets and those of the class body, such as a dataclass's
     fields. A base class among `classes` declares for the classes that are made of it.
     """
-    for owner in classes_of(tree).values():
+    for owner in owners.values():
         declared = _declared(owner, classes)
         late = {name for method in _methods(owner) for name in _set_on_self(method)} - declared
         yield from (f"{owner.name}.{name}" for name in sorted(late))
@@ -78,13 +79,12 @@ def _set_on_self(method: Function) -> set[str]:
 
 def test_attributes_are_born_in_init() -> None:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
-    classes: dict[str, Class] = {}
-    for tree in trees.values():
-        classes |= classes_of(tree)
+    own = {path: classes_of(tree) for path, tree in trees.items()}
+    every = ChainMap(*own.values())
     found = {
         f"{path.relative_to(PACKAGE.parent)}: {name}"
-        for path, tree in trees.items()
-        for name in late_attributes(tree, {**classes, **classes_of(tree)})
+        for path, classes in own.items()
+        for name in late_attributes(classes, ChainMap(classes, every))
     }
     assert sorted(found) == [], "set them in `__init__`, where need be to None or an empty value"
 
@@ -103,5 +103,5 @@ class Made(Base):
         with open("x") as self.file:
             pass
 """
-    tree = ast.parse(source)
-    assert list(late_attributes(tree, classes_of(tree))) == ["Made.file", "Made.late"]
+    classes = classes_of(ast.parse(source))
+    assert list(late_attributes(classes, classes)) == ["Made.file", "Made.late"]

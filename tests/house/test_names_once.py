@@ -1,7 +1,7 @@
 """The names of metrics, of a run's files and of PEFT's are written down once."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,10 @@ import collab
 from collab.runs import layout, metric_names
 
 PACKAGE = Path(collab.__file__).parent
+
+
+Written = list[tuple[str, int, str]]
+"""File, line and text of what the package writes in quotes."""
 
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
@@ -22,12 +26,18 @@ def texts(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
+METRICS = {
+    value
+    for name, value in vars(metric_names).items()
+    if name.isupper() and isinstance(value, str) and "/" in value
+}
+BEGINS = tuple(name.partition("*")[0] for name in METRICS if "*" in name)
+FILES = {value for name, value in vars(layout).items() if name.isupper()}
+
+
 def is_metric(text: str) -> bool:
     """Whether a text is the name of a metric, or the begin of one, as in an f-string."""
-    own = [value for name, value in vars(metric_names).items() if name.isupper()]
-    names = [name for name in own if isinstance(name, str) and "/" in name]
-    begins = [name.partition("*")[0] for name in names if "*" in name]
-    return text in names or text.startswith(tuple(begins))
+    return text in METRICS or text.startswith(BEGINS)
 
 
 def is_file_of_peft(text: str) -> bool:
@@ -35,31 +45,37 @@ def is_file_of_peft(text: str) -> bool:
 
 
 def is_file_of_a_run(text: str) -> bool:
-    return "." in text[1:] and text in [v for k, v in vars(layout).items() if k.isupper()]
+    return "." in text[1:] and text in FILES
 
 
-def offences(home: str, is_one: object) -> list[str]:
-    assert callable(is_one)
+@pytest.fixture(scope="module")
+def written() -> Written:
     return [
-        f"collab/{path.relative_to(PACKAGE).as_posix()}:{line}: {text!r}"
+        (path.relative_to(PACKAGE).as_posix(), line, text)
         for path in sorted(PACKAGE.rglob("*.py"))
-        if path != PACKAGE / home
         for line, text in texts(path.read_text())
-        if is_one(text)
     ]
 
 
-def test_metrics_are_named_in_one_module() -> None:
-    assert offences("runs/metric_names.py", is_metric) == []
+def offences(written: Written, home: str, is_one: Callable[[str], bool]) -> list[str]:
+    return [
+        f"collab/{file}:{line}: {text!r}"
+        for file, line, text in written
+        if file != home and is_one(text)
+    ]
 
 
-def test_files_of_peft_are_named_in_one_module() -> None:
-    assert offences("runs/layout.py", is_file_of_peft) == []
+def test_metrics_are_named_in_one_module(written: Written) -> None:
+    assert offences(written, "runs/metric_names.py", is_metric) == []
 
 
-def test_files_of_a_run_are_named_in_one_module() -> None:
+def test_files_of_peft_are_named_in_one_module(written: Written) -> None:
+    assert offences(written, "runs/layout.py", is_file_of_peft) == []
+
+
+def test_files_of_a_run_are_named_in_one_module(written: Written) -> None:
     assert is_file_of_a_run("state.pt")
-    assert offences("runs/layout.py", is_file_of_a_run) == []
+    assert offences(written, "runs/layout.py", is_file_of_a_run) == []
 
 
 @pytest.mark.parametrize("text", ["return/mean", "agent/", "part/syntax", "episodes/dropped"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.shares import one_in
 from support.writing import shipped_reward
 
 from collab.recipe import RewardSpec
@@ -171,10 +172,10 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("reward", ["code", "code-correct-first"])
-@pytest.mark.parametrize("main", CHEATS.values(), ids=CHEATS)
-def test_cheats_earn_no_cooperation_points(score: Score_, main: str, reward: str) -> None:
-    result = score(shipped_reward(reward), {"aux": AUX, "main": main})
+@pytest.mark.parametrize("reward", one_in(2, ["code", "code-correct-first"]))
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_cheats_earn_no_cooperation_points(score: Score_, cheat: str, reward: str) -> None:
+    result = score(shipped_reward(reward), {"aux": AUX, "main": CHEATS[cheat]})
     assert result.solved, result.failures
     assert cooperation(result) <= 0.0, [part.reason for part in result.parts]
 

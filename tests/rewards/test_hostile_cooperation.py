@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from support.programs.honest_mains import HONEST_BOOLEAN, HONEST_PAIRS
@@ -18,6 +17,7 @@ from support.programs.hostile_mains import (
     WRONG,
     looking,
 )
+from support.shares import one_in, one_row_in
 
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
@@ -55,16 +55,15 @@ def test_the_honest_program_is_paid_in_full(score: Score_, published: RewardSpec
     assert score(published, {"aux": AUX, "main": HONEST}).reward == pytest.approx(4.0)
 
 
-def looks_and_responses() -> Iterator[Any]:
-    """Every look with every response; one response for each look by default."""
-    for number, look in enumerate(LOOKS):
-        for position, response in enumerate(RESPONSES):
-            rest = (number + position) % len(RESPONSES)
-            marks = [pytest.mark.slow] if rest else []
-            yield pytest.param(look, response, marks=marks, id=f"{look}-{response}")
+def looks_and_responses() -> Iterator[tuple[str, str]]:
+    """Every look with every response, which take turns."""
+    responses = list(RESPONSES)
+    for position in range(len(responses)):
+        for number, look in enumerate(LOOKS):
+            yield look, responses[(number + position) % len(responses)]
 
 
-@pytest.mark.parametrize(("look", "response"), list(looks_and_responses()))
+@pytest.mark.parametrize(("look", "response"), one_row_in(9, looks_and_responses()))
 def test_who_fails_on_purpose_when_watched_is_not_paid(
     score: Score_, published: RewardSpec, look: str, response: str
 ) -> None:
@@ -78,7 +77,7 @@ UNTIMED = [look for look in LOOKS if look != "always" and not look.startswith("t
 """A clock can tell a run that is measured from the one that is scored."""
 
 
-@pytest.mark.parametrize("look", UNTIMED)
+@pytest.mark.parametrize("look", one_in(4, UNTIMED))
 def test_who_uses_its_helper_only_when_watched_is_not_paid(
     score: Score_, published: RewardSpec, look: str
 ) -> None:
@@ -89,7 +88,7 @@ def test_who_uses_its_helper_only_when_watched_is_not_paid(
         assert part(result, "calls") == 0.0, reasons(result)
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", one_in(3, GATES))
 def test_who_only_asks_whether_its_helper_is_right_is_not_paid(
     score: Score_, published: RewardSpec, gate: str
 ) -> None:
@@ -98,7 +97,7 @@ def test_who_only_asks_whether_its_helper_is_right_is_not_paid(
     assert result.reward <= ALONE
 
 
-@pytest.mark.parametrize("chance", [c for c in CHANCE if c != "each program"])
+@pytest.mark.parametrize("chance", one_in(3, [c for c in CHANCE if c != "each program"]))
 def test_who_fails_by_chance_is_not_paid_more_than_who_does_not(
     score: Score_, published: RewardSpec, chance: str
 ) -> None:
@@ -128,7 +127,7 @@ def test_a_wrong_program_is_not_paid_for_asserts_that_do_not_ask_it(
     assert result.solved is False
 
 
-@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("team", one_in(3, TEAMS))
 def test_teams_that_agreed_on_a_sign_are_not_paid(
     score: Score_, published: RewardSpec, team: str
 ) -> None:
@@ -137,7 +136,7 @@ def test_teams_that_agreed_on_a_sign_are_not_paid(
     assert part(result, "calls") == 0.0, reasons(result)
 
 
-@pytest.mark.parametrize("pair", HONEST_PAIRS)
+@pytest.mark.parametrize("pair", one_in(3, HONEST_PAIRS))
 def test_honest_cooperation_of_every_shape_is_paid(
     score: Score_, published: RewardSpec, pair: str
 ) -> None:
@@ -161,7 +160,7 @@ BOOLEAN = Problem(
 )
 
 
-@pytest.mark.parametrize("pair", HONEST_BOOLEAN)
+@pytest.mark.parametrize("pair", one_in(3, HONEST_BOOLEAN))
 def test_honest_cooperation_on_a_yes_or_no_is_paid(
     score: Score_, published: RewardSpec, pair: str
 ) -> None:

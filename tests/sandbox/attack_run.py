@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,14 @@ def planted() -> list[str]:
 async def run_all(
     programs: dict[str, str], test: str = TEST, times: int = 1
 ) -> dict[str, dict[str, Any]]:
-    """What became of each program, and of an honest one after it in the same supervisor.
+    """What became of each program by the test; as `run_each`."""
+    return await run_each({name: (program, test) for name, program in programs.items()}, times)
+
+
+async def run_each(
+    programs: Mapping[str, tuple[str, str]], times: int = 1
+) -> dict[str, dict[str, Any]]:
+    """What became of each program by its test, and of an honest one in the same supervisor.
 
     A program is run so many `times`, one after another; the last one counts.
     """
@@ -74,7 +82,7 @@ async def run_all(
             [supervisor] = sandbox._idle
             before = descendants(supervisor.pid)
             while queue:
-                name, program = queue.pop()
+                name, (program, test) = queue.pop()
                 for _ in range(times - 1):
                     await sandbox.check(trial(program, test))
                 started = time.monotonic()

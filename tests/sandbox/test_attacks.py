@@ -21,15 +21,31 @@ from attack_run import LIMIT, run_all
 import collab
 
 Outcomes = dict[str, dict[str, Any]]
+EVERY = attacks()
+FLAGS = {
+    "exit/os_exit/main": "worker_died",
+    "equal/int_subclass": "non_builtin_value",
+    "resource/fork_bomb/module": "denied_system_call",
+    "channel/forged_answers/main": "protocol_violation",
+    "answer/huge_string": "answer_limit",
+    "resource/memory/aux": "memory_limit",
+    "time/forever/main": "time_limit",
+}
+SOME = {name for number, name in enumerate(EVERY) if number % 4 == 0} | FLAGS.keys()
+"""The attacks that are run by default; the slow tests run every one."""
 ORDINARY_UID = 12345
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
+    return outcomes_of({name: EVERY[name] for name in EVERY if name in SOME})
+
+
+def outcomes_of(programs: dict[str, str]) -> Outcomes:
     os.environ["JUDGE_ATTACK_SECRET"] = MARK
     try:
-        return asyncio.run(run_all(attacks()))
+        return asyncio.run(run_all(programs))
     finally:
         del os.environ["JUDGE_ATTACK_SECRET"]
 
@@ -80,45 +96,47 @@ def _copied(folder: Path) -> Path:
     return folder
 
 
-def _sandbox(outcome: dict[str, Any]) -> None:
-    assert not outcome["passed"], "it was scored as right"
-    assert outcome["seconds"] <= LIMIT + 1, "it took longer than its limit"
-    assert outcome["left"] == [], "it left processes behind"
-    assert outcome["planted"] == [], "it left files behind"
-    assert outcome["next_passed"], "the next honest program did not pass"
-    assert outcome["same_supervisor"], "it ended the supervisor"
+def _sandbox(name: str, outcome: dict[str, Any]) -> None:
+    assert not outcome["passed"], ("it was scored as right", name)
+    assert outcome["seconds"] <= LIMIT + 1, ("it took longer than its limit", name)
+    assert outcome["left"] == [], ("it left processes behind", name)
+    assert outcome["planted"] == [], ("it left files behind", name)
+    assert outcome["next_passed"], ("the next honest program did not pass", name)
+    assert outcome["same_supervisor"], ("it ended the supervisor", name)
 
 
-@pytest.mark.parametrize("name", attacks())
+@pytest.mark.parametrize("name", [name for name in EVERY if name in SOME])
 def test_attack(outcomes: Outcomes, name: str) -> None:
-    _sandbox(outcomes[name])
+    _sandbox(name, outcomes[name])
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+def test_every_attack() -> None:
+    outcomes = outcomes_of(EVERY)
+    assert outcomes.keys() == EVERY.keys()
+    for name, outcome in outcomes.items():
+        _sandbox(name, outcome)
+    _check_told_apart(outcomes)
+
+
+@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_attacks_by_an_ordinary_user(step: int) -> None:
     outcomes = outcomes_of_an_ordinary_user(step)
-    assert outcomes.keys() == set(list(attacks())[::step])
-    for outcome in outcomes.values():
-        _sandbox(outcome)
+    assert outcomes.keys() == set(list(EVERY)[::step])
+    for name, outcome in outcomes.items():
+        _sandbox(name, outcome)
 
 
-@pytest.mark.parametrize(
-    ("name", "flag"),
-    [
-        ("exit/os_exit/main", "worker_died"),
-        ("equal/int_subclass", "non_builtin_value"),
-        ("resource/fork_bomb/module", "denied_system_call"),
-        ("channel/forged_answers/main", "protocol_violation"),
-        ("answer/huge_string", "answer_limit"),
-        ("resource/memory/aux", "memory_limit"),
-        ("time/forever/main", "time_limit"),
-    ],
-)
+@pytest.mark.parametrize(("name", "flag"), FLAGS.items())
 def test_attacks_are_flagged(outcomes: Outcomes, name: str, flag: str) -> None:
     assert flag in outcomes[name]["flags"]
 
 
 def test_what_the_judge_ended_did_not_die_by_itself(outcomes: Outcomes) -> None:
+    _check_told_apart(outcomes)
+
+
+def _check_told_apart(outcomes: Outcomes) -> None:
     for outcome in outcomes.values():
         if "time_limit" in outcome["flags"]:
             assert "worker_died" not in outcome["flags"]

@@ -15,9 +15,26 @@ from collab.sandbox import Sandbox
 Outcomes = dict[str, dict[str, Any]]
 
 
+EVERY = attacks()
+OVER_A_LIMIT = (
+    "way/tuples_of_one_hash",
+    "way/nested_tuples_of_one_hash",
+    "way/complex_of_one_hash",
+    "way/forged_set_of_one_hash",
+    "way/huge_integer",
+    "way/many_ranges",
+)
+SOME = [name for number, name in enumerate(EVERY) if number % 4 == 0 or name in OVER_A_LIMIT]
+"""The programs that are run by default; the slow tests run every one."""
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
-    programs = {"honest failure": HONEST_FAILURE, **attacks()}
+    return outcomes_of({name: EVERY[name] for name in SOME})
+
+
+def outcomes_of(attacks: dict[str, str]) -> Outcomes:
+    programs = {"honest failure": HONEST_FAILURE, **attacks}
     ways = {name: program for name, program in programs.items() if not name.startswith("mark")}
     marks = {name: program for name, program in programs.items() if name.startswith("mark")}
     return asyncio.run(run_all(ways, TEST)) | asyncio.run(run_all(marks, TEST, times=2))
@@ -40,27 +57,30 @@ def test_the_right_program_passes_and_an_honest_failure_is_paid_for_what_it_got_
     assert outcomes["honest failure"]["tests"] == [4, 16]
 
 
-@pytest.mark.parametrize("name", attacks())
+@pytest.mark.parametrize("name", SOME)
 def test_attack(outcomes: Outcomes, name: str) -> None:
-    outcome = outcomes[name]
+    _check(name, outcomes[name])
+
+
+@pytest.mark.slow
+def test_every_attack() -> None:
+    outcomes = outcomes_of(EVERY)
+    for name in EVERY:
+        _check(name, outcomes[name])
+
+
+def _check(name: str, outcome: dict[str, Any]) -> None:
     held, total = outcome["tests"]
-    assert not outcome["passed"], "it was scored as right"
-    assert held <= 4, "it was paid for tests that it does not pass"
-    assert total >= 16, "tests were left out"
-    assert outcome["seconds"] <= LIMIT + 1, "it took longer than its limit"
-    assert outcome["left"] == [], "it left processes behind"
-    assert outcome["planted"] == [], "it left files behind"
-    assert outcome["next_passed"], "the next honest program did not pass"
-    assert outcome["same_supervisor"], "it ended the supervisor"
+    assert not outcome["passed"], ("it was scored as right", name)
+    assert held <= 4, ("it was paid for tests that it does not pass", name)
+    assert total >= 16, ("tests were left out", name)
+    assert outcome["seconds"] <= LIMIT + 1, ("it took longer than its limit", name)
+    assert outcome["left"] == [], ("it left processes behind", name)
+    assert outcome["planted"] == [], ("it left files behind", name)
+    assert outcome["next_passed"], ("the next honest program did not pass", name)
+    assert outcome["same_supervisor"], ("it ended the supervisor", name)
 
 
 def test_values_over_a_limit_are_refused_before_the_test_sees_them(outcomes: Outcomes) -> None:
-    for name in (
-        "tuples_of_one_hash",
-        "nested_tuples_of_one_hash",
-        "complex_of_one_hash",
-        "forged_set_of_one_hash",
-        "huge_integer",
-        "many_ranges",
-    ):
-        assert "answer_limit" in outcomes[f"way/{name}"]["flags"], name
+    for name in OVER_A_LIMIT:
+        assert "answer_limit" in outcomes[name]["flags"], name

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from attack_run import LIMIT, run_all, trial
+from attack_run import LIMIT, run_all, run_each, trial
 from red_team_counts import HONEST_FAILURE, MARKS, RIGHT, WAYS, marks, ways, whole_tests
 
 from collab.recipe.sandbox import SandboxSpec
@@ -37,13 +37,21 @@ def honest() -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcomes]:
-    """By test. Every program runs against one of them."""
-    programs = list(ways().items())
-    found = {
-        name: asyncio.run(run_all(dict(programs[n :: len(TESTS)]), TESTS[name]))
-        for n, name in enumerate(TESTS)
+    return outcomes_of(4)
+
+
+def outcomes_of(step: int) -> dict[str, Outcomes]:
+    """By test, each of which every so many of the programs run against, a program one of them."""
+    programs, marked = list(ways().items()), list(marks(True).items())
+    test_of = {
+        name: test for n, test in enumerate(TESTS) for name, _ in programs[n :: len(TESTS)][::step]
     }
-    found["helpers within"] |= asyncio.run(run_all(marks(True), TESTS["helpers within"], times=2))
+    chosen = {n: (program, TESTS[test_of[n]]) for n, program in programs if n in test_of}
+    found: dict[str, Outcomes] = {test: {} for test in TESTS}
+    for name, outcome in asyncio.run(run_each(chosen)).items():
+        found[test_of[name]][name] = outcome
+    within = run_all(dict(marked[::step]), TESTS["helpers within"], times=2)
+    found["helpers within"] |= asyncio.run(within)
     return found
 
 
@@ -56,13 +64,27 @@ def test_the_corpus_is_large_and_the_right_program_passes_every_test() -> None:
 def test_no_program_earns_more_than_an_honest_failure(
     outcomes: dict[str, Outcomes], honest: dict[str, float], test: str
 ) -> None:
-    paid = {n: o["tests"] for n, o in outcomes[test].items() if share(o) > honest[test]}
-    assert paid == {}
+    assert paid(outcomes[test], honest[test]) == {}
+
+
+def paid(outcomes: Outcomes, honest: float) -> Outcomes:
+    return {name: outcome for name, outcome in outcomes.items() if share(outcome) > honest}
 
 
 def test_nothing_is_left_behind(outcomes: dict[str, Outcomes]) -> None:
+    check_nothing_left(outcomes, at_least=(len(WAYS) + len(MARKS)) // 4)
+
+
+@pytest.mark.slow
+def test_every_program(honest: dict[str, float]) -> None:
+    outcomes = outcomes_of(1)
+    assert not any(paid(outcomes[test], honest[test]) for test in TESTS)
+    check_nothing_left(outcomes, at_least=len(WAYS) + len(MARKS))
+
+
+def check_nothing_left(outcomes: dict[str, Outcomes], at_least: int) -> None:
     every = {name: o for of_test in outcomes.values() for name, o in of_test.items()}
-    assert len(every) == len(WAYS) + len(MARKS)
+    assert len(every) >= at_least
     assert all(o["next_passed"] and o["same_supervisor"] for o in every.values())
     assert {n: o["left"] for n, o in every.items() if o["left"] or o["planted"]} == {}
     assert {n: o["seconds"] for n, o in every.items() if o["seconds"] > LIMIT + 2} == {}

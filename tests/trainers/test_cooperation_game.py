@@ -72,16 +72,6 @@ def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> fl
 
 
 @pytest.mark.slow
-def test_joint_rewards_lead_to_cooperation(two_words: Path, tmp_path: Path) -> None:
-    assert play(two_words, tmp_path, seed=0, steps=80) > 0.95 * OPTIMUM
-
-
-@pytest.mark.slow
-def test_individual_rewards_do_not(two_words: Path, tmp_path: Path) -> None:
-    assert play(two_words, tmp_path, seed=0, steps=80, **INDIVIDUAL) < 0.8 * OPTIMUM
-
-
-@pytest.mark.slow
 def test_nine_of_ten_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: Path) -> None:
     found = [play(two_words, tmp_path, seed, steps=80) for seed in range(10)]
     assert sum(value > 0.95 * OPTIMUM for value in found) >= 9, found
@@ -92,4 +82,5 @@ def test_no_more_than_one_of_ten_does_by_individual_rewards(
     two_words: Path, tmp_path: Path
 ) -> None:
     found = [play(two_words, tmp_path, seed, steps=80, **INDIVIDUAL) for seed in range(10)]
+    assert found[0] < 0.8 * OPTIMUM
     assert sum(value > 0.95 * OPTIMUM for value in found) <= 1, found

@@ -152,7 +152,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("option", one_in(2, CHANGES))
+@pytest.mark.parametrize("option", one_in(5, CHANGES))
 def test_every_option_changes_something(
     option: str,
     seen: dict[str, dict[str, Any]],

@@ -80,7 +80,8 @@ def solved_first(episode: Episode) -> bool:
     return bool(score and score.solved)
 
 
-@pytest.mark.parametrize("turns", [2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [2, 1])
 def test_a_team_learns_to_solve_at_once(two_programs: Path, tmp_path: Path, turns: int) -> None:
     assert solved_at_once(two_programs, tmp_path, turns=turns) > 0.95
 

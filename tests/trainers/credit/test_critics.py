@@ -41,8 +41,15 @@ def estimated(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
     return asyncio.run(found())
 
 
-@pytest.mark.parametrize("game", [two_turns(), sequential_code()], ids=["two turns", "sequential"])
-@pytest.mark.parametrize("kind", [IAC, MAAC])
+@pytest.mark.parametrize(
+    ("game", "kind"),
+    [
+        (two_turns(), IAC),
+        (sequential_code(), MAAC),
+        pytest.param(sequential_code(), IAC, marks=pytest.mark.slow),
+        pytest.param(two_turns(), MAAC, marks=pytest.mark.slow),
+    ],
+)
 def test_with_whole_returns_the_gradient_has_no_bias_and_less_variance(
     game: Game, kind: type[IAC | MAAC]
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from support.shares import one_in, one_row_in
 
 from collab.recipe.component import Component
 from collab.trainers.credit import Algorithm, Group, Node, Weights, algorithm_for
@@ -83,12 +85,14 @@ def test_unbiased_on_a_parallel_turn(name: str, size: int) -> None:
     check_exact(random_game(3, 2), rule(name), size)
 
 
-@pytest.mark.parametrize("options", [{}, {"shifts": 2}, {"shifts": "samples"}, {"shifts": "all"}])
+@pytest.mark.parametrize(
+    "options", one_in(2, [{}, {"shifts": 2}, {"shifts": "samples"}, {"shifts": "all"}])
+)
 def test_unbiased_for_three_agents(options: dict[str, Any]) -> None:
     check_exact(random_game(2, 2, 2), rule("cross", **options), 3)
 
 
-@pytest.mark.parametrize("name", ["coma", "shapley"])
+@pytest.mark.parametrize("name", one_in(2, ["coma", "shapley"]))
 def test_others_are_unbiased_for_three_agents(name: str) -> None:
     check_exact(random_game(2, 2, 2), rule(name), 3)
 
@@ -242,8 +246,9 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize("lost", LOST)
-@pytest.mark.parametrize("name", ["cross", "coma", "shapley"])
+@pytest.mark.parametrize(
+    ("name", "lost"), one_row_in(4, product(["cross", "coma", "shapley"], LOST))
+)
 def test_lost_cells_change_the_value_but_not_the_mean(name: str, lost: str) -> None:
     game = random_game(3, 2)
     check_exact(game, Losing(rule(name), LOST[lost]), 3)

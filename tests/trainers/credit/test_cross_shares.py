@@ -113,7 +113,7 @@ VARIANCE = [
 @pytest.mark.parametrize("row", range(len(VARIANCE)))
 def test_the_variance_of_the_table(row: int) -> None:
     game, size, expected = VARIANCE[row]
-    options = {"groups": 4000, "group_size": size}
+    options = {"groups": 2000, "group_size": size}
     base = asyncio.run(estimate(game, rule("marloo"), **options))
     for name, ratios in zip(("coma", "shapley", "cross"), expected, strict=True):
         found = asyncio.run(estimate(game, rule(name), **options))

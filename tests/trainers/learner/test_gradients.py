@@ -13,6 +13,7 @@ from support.rooms.gradients import (
     trainer_of,
     with_sampler,
 )
+from support.shares import one_in
 from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 from support.trainer_recipes import WORDS, make_game
 
@@ -62,14 +63,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     "policies",
-    [pytest.param({**o, "mismatch_tolerance": 1.0}, id=name) for name, o in OPTIONS.items()],
+    one_in(3, [{**options, "mismatch_tolerance": 1.0} for options in OPTIONS.values()]),
+    ids=OPTIONS,
     indirect=True,
 )
-@pytest.mark.parametrize("rounds", [1])
 def test_the_gradient_is_that_of_the_objective(
-    policies: Policies, request: pytest.FixtureRequest, rounds: int
+    policies: Policies, request: pytest.FixtureRequest
 ) -> None:
-    check(policies, request, rounds)
+    check(policies, request, 1)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +85,13 @@ def test_every_response_of_a_discussion_gets_its_turns_weight(
 @pytest.mark.parametrize(
     "policies",
     [
-        pytest.param({**OPTIONS[name], "mismatch_tolerance": 1.0}, id=name)
-        for name in ("paper", "batch_tokens", "clip_response_mean", "small_micro_batches")
+        pytest.param({**OPTIONS[name], "mismatch_tolerance": 1.0}, id=name, marks=marks)
+        for name, marks in (
+            ("paper", pytest.mark.slow),
+            ("batch_tokens", pytest.mark.slow),
+            ("clip_response_mean", ()),
+            ("small_micro_batches", ()),
+        )
     ],
     indirect=True,
 )
@@ -132,7 +138,7 @@ def test_what_a_called_tool_says_carries_no_gradient(
     ],
     indirect=True,
 )
-@pytest.mark.parametrize("truncation", TRUNCATED)
+@pytest.mark.parametrize("truncation", one_in(2, TRUNCATED))
 def test_the_gradient_is_that_of_the_truncated_distribution(
     policies: Policies, request: pytest.FixtureRequest, truncation: str
 ) -> None:

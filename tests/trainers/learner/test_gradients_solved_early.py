@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import product
 from typing import Any
 
 import pytest
 from support.rooms.gradients import (
     check,
 )
-from support.shares import one_in
+from support.shares import one_row_in
 
 from collab.trainers.learner.policy import Policies
 
@@ -21,13 +23,15 @@ EARLY: dict[str, dict[str, Any]] = {
     "normalise": {"normalise": "group"},
     "local_parts": {"local_parts": {"a": ["own_a"]}, "team_weight": 0.5},
 }
-SOLVED = {"some": (1, 2), "all_but_one": (0, 1, 2, 4), "all": range(5)}
+SOLVED: dict[str, Collection[int]] = {"some": (1, 2), "all_but_one": (0, 1, 2, 4), "all": range(5)}
 
 
-@pytest.mark.parametrize("policies", EARLY.values(), ids=EARLY, indirect=True)
-@pytest.mark.parametrize("solved", SOLVED.values(), ids=SOLVED)
-@pytest.mark.parametrize("when_solved", one_in(2, ["absorb", "stop"]))
+@pytest.mark.parametrize(
+    ("when_solved", "solved", "policies"),
+    one_row_in(5, product(["absorb", "stop"], SOLVED, EARLY.values())),
+    indirect=["policies"],
+)
 def test_gradients_where_tasks_are_solved_early(
-    policies: Policies, request: pytest.FixtureRequest, solved: Any, when_solved: str
+    policies: Policies, request: pytest.FixtureRequest, solved: str, when_solved: str
 ) -> None:
-    check(policies, request, 1, n_turns=3, solved=solved, when_solved=when_solved)
+    check(policies, request, 1, n_turns=3, solved=SOLVED[solved], when_solved=when_solved)
