@@ -59,13 +59,16 @@ def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artefac
 
 
 @pytest.fixture(scope="module", params=one_in(2, [4, 1]))
-def canonical(
-    sandbox: Sandbox, problems: list[Problem], request: pytest.FixtureRequest
-) -> dict[str, Score]:
-    """By address: the score of the canonical pair; of every fourth problem, or of all."""
-    problems = problems[:: request.param]
-    scores = score(sandbox, problems, [pair(problem) for problem in problems])
-    return {problem.address: found for problem, found in zip(problems, scores, strict=True)}
+def some(problems: list[Problem], request: pytest.FixtureRequest) -> list[Problem]:
+    """Every fourth problem, or all."""
+    return problems[:: request.param]
+
+
+@pytest.fixture(scope="module")
+def canonical(sandbox: Sandbox, some: list[Problem]) -> dict[str, Score]:
+    """By address: the score of the canonical pair."""
+    scores = score(sandbox, some, [pair(problem) for problem in some])
+    return {problem.address: found for problem, found in zip(some, scores, strict=True)}
 
 
 def test_sizes_and_splits(suite: Suite) -> None:
@@ -91,32 +94,32 @@ def test_every_canonical_pair_cooperates(canonical: dict[str, Score]) -> None:
     assert set(schemes.values()) <= COOPERATING, schemes
 
 
-def test_the_whole_solution_is_the_pair(sandbox: Sandbox, problems: list[Problem]) -> None:
+def test_the_whole_solution_is_the_pair(sandbox: Sandbox, some: list[Problem]) -> None:
     whole = [
         {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
-        for problem in problems
+        for problem in some
     ]
-    assert all(found.solved for found in score(sandbox, problems, whole))
+    assert all(found.solved for found in score(sandbox, some, whole))
 
 
-def test_main_alone_fails(sandbox: Sandbox, problems: list[Problem]) -> None:
+def test_main_alone_fails(sandbox: Sandbox, some: list[Problem]) -> None:
     """Without the helper only what an answer without a call can be right about holds."""
-    alone = [{"aux": "", "main": pair(problem)["main"]} for problem in problems]
-    for problem, found in zip(problems, score(sandbox, problems, alone), strict=True):
+    alone = [{"aux": "", "main": pair(problem)["main"]} for problem in some]
+    for problem, found in zip(some, score(sandbox, some, alone), strict=True):
         assert found.tests is not None
         assert found.tests.fraction < 0.5, problem.address
         assert "NameError" in str(found.failures), problem.address
 
 
-def test_empty_programs_pass_no_test(sandbox: Sandbox, problems: list[Problem]) -> None:
-    empty = [{"aux": "", "main": ""}] * len(problems)
-    assert {found.reward for found in score(sandbox, problems, empty)} == {0.0}
+def test_empty_programs_pass_no_test(sandbox: Sandbox, some: list[Problem]) -> None:
+    empty = [{"aux": "", "main": ""}] * len(some)
+    assert {found.reward for found in score(sandbox, some, empty)} == {0.0}
     bare = [
         {"aux": "", "main": f"def {problem.public['entry_point']}(*_):\n    return None\n"}
-        for problem in problems
+        for problem in some
     ]
-    passed = [found.tests.passed for found in score(sandbox, problems, bare) if found.tests]
-    assert passed == [0] * len(problems)
+    passed = [found.tests.passed for found in score(sandbox, some, bare) if found.tests]
+    assert passed == [0] * len(some)
 
 
 def test_tests_are_many_and_agree_with_the_prompt(problems: list[Problem]) -> None:

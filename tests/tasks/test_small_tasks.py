@@ -12,6 +12,7 @@ import pytest
 from support.blocks import DOCS
 from support.cheats import CHEATS, HONEST, Answers, Fields, fields
 from support.scoring import joined_score
+from support.shares import one_in, one_row_in
 
 from collab import load_recipe
 from collab.recipe import TaskSpec, load_task
@@ -89,13 +90,15 @@ def test_there_are_twenty_cheats_for_each() -> None:
     assert all(len(CHEATS[name]) >= 20 for name in SUITES)
 
 
-@pytest.mark.parametrize(("name", "way"), [(name, way) for name in SUITES for way in CHEATS[name]])
+@pytest.mark.parametrize(
+    ("name", "way"), one_row_in(3, [(name, way) for name in SUITES for way in CHEATS[name]])
+)
 def test_a_cheat_earns_less_than_any_honest_answer(name: str, way: str) -> None:
     found = rewards(name, CHEATS[name][way], 72)
     assert fmean(found) <= BEST_CHEAT[name]
 
 
-@pytest.mark.parametrize("way", CHEATS["split-sum"])
+@pytest.mark.parametrize("way", one_in(3, CHEATS["split-sum"]))
 def test_half_a_sum_earns_nothing_where_all_is_asked_for(way: str) -> None:
     assert fmean(rewards("split-sum", CHEATS["split-sum"][way], 40, "split-sum-and")) <= 0.05
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.shares import one_row_in
+from support.shares import one_in, one_row_in
 from support.word_project import make_project
 from typer.testing import CliRunner
 
@@ -179,7 +179,7 @@ def test_nothing_runs_before_a_yes(
     assert _ran(DOORS[door], above) == []
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", one_in(2, DOORS))
 def test_nothing_runs_where_no_door_asks(
     home: Path, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
