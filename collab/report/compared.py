@@ -14,6 +14,8 @@ from collab.report.opening import Card, Opening, in_words, size_of
 from collab.report.runs import Run, largest_return
 from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
 from collab.runs import metric_names as names
+from collab.stats import mean
+from collab.wording import counted
 
 TITLES = {
     names.JOINT_RETURN: "return",
@@ -79,7 +81,8 @@ def run_opening(runs: Sequence[Run]) -> Opening:
     scored = [(run, metrics) for run in runs if (metrics := _estimates(run))]
     if not scored:
         return Opening()
-    found = [(run.name, metrics) for run, metrics in scored]
+    alone = len(scored) == 1
+    found = [("mean" if alone else run.name, metrics) for run, metrics in scored]
     largest = max(largest_return(run) or 0.0 for run, _ in scored)
     note = f"Means over problems. {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
@@ -88,6 +91,8 @@ def run_opening(runs: Sequence[Run]) -> Opening:
 
 
 def _run_sentence(runs: Sequence[Run], found: Named) -> str:
+    if len(runs) == 1 and len({episode.task for episode in runs[0].episodes}) == 1:
+        return _one_problem(runs[0])
     sizes = []
     for run in runs:
         tasks = {episode.task for episode in run.episodes}
@@ -95,6 +100,20 @@ def _run_sentence(runs: Sequence[Run], found: Named) -> str:
         sizes.append(size_of(len(tasks), None if rest else samples))
     told = _best_of(found)
     return f"{told} ({sizes[0]})." if told and len(set(sizes)) == 1 else told and f"{told}."
+
+
+def _one_problem(run: Run) -> str:
+    """How often the only problem of a run was solved, and what it earned."""
+    task, played = run.episodes[0].task, len(run.episodes)
+    known = [e.score.solved for e in run.episodes if e.score and e.score.solved is not None]
+    returns = [e.joint_return for e in run.episodes if e.joint_return is not None]
+    earned = in_words(mean(returns), "points", largest_return(run)) if returns else "nothing"
+    told = "mean return" if played > 1 else "return"
+    if not known:
+        return f"The team earns a {told} of {earned} at {task}."
+    solves, of = ("solves", f"{sum(known)} of ") if any(known) else ("does not solve", "")
+    often = f" in {of}{counted(played, 'sample')}" if played > 1 else ""
+    return f"The team {solves} {task}{often}; {told} {earned}."
 
 
 def _best_of(found: Named, differences: Sequence[Difference] = ()) -> str:

@@ -122,6 +122,15 @@ def test_runs_are_rows_of_one_plot(played: Path, tmp_path: Path) -> None:
     assert other.marks[0].at == 100.0
 
 
+def test_a_run_of_one_problem_says_how_often_it_was_solved(tmp_path: Path) -> None:
+    one = [make_episode(1, skill=0.0)]
+    several = [make_episode(n, sample=n, skill=1.0) for n in range(3)]
+    told = [report_of(make_run(tmp_path / name, episodes)).opening.sentence
+            for name, episodes in (("one", one), ("several", several))]  # fmt: skip
+    assert told[0].startswith("The team does not solve numbers/0; return ")
+    assert told[1] == "The team solves numbers/0 in 3 of 3 samples; mean return 4.00 of 4.00."
+
+
 def test_runs_of_different_problems_say_so(played: Path, tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", [make_episode(1, task="numbers/77")])
     assert "of different problems" in report_of(played, other).opening.note
