@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.rooms.trust import view
 from support.shares import one_in, one_row_in
 from support.word_project import make_project
 from typer.testing import CliRunner
@@ -149,7 +150,12 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "replay": command("replay", "F"),
     "replay --out": command("replay", "F", "--out", "r"),
     "show": command("show", "F"),
+    "diff": command("diff", "F", "runs/mine"),
+    "watch": command("watch", "F"),
     "report": command("report", "F", "--out", "r.html"),
+    "view": view,
+    "export": command("export", "F", "--adapters", "x"),
+    "push": command("push", "F", "--to", "me/x", "--licence", "mit", "--dry-run", "--out", "p"),
     "load": lambda folder: collab.load(str(folder)).run(),
     "run in Python": lambda folder: collab.load("pair", model="echo").run(f"{folder}/suite.yaml/0"),
     "load_recipe": lambda folder: load_recipe(str(folder)),
