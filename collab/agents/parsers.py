@@ -29,6 +29,7 @@ def parser_for(name: str) -> Parser:
     built_in: dict[str, Parser] = {
         "text": parse_text,
         "python": parse_python,
+        "program": parse_program,
         "files": parse_files,
     }
     parser: Parser = find("parser", name, {**built_in})
@@ -73,6 +74,13 @@ def parse_python(response: str) -> str:
     if parses(response):
         return _definitions(response)
     return _longest_parsing_run(response) or _from_first_code_line(response)
+
+
+def parse_program(response: str) -> str:
+    """A whole program with what it runs: the last fenced block, or else the response."""
+    response = response.replace("\r\n", "\n").replace("\r", "\n")
+    blocks = _fenced_blocks(response)
+    return blocks[-1] if blocks else response.strip()
 
 
 def _fenced_blocks(response: str) -> list[str]:

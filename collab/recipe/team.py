@@ -62,7 +62,8 @@ class AgentSpec(Spec):
     `file.py:function` is a function of one's own, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names
     an MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
-    """Turns a response into an artefact: `text`, `python`, `files` or `module:function`."""
+    """Turns a response into an artefact: `text`, `python`, `program`, `files` or
+    `module:function`."""
     contributes: bool | None = None
     """Whether it writes the team's answer: the join is handed what it wrote. An agent that does not
     may plan or review, and is trained all the same. Default: yes, but for agents with parser `text`

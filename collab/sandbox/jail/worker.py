@@ -21,6 +21,7 @@ from .layers.descriptors import FIRST, keep_only
 from .limits import Limits
 from .modules import Modules
 from .treatment import NoHelper, Treated, treated
+from .whole_program import MAIN, as_function
 
 IN, OUT = FIRST, FIRST + 1
 MODULE = "program"
@@ -75,15 +76,26 @@ def _load(
     """The program's function, and the treatment that it is under."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
+    if entry_point == MAIN and treatment is None and not is_files(program):
+        return as_function(compile(program, FILE, "exec", dont_inherit=True)), Untreated()
     if is_files(program):
         module, under = _load_files(program, treatment)
     else:
         module, under = _load_one(program, treatment)
     del program, treatment
-    function: object = module.__dict__.get(entry_point)
+    function = _named(module, entry_point)
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
     return function, under
+
+
+def _named(module: types.ModuleType, name: str) -> object:
+    """The function of a module; `Solution.area` is a method of a new object."""
+    owner, _, method = name.rpartition(".")
+    if not owner:
+        return module.__dict__.get(name)
+    kind: Any = module.__dict__.get(owner)
+    return getattr(kind(), method, None) if isinstance(kind, type) else None
 
 
 def _load_one(program: str, treatment: dict[str, Any] | None) -> tuple[types.ModuleType, Treated]:

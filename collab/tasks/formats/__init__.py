@@ -13,12 +13,19 @@ from typing import Any
 from collab.errors import TaskError
 from collab.plugins import bind, call
 from collab.recipe.component import Component
+from collab.tasks.formats.contests import apps, livecodebench
 from collab.tasks.formats.mathematics import competition, gsm8k
 from collab.tasks.formats.mbpp import mbpp
 
 Row = dict[str, Any]
 
-BUILT_IN: Mapping[str, Callable[..., Row]] = {"gsm8k": gsm8k, "math": competition, "mbpp": mbpp}
+BUILT_IN: Mapping[str, Callable[..., Row]] = {
+    "apps": apps,
+    "gsm8k": gsm8k,
+    "livecodebench": livecodebench,
+    "math": competition,
+    "mbpp": mbpp,
+}
 
 
 def adapted(form: Component) -> Callable[[str, Row], Row]:
