@@ -69,3 +69,6 @@ TRAINING_LOG = "log.txt"
 
 MARKS = (RUN, EPISODES, TRAINING, EVAL)
 """The folder of a run, a training run or an evaluation holds at least one of these."""
+
+PLACES = ("runs", "evals", "studies")
+"""Where the commands leave their records, unless they are told otherwise."""

@@ -17,9 +17,6 @@ from collab.runs.outcome import NO_NUMBERS, Outcome, of_run, of_training
 
 Kind = Literal["run", "training", "evaluation", "probe", "study"]
 
-PLACES = ("runs", "evals", "studies")
-"""Where the commands leave their records, unless they are told otherwise."""
-
 
 @dataclass(frozen=True)
 class Listed:

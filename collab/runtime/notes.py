@@ -48,9 +48,11 @@ def tools_told(recipe: Recipe) -> dict[str, str]:
     """
     found = {}
     for name, agent in recipe.team.agents.items():
+        if not agent.tools:
+            continue
         spec = recipe.model_of(name)
-        knows = knows_tools(spec)
-        if not agent.tools or (knows is None and local_weights(spec)):
+        knows = knows_tools(spec)  # reads a tokenizer, which takes seconds
+        if knows is None and local_weights(spec):
             continue
         found[name] = "template" if knows else "text"
         if isinstance(spec, HostedModel):

@@ -29,8 +29,7 @@ def trainers(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Folders of runs, of evaluations and of their teams, where the commands leave them."""
-    from collab.runs.layout import MARKS
-    from collab.runs.listing import PLACES
+    from collab.runs.layout import MARKS, PLACES
 
     found = {
         str(file.parent)

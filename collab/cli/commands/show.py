@@ -54,7 +54,8 @@ def command(
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
     from collab.evaluation.reading import is_evaluation
-    from collab.runs.listing import PLACES, holds_runs
+    from collab.runs.layout import PLACES
+    from collab.runs.listing import holds_runs
 
     if run is None:
         _list_runs([Path(place) for place in PLACES], json=json)

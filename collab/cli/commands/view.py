@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from collab.errors import RecordError
-from collab.runs.listing import PLACES
+from collab.runs.layout import PLACES
 
 
 def command(
