@@ -6,6 +6,7 @@ import pytest
 
 from collab.agents import join_for, parser_for
 from collab.records import Problem
+from collab.rewards.code.structure import parse_program
 from collab.sandbox.jail.files import BadFiles, is_files, split_files
 
 PROBLEM = Problem(address="t/0", public={"prompt": "", "entry_point": "f"})
@@ -80,3 +81,12 @@ def test_files_are_bounded() -> None:
     with pytest.raises(BadFiles, match="bytes together; the limit is 200000"):
         split_files("# file: f.py\n" + "#" * 200_001)
     assert not is_files("x = 1\n# file: f.py\n")
+
+
+def test_a_broken_file_is_told_by_its_name_and_the_line_of_both() -> None:
+    parse_program(AREA + "# file: main.py\nfrom area import area\n")
+    with pytest.raises(SyntaxError, match=r"\(main\.py, line 2\)") as told:
+        parse_program(AREA + "# file: main.py\nx = 1\ny = (\n")
+    assert told.value.lineno == 6
+    with pytest.raises(SyntaxError):  # each file alone, not what they make together
+        parse_program('# file: a.py\nx = """\n# file: b.py\n"""\n')
