@@ -12,36 +12,9 @@ from typer.core import TyperCommand, TyperGroup
 
 import collab
 from collab.cli import debugging
+from collab.cli.listed import COMMANDS
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
-
-RUN, TRAIN, SHARE = "Run and score", "Train", "Share"
-LOOK, START = "Look things up", "Start and check"
-
-COMMANDS = {
-    "run": RUN,
-    "eval": RUN,
-    "replay": RUN,
-    "score": RUN,
-    "show": RUN,
-    "diff": RUN,
-    "watch": RUN,
-    "report": RUN,
-    "view": RUN,
-    "serve": RUN,
-    "export": SHARE,
-    "push": SHARE,
-    "probe": TRAIN,
-    "train": TRAIN,
-    "study": TRAIN,
-    "teams": LOOK,
-    "tasks": LOOK,
-    "models": LOOK,
-    "schema": LOOK,
-    "init": START,
-    "doctor": START,
-}
-"""By name: the panel of `collab --help` that a command stands in."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -67,13 +40,11 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The command as it stands in the list, without its module."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"collab.cli.commands.{cmd_name}")
-        single = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        register = single.command(cmd_name, cls=Command, rich_help_panel=COMMANDS[cmd_name])
-        register(module.command)
-        return typer.main.get_command(single)
+        panel, summary = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
 
     def get_params(self, ctx: Any) -> Any:
         return _without_types(super().get_params(ctx))
@@ -83,7 +54,8 @@ class Commands(TyperGroup):
             close = nearest(args[0], COMMANDS)
             remedy = f"did you mean '{close}'?" if close else f"known: {', '.join(COMMANDS)}"
             ctx.fail(f"unknown command '{args[0]}'; {remedy}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _imported(str(name)), rest
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit; every error is one message on stderr."""
@@ -101,6 +73,14 @@ class Commands(TyperGroup):
             except Exception as error:
                 status = report(error)
             sys.exit(status if isinstance(status, int) else 0)
+
+
+def _imported(name: str) -> Any:
+    module = import_module(f"collab.cli.commands.{name}")
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    register = single.command(name, cls=Command, rich_help_panel=COMMANDS[name].panel)
+    register(module.command)
+    return typer.main.get_command(single)
 
 
 def _without_types(parameters: Any) -> Any:

@@ -1,12 +1,14 @@
 """The commands that look things up: tasks, teams, models, schema, help."""
 
+import inspect
 import json
 import re
+from importlib import import_module
 
 import pytest
 
 import collab as package
-from collab.cli.app import COMMANDS
+from collab.cli.listed import COMMANDS
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -20,6 +22,13 @@ def test_help_has_every_command(collab) -> None:
     assert result.status == 0
     for name in COMMANDS:
         assert f" {name} " in result.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_what_a_commands_own_help_begins_with(name: str) -> None:
+    help_of_its_own = inspect.getdoc(import_module(f"collab.cli.commands.{name}").command)
+    assert help_of_its_own is not None
+    assert COMMANDS[name].summary == " ".join(help_of_its_own.partition("\n\n")[0].split())
 
 
 def test_no_arguments_at_all_show_the_help(collab) -> None:

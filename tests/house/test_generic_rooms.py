@@ -27,6 +27,7 @@ ALLOWED = {
     "cli/arguments/split.py": SCORE,
     "cli/checks/machine.py": SANDBOX,
     "cli/commands/score.py": SCORE,
+    "cli/listed.py": SCORE,
     "cli/arguments/serving.py": {"code"},  # what `--run-code` lets feedback run
     "cli/commands/serve.py": {"code"},  # the same
     "cli/live/evaluating.py": SANDBOX,
