@@ -32,6 +32,12 @@ def tried(sandbox: Sandbox, program: str, treatment: Treatment | None = None) ->
             "from shapes.area import area", "import shapes.area\narea = shapes.area.area"
         ),
         "# file: f.py\ndef f(a):\n    return a * a + 1\n",
+        "# file: __main__.py\ndef f(a):\n    return a * a + 1\n",
+        *(
+            HELPER.replace("shapes/area", name)
+            + MAIN.replace("shapes.area", name.replace("/", "."))
+            for name in ("jail", "jail/files", "jail/area", "collab", "program")
+        ),
     ],
 )
 def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
@@ -58,6 +64,20 @@ def test_what_makes_no_program_is_an_ordinary_failure(
     assert (verdict.passed, verdict.tests.passed) == (False, 0)
     assert re.search(told, verdict.error or ""), verdict.error
     assert tried(sandbox, HELPER + MAIN).passed
+
+
+@pytest.mark.parametrize("head", ["", "# file: main.py\n"])
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [("import json; json.loads('{')", "JSONDecodeError"), ("x = 'LONE'", "UnicodeEncodeError")],
+)
+def test_why_a_program_does_not_load_names_no_file_of_this_machine(
+    sandbox: Sandbox, head: str, line: str, told: str
+) -> None:
+    program = f"{head}{line}\n".replace("LONE", "\ud800")
+    error = tried(sandbox, program).error or ""
+    assert told in error
+    assert "/" not in error, error
 
 
 def test_a_helper_in_a_file_of_its_own_is_treated(sandbox: Sandbox) -> None:

@@ -25,7 +25,9 @@ class Modules(MetaPathFinder, Loader):
         self._packages = above | inits
 
     def install(self) -> None:
-        """Have `import` find them, after the modules that there are already."""
+        """Have `import` find them, whatever the worker itself loaded under these names."""
+        for name in (*self._codes, *self._packages):
+            sys.modules.pop(name, None)
         sys.meta_path.append(self)
 
     def find_spec(

@@ -151,10 +151,15 @@ def _load_error(error: BaseException) -> str:
     places = [
         (line, frame.f_code.co_filename)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_code.co_filename.endswith(".py") and "<" not in frame.f_code.co_filename
+        if _of_program(frame.f_code.co_filename)
     ]
     line, file = places[-1] if places else (None, FILE)
     return f"{type(error).__name__}: {_message(error)}{_place(line, None, file)}"
+
+
+def _of_program(file: str) -> bool:
+    """Whether code is the program's own: what stands on this machine has an absolute path."""
+    return file.endswith(".py") and "<" not in file and not file.startswith("/")
 
 
 def _place(line: int | None, column: int | None, file: str) -> str:
