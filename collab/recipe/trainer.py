@@ -12,6 +12,7 @@ from collab.recipe.training.clipping import check_band, check_clip
 from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
 from collab.recipe.training.evaluation import EvaluationSpec
 from collab.recipe.training.lora import LoraSpec
+from collab.recipe.training.ranks import RanksSpec
 
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
@@ -167,6 +168,8 @@ class TrainerSpec(Spec):
     finite; more end the training."""
     mismatch_tolerance: float = Field(default=0.1, gt=0.0)
     """Largest mean difference, in nats a token, of the sampler's and the trainer's log-probs."""
+    ranks: RanksSpec = RanksSpec()
+    """How the processes of a training over several GPUs wait for each other."""
     report_to: tuple[TrackerName, ...] = ()
     """Trackers that get the metrics besides `metrics.jsonl`."""
 

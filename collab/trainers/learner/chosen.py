@@ -9,14 +9,15 @@ from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, free_bytes
 from collab.trainers.learner.memory import dimensions_of
 from collab.trainers.learner.policy import Policy
+from collab.trainers.ranks.base import Ranks
 
 
 class ChosenSizes:
     """By base model: policies of one base are learned with in the same way."""
 
-    def __init__(self, spec: TrainerSpec, to_come: Callable[[], int]) -> None:
+    def __init__(self, spec: TrainerSpec, to_come: Callable[[], int], ranks: Ranks) -> None:
         """`to_come` says how many bytes the optimisers will still take."""
-        self._spec, self._to_come = spec, to_come
+        self._spec, self._to_come, self._ranks = spec, to_come, ranks
         self._by_base: dict[str, DeviceSizes] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
@@ -29,7 +30,8 @@ class ChosenSizes:
         if base not in self._by_base:
             model, device = unwrapped(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype, device)
-            free = free_bytes(device) - self._to_come()
+            own = free_bytes(device) - self._to_come()
+            free = min(self._ranks.together(lambda: [own]))  # of all ranks, as they learn alike
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.compute_twice()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,10 +17,10 @@ from collab.models.local.batching import pack
 from collab.models.local.fast.memory import trim, trimmed
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
-from collab.models.local.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.chosen import ChosenSizes
-from collab.trainers.learner.device_sizes import DeviceSizes, forward_tokens
+from collab.trainers.learner.device_sizes import forward_tokens
+from collab.trainers.learner.failures import Cancelled, NotFinite, memory_told
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimiser import Optimiser, rate_at
@@ -29,45 +30,37 @@ from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
-from collab.trainers.learner.update import Tally, Update
+from collab.trainers.learner.update import MicroBatch, Pass, Tallied, Tally, Update, most_on
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
+from collab.trainers.ranks.base import ALONE, GradientSum, Ranks
+from collab.trainers.ranks.dealing import cost_of
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
-
-
-class OutOfMemory(TrainingError):
-    """A forward and backward pass that did not fit."""
-
-
-class Cancelled(Exception):
-    """Nobody waits for the step any more; parameters may have moved by a part of it."""
-
-
-class NotFinite(Exception):
-    """A loss or gradient norm that no step can be taken by."""
-
-    def __init__(self, policy: Policy, what: str, value: float) -> None:
-        super().__init__(f"the {what} of policy '{policy.name}' is {value}")
 
 
 class TorchLearner:
     """Learns in this process: holds the optimisers of the policies and takes their steps."""
 
     def __init__(
-        self, policies: Policies, spec: TrainerSpec, total_steps: int, seed: int = 0
+        self,
+        policies: Policies,
+        spec: TrainerSpec,
+        total_steps: int,
+        seed: int = 0,
+        ranks: Ranks = ALONE,
     ) -> None:
         """`seed` is that of the run, from which a random order of updates is drawn."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
-        self._seed = seed
+        self._seed, self._ranks = seed, ranks
         self.optimisers = {
             policy.name: Optimiser(policy.parameters.values(), spec.weight_decay)
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
         self._shares: dict[str, bool] = {}
-        self._sizes = ChosenSizes(spec, self._to_come)
+        self._sizes = ChosenSizes(spec, self._to_come, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0.
@@ -88,7 +81,7 @@ class TorchLearner:
             if own:
                 ratios.tell(update, policy, own)
                 watched = ratios.following(policy, samples, later=order[place + 1 :])
-                with _memory(self._sizes.of(policy), policy), watched:
+                with memory_told(self._sizes.of(policy), policy.name), watched:
                     self._learn_or_skip(policy, own, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # or what learning has left is still there while the next step is sampled
@@ -148,50 +141,71 @@ class TorchLearner:
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
-        batches = self._batches(policy, samples)
-        starts: list[Tensor] = []
-        references = [self._reference(policy, batch) for batch in batches]
+        batches, optimiser = self._batches(policy, samples), self.optimisers[policy.name]
+        own = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
+        mine = [MicroBatch(n, batches[n], self._reference(policy, batches[n])) for n in own]
         for epoch in range(self.spec.inner_epochs):
-            loss = 0.0
-            with (
-                policy.training(compiled=self.spec.compile_layers) as model,
-                self._attention(policy, model),
-                trimmed(decoder_layers(unwrapped(model))),
-            ):
-                for number, batch in enumerate(batches):
-                    if cancelled.is_set():
-                        raise Cancelled
-                    logprobs, outside_support = self._scored(policy, model, batch)
-                    learned = [sample for row in batch for sample in row]
-                    found = token_loss(
-                        logprobs,
-                        learned,
-                        self.spec,
-                        start=starts[number] if epoch else None,
-                        reference=references[number],
-                    )
-                    first = outside_support if epoch == 0 else None
-                    tally = Tally(learned, found, logprobs.detach(), first)
-                    self._backward(policy, found)
-                    tallied = tally.read()
-                    if not math.isfinite(tallied.loss):
-                        raise NotFinite(policy, "loss", tallied.loss)
-                    loss += tallied.loss
-                    update.computed_tokens += len(batch) * max(map(width, batch))
-                    if epoch == 0:
-                        starts.append(logprobs.detach())
-                        tallied.add_to(update)
+            gradients = self._ranks.gradients(optimiser.masters, len(batches))
+            compute = self._compute_first if epoch == 0 else self._compute
+            work = partial(compute, policy, mine, gradients, cancelled)
+            passes = sorted(self._ranks.together(work), key=lambda one: one.number)
+            gradients.finish()
+            update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
-                self._check_mismatch(policy, update)
-                self._probe_kl(policy, batches[0], starts[0], update)
-            norm = self.optimisers[policy.name].step(update.rate, self.spec.max_grad_norm)
+                for one in passes:
+                    one.add_to(update)
+                self._check_mismatch(policy, update, passes)
+            norm = optimiser.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):
-                raise NotFinite(policy, "gradient norm", norm)
+                raise NotFinite(f"the gradient norm of policy '{policy.name}' is {norm}")
             if epoch == 0:
-                update.losses[policy.name] = loss
+                update.losses[policy.name] = sum(one.loss for one in passes)
                 update.gradient_norms[policy.name] = norm
         if before is not None:
             self._check_change(policy, before, update)
+
+    def _compute(
+        self,
+        policy: Policy,
+        mine: Sequence[MicroBatch],
+        gradients: GradientSum,
+        cancelled: Event,
+    ) -> list[Pass]:
+        """The losses of this rank's micro-batches, whose gradients are left in `gradients`."""
+        passes = []
+        with (
+            policy.training(compiled=self.spec.compile_layers) as model,
+            self._attention(policy, model),
+            trimmed(decoder_layers(unwrapped(model))),
+        ):
+            for batch in mine:
+                if cancelled.is_set():
+                    raise Cancelled
+                logprobs, outside_support = self._scored(policy, model, batch.rows)
+                learned = [sample for row in batch.rows for sample in row]
+                found = token_loss(
+                    logprobs, learned, self.spec, start=batch.start, reference=batch.reference
+                )
+                first = outside_support if batch.start is None else None
+                tally = Tally(learned, found, logprobs.detach(), first)
+                self._backward(policy, found)
+                gradients.add()
+                tallied = tally.read()
+                if not math.isfinite(tallied.loss):
+                    raise NotFinite(f"the loss of policy '{policy.name}' is {tallied.loss}")
+                tokens = len(batch.rows) * max(map(width, batch.rows))
+                passes.append(Pass(batch.number, self._ranks.rank, tokens, [tallied]))
+                batch.start = logprobs.detach() if batch.start is None else batch.start
+        return passes
+
+    def _compute_first(
+        self, policy: Policy, mine: Sequence[MicroBatch], *others: Any
+    ) -> list[Pass]:
+        """As `_compute`; and the divergence of a few responses, by the rank that has the first."""
+        passes = self._compute(policy, mine, *others)
+        if mine and mine[0].number == 0 and mine[0].start is not None:
+            passes[0].tallied += self._probe_kl(policy, mine[0].rows, mine[0].start)
+        return passes
 
     def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """The rows of each micro-batch."""
@@ -211,7 +225,8 @@ class TorchLearner:
         base = policy.engine.spec.model_dump_json()
         if base not in self._shares:
             with policy.training() as model:
-                self._shares[base] = supports_prefix_tree(model, policy.device)
+                own = supports_prefix_tree(model, policy.device)
+            self._shares[base] = all(self._ranks.together(lambda: [own]))
         return self._shares[base]
 
     def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
@@ -233,19 +248,19 @@ class TorchLearner:
             return self._scored(policy, model, batch).logprobs
 
     def _probe_kl(
-        self, policy: Policy, batch: Sequence[PackedSequence], logprobs: Tensor, update: Update
-    ) -> None:
-        """Measure the divergence on a few responses, where the loss does not."""
+        self, policy: Policy, batch: Sequence[PackedSequence], logprobs: Tensor
+    ) -> list[Tallied]:
+        """The divergence on a few responses, where the loss does not measure it."""
         probes = batch[0][:KL_PROBES]
         # Truncated distributions may leave out each other's tokens: their divergence is infinite.
         if self.spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
-            return
+            return []
         with policy.reference() as model:
             reference = self._scored(policy, model, [probes]).logprobs
         found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
-        Tally(probes, found, logprobs[: len(reference)]).read().add_to(update)
+        return [Tally(probes, found, logprobs[: len(reference)]).read()]
 
-    def _check_mismatch(self, policy: Policy, update: Update) -> None:
+    def _check_mismatch(self, policy: Policy, update: Update, passes: Sequence[Pass]) -> None:
         for agent in policy.agents:
             sums = update.sums.get(agent)
             mismatch = sums.mismatch / sums.tokens if sums else 0.0
@@ -253,7 +268,8 @@ class TorchLearner:
                 raise TrainingError(
                     f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                     f" {mismatch:.3g} nats a token, more than"
-                    f" trainer.mismatch_tolerance {self.spec.mismatch_tolerance:g}: the model that"
+                    f" trainer.mismatch_tolerance {self.spec.mismatch_tolerance:g}"
+                    f"{most_on(passes, agent) if self._ranks.world > 1 else ''}: the model that"
                     " sampled is not the one that is trained, or rounding is too coarse for it."
                     " float32 agrees to 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32,"
                     " or raise trainer.mismatch_tolerance and set trainer.importance_cap; if it is"
@@ -277,19 +293,3 @@ def fingerprint(policy: Policy) -> list[tuple[float, float]]:
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()
     ]
-
-
-@contextmanager
-def _memory(sizes: DeviceSizes, policy: Policy) -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        other = (
-            "" if sizes.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"
-        )
-        raise OutOfMemory(
-            f"no memory is left for learning with policy '{policy.name}'; lower"
-            f" trainer.micro_batch_tokens, now {sizes.micro_batch_tokens}{other}"
-        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,11 @@ class Optimiser:
             if master is not parameter:
                 hook = partial(_hand_over, master=master)
                 parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+
+    @property
+    def masters(self) -> Sequence[nn.Parameter]:
+        """The parameters that the steps move, in float32 or wider; they hold the gradients."""
+        return self._masters
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:

@@ -1,4 +1,4 @@
-"""What one update of the policies found."""
+"""What one update of the policies works on, and what it found."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from collab.trainers.learner.loss import TokenLoss
+from collab.trainers.learner.prefix_tree.packing import PackedSequence
 from collab.trainers.learner.samples import Sample
 
 
@@ -70,7 +71,8 @@ class Tallied:
     """What a pass over some responses found, on the host."""
 
     loss: float
-    batch: Sequence[Sample]
+    responses: list[tuple[str, int]]
+    """Of each, its agent and its tokens."""
     rows: list[list[float]]
     """Of each response, what `COLUMNS` names."""
     kl: list[float]
@@ -78,15 +80,62 @@ class Tallied:
 
     def add_to(self, update: Update) -> None:
         """Add the sums to those of the agents."""
-        for sample, row in zip(self.batch, self.rows, strict=bool(self.rows)):
-            sums = update.sums.setdefault(sample.agent, TokenSums())
-            sums.tokens += len(sample.token_ids)
+        for (agent, tokens), row in zip(self.responses, self.rows, strict=bool(self.rows)):
+            sums = update.sums.setdefault(agent, TokenSums())
+            sums.tokens += tokens
             for name, value in zip(COLUMNS, row, strict=True):
                 setattr(sums, name, getattr(sums, name) + value)
-        for sample, value in zip(self.batch, self.kl, strict=bool(self.kl)):
-            sums = update.sums.setdefault(sample.agent, TokenSums())
+        for (agent, tokens), value in zip(self.responses, self.kl, strict=bool(self.kl)):
+            sums = update.sums.setdefault(agent, TokenSums())
             sums.kl += value
-            sums.kl_tokens += len(sample.token_ids)
+            sums.kl_tokens += tokens
+
+
+@dataclass
+class MicroBatch:
+    """Rows of one forward and backward pass, and what they are compared with; by token."""
+
+    number: int
+    """Its place among the micro-batches of all ranks."""
+    rows: list[PackedSequence]
+    reference: Tensor | None
+    start: Tensor | None = None
+    """The log-probabilities of the first pass, once it was made."""
+
+
+@dataclass
+class Pass:
+    """What a forward and backward pass over one micro-batch found."""
+
+    number: int
+    """The micro-batch's place in the step's."""
+    rank: int
+    """Who computed it."""
+    computed_tokens: int
+    tallied: list[Tallied]
+    """What was found of it, and behind that what of its first responses."""
+
+    @property
+    def loss(self) -> float:
+        """That of the micro-batch."""
+        return self.tallied[0].loss
+
+    def add_to(self, update: Update) -> None:
+        """Add what it found to the step's."""
+        for tallied in self.tallied:
+            tallied.add_to(update)
+
+
+def most_on(passes: Sequence[Pass], agent: str) -> str:
+    """Which rank computed the response whose log-probabilities differ most from the sampler's."""
+    differ = [
+        (row[COLUMNS.index("mismatch")] / tokens, one.rank)
+        for one in passes
+        for (name, tokens), row in zip(one.tallied[0].responses, one.tallied[0].rows, strict=True)
+        if name == agent
+    ]
+    most, rank = max(differ)
+    return f", most on rank {rank}: {most:.3g}"
 
 
 class Tally:
@@ -124,7 +173,8 @@ class Tally:
         columns = rest[len(kl) :]
         width = len(COLUMNS)
         rows = [columns[start : start + width] for start in range(0, len(columns), width)]
-        return Tallied(loss, self._batch, rows, kl)
+        responses = [(sample.agent, len(sample.token_ids)) for sample in self._batch]
+        return Tallied(loss, responses, rows, kl)
 
 
 def _table(found: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:

@@ -18,8 +18,11 @@ from collab.runtime.events import RunFinished
 from collab.runtime.notes import begun_by, tools_told
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
-from collab.trainers.learner.learner import OutOfMemory, TorchLearner
+from collab.trainers.learner.failures import OutOfMemory
+from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.ranks.base import ALONE, Ranks
+from collab.trainers.ranks.leading import led
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -71,8 +74,9 @@ class TrainingRun:
         resume: bool = False,
         emit: Emit | None = None,
         loading: StoreProgress | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.out, self._resume = out, resume
+        self.out, self._resume, self._ranks = out, resume, ranks
         self._before: Recipe | None = None
         """Of a run that goes on: the recipe that it had."""
         self.spec = check_recipe(recipe)
@@ -107,8 +111,9 @@ class TrainingRun:
         about = self._check_folder()
         self._emit(self._opening)
         opening = partial(open_policies, self.recipe, self.spec, loading=self._loading)
-        policies = await asyncio.to_thread(opening)
-        learner = TorchLearner(policies, self.spec, self.total_steps, self.recipe.seed)
+        policies = await asyncio.to_thread(self._ranks.each, opening)
+        seed, ranks = self.recipe.seed, self._ranks
+        learner = led(TorchLearner(policies, self.spec, self.total_steps, seed, ranks), ranks)
         stepper = stepper_for(self.recipe, self.spec, self.levels, policies, learner)
         try:
             self._stateful = learner, stepper.algorithm
@@ -169,13 +174,13 @@ class TrainingRun:
         """What `run.json` is to say from the start; nothing is written yet."""
         if self._resume:
             self._before, about = TrainingFolder.check(self.out, self.recipe)
-            for ended in ("summary", "failure", "tools"):
+            for ended in ("summary", "failure", "tools", "ranks"):
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
             about = self._opening.model_dump(mode="json", exclude={"type"})
             about.update(begun_by(self.recipe))
-        return {**about, **self._ending.planned(), "status": "running"}
+        return {**about, **self._ending.planned(), **self._ranks.about(), "status": "running"}
 
     @property
     def step(self) -> int:

@@ -16,7 +16,8 @@ from support.trainer_recipes import make_game
 from collab.errors import TrainingError
 from collab.recipe import Recipe
 from collab.trainers import TrainingRun
-from collab.trainers.learner.learner import OutOfMemory, TorchLearner, _memory
+from collab.trainers.learner.failures import OutOfMemory, memory_told
+from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample
@@ -109,7 +110,7 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
 def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
-        with _memory(learner._sizes.of(policy), policy):
+        with memory_told(learner._sizes.of(policy), policy.name):
             torch.empty(1 << 60)
 
 

@@ -1,0 +1,126 @@
+"""Rank 0: it plays, judges and records as any training does, and has the others learn with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import torch
+
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.learner.base import Learner
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import Update
+from collab.trainers.ranks.base import Ranks
+from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.orders import Begin, End, Learn, Restore
+from collab.trainers.ranks.telling import is_told
+
+CHECK_EVERY = 10
+"""Steps from one comparison of all ranks' parameters to the next."""
+
+
+def begin(ranks: Group, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path) -> None:
+    """Have the other ranks open what they need."""
+    ranks.hand_over(Begin(recipe, spec, total_steps, folder))
+    ranks.wait_no_longer_than(spec.ranks)
+
+
+def end(ranks: Group) -> None:
+    """Let the other ranks go."""
+    if ranks.is_whole:
+        ranks.hand_over(End())
+    ranks.close()
+
+
+def led(learner: TorchLearner, ranks: Ranks) -> Learner:
+    """The learner, with which the other ranks learn where there are some."""
+    if not isinstance(ranks, Group):
+        return learner
+    ranks.compute_on(device_of(learner.policies))
+    return LeadingLearner(learner, ranks)
+
+
+class LeadingLearner:
+    """Rank 0's learner: what changes parameters happens on all ranks, all else on this one."""
+
+    def __init__(self, own: TorchLearner, ranks: Group) -> None:
+        self._own, self._ranks = own, ranks
+        self.total_steps = own.total_steps
+
+    def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
+        """As `Learner.learn`; raises what failed on any rank."""
+        order = self._ranks.hand_over(Learn(samples, step))
+        return learn_together(self._own, self._ranks, order, cancelled)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As `Learner.restore`, by `load` before it; the others get parameters and state."""
+        self._own.restore(state)
+        held = {policy.name: dict(policy.parameters) for policy in self._own.policies}
+        own = {
+            policy: {name: p.detach().cpu() for name, p in parameters.items()}
+            for policy, parameters in held.items()
+        }
+        self._ranks.hand_over(Restore(own, state))
+
+    async def publish(self) -> bool:
+        """As `Learner.publish`."""
+        return await self._own.publish()
+
+    async def sleep(self) -> None:
+        """As `Learner.sleep`."""
+        await self._own.sleep()
+
+    def state(self) -> Mapping[str, Any]:
+        """As `Learner.state`."""
+        return self._own.state()
+
+    def save(self, folder: Path) -> None:
+        """As `Learner.save`."""
+        self._own.save(folder)
+
+    def load(self, folder: Path) -> None:
+        """As `Learner.load`."""
+        self._own.load(folder)
+
+
+def learn_together(own: TorchLearner, ranks: Group, order: Learn, cancelled: Event) -> Update:
+    """Take a step, as every rank does; what fails on one is raised on all.
+
+    What fails between two agreements is told at the next one.
+    """
+    try:
+        if order.step % CHECK_EVERY == 0:
+            ranks.same("parameters", checksum(own.policies))
+        update = own.learn(order.samples, order.step, cancelled)
+    except Exception as error:
+        if not is_told(error):
+            ranks.each(partial(_fail, error))
+        raise
+    ranks.each(lambda: None)
+    return update
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def checksum(policies: Policies) -> str:
+    """Differs where a bit of a parameter does."""
+    found = sha256()
+    for policy in policies:
+        for parameter in policy.parameters.values():
+            held = parameter.detach().cpu().contiguous()
+            found.update(held.view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def device_of(policies: Policies) -> str:
+    """The type of device that policies are learned on."""
+    return next(iter(policies)).device.type

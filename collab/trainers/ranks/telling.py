@@ -1,0 +1,79 @@
+"""How what failed on one rank is told to the others, and raised there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+
+from collab.errors import CollabError, TrainingError, told
+from collab.models.local.out_of_memory import is_out_of_memory
+from collab.trainers.learner.failures import Cancelled, NotFinite, OutOfMemory
+
+T = TypeVar("T")
+
+IS_TOLD, RANK = "is_told", "rank"
+"""What an exception is given that was told to all ranks."""
+
+KEPT = (Cancelled, NotFinite, OutOfMemory)
+"""Failures that are of the same kind on every rank; all others are a TrainingError there."""
+
+
+class RankLost(TrainingError):
+    """A rank is not there any more, or does not come; nothing can be told to the others."""
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """What one rank's part of a work came to."""
+
+    found: T | None = None
+    kind: type[Exception] | None = None
+    """The kind of failure that is raised on every rank."""
+    text: str = ""
+
+
+def outcome_of(work: Callable[[], T]) -> Outcome[T]:
+    """Do the work, and give what it found, or how it failed."""
+    try:
+        return Outcome(found=work())
+    except RankLost:
+        raise
+    except Exception as error:
+        return Outcome(kind=_kind_of(error), text=_text_of(error))
+
+
+def _kind_of(error: Exception) -> type[Exception]:
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        return torch.OutOfMemoryError
+    return type(error) if isinstance(error, KEPT) else TrainingError
+
+
+def _text_of(error: Exception) -> str:
+    return str(error) if isinstance(error, (CollabError, *KEPT)) else told(error)
+
+
+def raise_failures(outcomes: Sequence[Outcome[T]]) -> None:
+    """Raise the failure of the first rank that has one; it is named unless all have the same."""
+    failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
+    if not failed:
+        return
+    rank, kind, text = failed[0]
+    same = len(failed) == len(outcomes) and len({text for _, _, text in failed}) == 1
+    error = kind(text if same else f"rank {rank}: {text}")
+    setattr(error, IS_TOLD, True)
+    setattr(error, RANK, rank)
+    raise error
+
+
+def is_told(error: BaseException | None) -> bool:
+    """Whether all ranks know of the failure, or none can be told of it."""
+    return any(isinstance(e, RankLost) or hasattr(e, IS_TOLD) for e in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
