@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-slow test-notebooks test-browser test-vllm test-gpu lint types check schema picture docs bench clean
+.PHONY: run test test-slow test-ranks test-notebooks test-browser test-vllm test-gpu lint types check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run pocket-smollm2 --task pocket-code/120
@@ -22,6 +22,9 @@ test: $(VENV)/.installed
 
 test-slow: $(VENV)/.installed
 	$(PYTEST) --dist worksteal -m slow
+
+test-ranks: $(VENV)/.installed
+	$(PYTEST) --dist loadfile -m ranks
 
 test-notebooks: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[notebooks]'

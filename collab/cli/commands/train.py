@@ -19,11 +19,13 @@ from collab.cli.arguments.options import (
     consent,
     with_isolation,
 )
+from collab.cli.arguments.ranks import Gpus, RanksHere, ranks_wanted
 
 if TYPE_CHECKING:
     from collab.cli.launch.planning import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
+    from collab.trainers.ranks.base import Ranks
 
 
 TrainableRecipe = Annotated[
@@ -103,6 +105,8 @@ def command(
     card: Card = None,
     slurm: SlurmJob = None,
     dry_run: DryRun = False,
+    gpus: Gpus = None,
+    ranks: RanksHere = None,
 ) -> None:
     r"""Train a team: every agent by the joint reward, each with an adapter of its own.
 
@@ -110,6 +114,7 @@ def command(
       collab train examples/recipes/humaneval-cpu.yaml
       collab train coding --task humaneval --trainer magrpo --dry-run
       collab train recipe.yaml --set trainer.learning_rate=3e-4 --out runs/first
+      collab train recipe.yaml --gpus 4
       collab train --resume runs/first
       collab train recipe.yaml --dry-run --card h100
       collab train recipe.yaml --slurm nodes=2,gpus=8
@@ -122,8 +127,14 @@ def command(
     from collab.cli.launch.planning import Given, asked_card, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
+    from collab.runs.about import new_run_id
     from collab.trainers import make_plan
+    from collab.trainers.ranks.launching import launch
+    from collab.trainers.ranks.taking_part import following, is_first, is_rank, leading
 
+    if not is_first():
+        following()
+        return
     if (recipe is None) == (resume is None):
         raise RecipeError("give a recipe to train, or a run to go on with (--resume RUN)")
     if resume is not None and (out or task or trainer or model or seed is not None):
@@ -148,10 +159,19 @@ def command(
     if dry_run:
         plan = make_plan(loaded, *asked_card(card, slurm))
         _show_plan(plan, loaded, out, resume, job, json=json)
-    elif job is not None:
+        return
+    if job is not None:
         send(*job)
-    else:
-        raise typer.Exit(_train(loaded, out, resume, json=json))
+        return
+    folder = resume or out or Path("runs") / new_run_id(loaded.name or loaded.team.name)
+    wanted = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
+    if wanted is not None:
+        print(wanted.told(folder), file=sys.stderr)
+        place = [] if resume or out else ["--out", str(folder)]
+        raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
+    with leading() as group:
+        status = _train(loaded, folder, group, resumed=resume is not None, json=json)
+    raise typer.Exit(status)
 
 
 def _training_recipe(run: Path) -> Path:
@@ -213,18 +233,17 @@ def _show_plan(
     print(job[0] if job else dump_recipe(recipe), end="")
 
 
-def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool) -> int:
+def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
     import asyncio
 
     from collab.cli.live.playing import Interruption
     from collab.cli.live.training import LiveTraining, TrainingReport
     from collab.cli.live.views import open_view
-    from collab.runs.about import mark_interrupted, new_run_id
+    from collab.runs.about import mark_interrupted
     from collab.runs.layout import TRAINING
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
-    folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
     view = open_view(TrainingReport, LiveTraining, json=json)
 
     def emit(event: TrainingEvent) -> None:
@@ -247,7 +266,7 @@ def _train(recipe: Recipe, out: Path | None, resume: Path | None, *, json: bool)
 
     try:
         training = TrainingRun(
-            recipe, folder, resume=resume is not None, emit=emit, loading=view.loading
+            recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
         status = asyncio.run(main(training))
     finally:

@@ -31,19 +31,30 @@ def follow() -> None:
         signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
     ranks = Group()
     begin: Order = ranks.hand_over()
-    assert isinstance(begin, Begin)
+    if not isinstance(begin, Begin):
+        return ranks.close()
     ranks.wait_no_longer_than(begin.spec.ranks)
-    policies = ranks.each(lambda: open_policies(begin.recipe, begin.spec))
-    learner = TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
-    ranks.compute_on(device_of(policies))
+    try:
+        learner = _open(begin, ranks)
+    except Exception as error:
+        if not (is_told(error) and ranks.is_whole):
+            raise
+        ranks.hand_over()  # the first rank tells of it, and ends
+        return ranks.close()
     order: Order = ranks.hand_over()
     if not isinstance(order, End):
         write_log(begin.folder, ranks.rank)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
         order = ranks.hand_over()
-    asyncio.run(policies.aclose())
-    ranks.close()
+    asyncio.run(learner.policies.aclose())
+    return ranks.close()
+
+
+def _open(begin: Begin, ranks: Group) -> TorchLearner:
+    policies = ranks.each(lambda: open_policies(begin.recipe, begin.spec))
+    ranks.compute_on(device_of(policies))
+    return TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
 
 
 def _obey(order: Learn | Restore, learner: TorchLearner, ranks: Group) -> None:

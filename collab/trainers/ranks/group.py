@@ -21,7 +21,13 @@ from collab.recipe.training.ranks import RanksSpec
 from collab.trainers.ranks.base import GradientSum
 from collab.trainers.ranks.dealing import deal
 from collab.trainers.ranks.gradients import ExactSum, FlatSum
-from collab.trainers.ranks.telling import Outcome, RankLost, outcome_of, raise_failures
+from collab.trainers.ranks.telling import (
+    Outcome,
+    RankLost,
+    known_to_all,
+    outcome_of,
+    raise_failures,
+)
 
 T = TypeVar("T")
 
@@ -60,9 +66,11 @@ class Group:
         devices = self._gather(device)
         if len(set(devices)) > 1:
             each = ", ".join(f"rank {rank}: {name}" for rank, name in enumerate(devices))
-            raise TrainingError(
-                f"ranks compute on different devices ({each}); start as many ranks as there are"
-                " GPUs, or set model.device"
+            raise known_to_all(
+                TrainingError(
+                    f"ranks compute on different devices ({each}); start as many ranks as there are"
+                    " GPUs, or set model.device"
+                )
             )
         if device == "cuda":
             limit = timedelta(seconds=self._limit)
@@ -102,10 +110,12 @@ class Group:
         found = self._gather(own)
         others = [rank for rank, value in enumerate(found) if value != found[0]]
         if others:
-            raise TrainingError(
-                f"{what} of rank {others[0]} are not those of rank 0; go on from the last"
-                " checkpoint with --resume, and if it comes again, check that all ranks have the"
-                " same model, versions and kind of device"
+            raise known_to_all(
+                TrainingError(
+                    f"{what} of rank {others[0]} are not those of rank 0; go on with --resume, and"
+                    " if it comes again, check that all ranks have the same model, versions and"
+                    " kind of device"
+                )
             )
 
     def about(self) -> dict[str, int]:

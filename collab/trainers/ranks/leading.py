@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,22 +21,24 @@ from collab.trainers.learner.update import Update
 from collab.trainers.ranks.base import Ranks
 from collab.trainers.ranks.group import Group
 from collab.trainers.ranks.orders import Begin, End, Learn, Restore
-from collab.trainers.ranks.telling import is_told
+from collab.trainers.ranks.telling import RankLost, is_told
 
 CHECK_EVERY = 10
 """Steps from one comparison of all ranks' parameters to the next."""
 
 
-def begin(ranks: Group, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path) -> None:
-    """Have the other ranks open what they need."""
-    ranks.hand_over(Begin(recipe, spec, total_steps, folder))
-    ranks.wait_no_longer_than(spec.ranks)
+def begin(ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path) -> None:
+    """Have the other ranks, where there are some, open what they need."""
+    if isinstance(ranks, Group):
+        ranks.hand_over(Begin(recipe, spec, total_steps, folder))
+        ranks.wait_no_longer_than(spec.ranks)
 
 
 def end(ranks: Group) -> None:
     """Let the other ranks go."""
-    if ranks.is_whole:
-        ranks.hand_over(End())
+    with suppress(RankLost):
+        if ranks.is_whole:
+            ranks.hand_over(End())
     ranks.close()
 
 

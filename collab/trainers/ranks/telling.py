@@ -62,10 +62,15 @@ def raise_failures(outcomes: Sequence[Outcome[T]]) -> None:
         return
     rank, kind, text = failed[0]
     same = len(failed) == len(outcomes) and len({text for _, _, text in failed}) == 1
-    error = kind(text if same else f"rank {rank}: {text}")
-    setattr(error, IS_TOLD, True)
+    error = known_to_all(kind(text if same else f"rank {rank}: {text}"))
     setattr(error, RANK, rank)
     raise error
+
+
+def known_to_all(error: Exception) -> Exception:
+    """The error, which every rank raises and need tell nobody."""
+    setattr(error, IS_TOLD, True)
+    return error
 
 
 def is_told(error: BaseException | None) -> bool:

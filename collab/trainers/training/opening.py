@@ -1,12 +1,18 @@
-"""What a training run tells when it begins."""
+"""What a training run opens and tells when it begins."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
 from collab.runtime.events import RunStarted
 from collab.runtime.team import versions
+from collab.trainers.learner.base import Learner
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.ranks.base import Ranks
+from collab.trainers.ranks.leading import begin, led
 from collab.trainers.training.data import TaskOrder
 
 
@@ -25,3 +31,18 @@ def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) 
         isolation=recipe.sandbox.isolation,
         versions=versions(recipe),
     )
+
+
+def open_learner(
+    recipe: Recipe,
+    spec: TrainerSpec,
+    total_steps: int,
+    out: Path,
+    *,
+    ranks: Ranks,
+    loading: StoreProgress | None,
+) -> tuple[Policies, Learner]:
+    """Open the policies of a team, on every rank, and what learns them; raises as it fails."""
+    begin(ranks, recipe, spec, total_steps, out)
+    policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
+    return policies, led(TorchLearner(policies, spec, total_steps, recipe.seed, ranks), ranks)

@@ -19,10 +19,8 @@ from collab.runtime.notes import begun_by, tools_told
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.failures import OutOfMemory
-from collab.trainers.learner.learner import TorchLearner
-from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.policy import Policies
 from collab.trainers.ranks.base import ALONE, Ranks
-from collab.trainers.ranks.leading import led
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -39,7 +37,7 @@ from collab.trainers.training.history import History
 from collab.trainers.training.lessons.levels import Levels
 from collab.trainers.training.lessons.rates import Rates
 from collab.trainers.training.metrics import step_metrics
-from collab.trainers.training.opening import run_started
+from collab.trainers.training.opening import open_learner, run_started
 from collab.trainers.training.recorded_step import AnyStepper, stepper_for
 from collab.trainers.training.trackers import Tracker, open_trackers
 from collab.trainers.training.validation import mean_return
@@ -110,10 +108,9 @@ class TrainingRun:
         self._began = time.perf_counter()
         about = self._check_folder()
         self._emit(self._opening)
-        opening = partial(open_policies, self.recipe, self.spec, loading=self._loading)
-        policies = await asyncio.to_thread(self._ranks.each, opening)
-        seed, ranks = self.recipe.seed, self._ranks
-        learner = led(TorchLearner(policies, self.spec, self.total_steps, seed, ranks), ranks)
+        shape = (self.recipe, self.spec, self.total_steps, self.out)
+        opening = partial(open_learner, ranks=self._ranks, loading=self._loading)
+        policies, learner = await asyncio.to_thread(opening, *shape)
         stepper = stepper_for(self.recipe, self.spec, self.levels, policies, learner)
         try:
             self._stateful = learner, stepper.algorithm

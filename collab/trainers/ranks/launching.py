@@ -1,0 +1,61 @@
+"""Starting ranks on this machine by torchrun, and telling how they ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from collab.errors import TrainingError
+from collab.runs.about import mark_interrupted
+from collab.runs.layout import LOGS, TRAINING
+
+INTERRUPTED = 130
+
+
+def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
+    """What torchrun is told, to have so many ranks of this machine run `collab` with arguments."""
+    return ["--standalone", f"--nproc-per-node={ranks}", "-m", "collab", *arguments]
+
+
+def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) -> int:
+    """Run `collab` on so many ranks to their end; the exit status.
+
+    Raises:
+        TrainingError: a rank ended by itself; what was done up to the last checkpoint is kept.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    cores = (os.cpu_count() or 1) // ranks if on_gpus else 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores)))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # they are all here
+    logging.disable()  # torchrun's own words on what is told below
+    try:
+        run(parse_args(torchrun_line(ranks, arguments)))  # type: ignore[no-untyped-call]
+    except (SignalException, KeyboardInterrupt):
+        return INTERRUPTED
+    except ChildFailedError as error:
+        ended = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        return _tell(ended, folder)
+    finally:
+        logging.disable(logging.NOTSET)
+        mark_interrupted(folder)
+    return 0
+
+
+def _tell(ended: dict[int, int], folder: Path) -> int:
+    """The status of the first rank, which has told why; of another one that ended, an error."""
+    killed = [rank for rank, status in sorted(ended.items()) if status < 0]
+    if 0 in ended and not killed:
+        return ended[0]
+    rank = killed[0] if killed else min(ended)
+    status = ended[rank]
+    why = f"signal {-status}" if status < 0 else f"exit status {status}"
+    log = folder / LOGS / f"rank-{rank}.log"
+    told = f"; what it said is in {log}" if log.is_file() else ""
+    begun = (folder / TRAINING).is_file()
+    going_on = f"; go on with: collab train --resume {folder}" if begun else ""
+    raise TrainingError(f"rank {rank} ended: {why}{told}{going_on}")

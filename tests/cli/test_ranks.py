@@ -1,0 +1,132 @@
+"""How `collab train` decides on ranks, what it tells torchrun, and how it tells their end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collab.cli.arguments import ranks
+from collab.cli.arguments.ranks import Wanted, ranks_wanted
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, load_recipe
+from collab.runs.about import write_about
+from collab.trainers.ranks.launching import _tell, torchrun_line
+from collab.trainers.ranks.taking_part import _take_own_gpu, is_first, is_rank
+
+
+def recipe(device: str = "auto") -> Recipe:
+    return load_recipe("coding", task="humaneval", settings=[f"model.device={device}"])
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(ranks, "_visible_gpus", lambda: 8)
+    return 8
+
+
+@pytest.mark.parametrize(
+    ("device", "given", "wanted"),
+    [
+        ("auto", {}, Wanted(8, on_gpus=True)),
+        ("cuda", {"gpus": 4}, Wanted(4, on_gpus=True)),
+        ("auto", {"gpus": 1}, None),
+        ("cuda:3", {}, None),
+        ("cpu", {}, None),
+        ("cpu", {"ranks": 2}, Wanted(2, on_gpus=False)),
+        ("cpu", {"ranks": 1}, Wanted(1, on_gpus=False)),
+    ],
+)
+def test_every_gpu_is_used_unless_said_otherwise(
+    gpus: int, device: str, given: dict[str, int], wanted: Wanted | None
+) -> None:
+    assert ranks_wanted(recipe(device), **{"gpus": None, "ranks": None, **given}, resume=None) == (
+        wanted
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"gpus": 9}, "--gpus 9 is more than the 8 that the recipe's models can use"),
+        ({"ranks": 2}, "the models take one of 8 GPUs; give --gpus, or set model.device=cpu"),
+        ({"ranks": 2, "gpus": 2}, "give one of them"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_remedy(
+    gpus: int, given: dict[str, int], told: str
+) -> None:
+    with pytest.raises(RecipeError) as raised:
+        ranks_wanted(recipe(), **{"gpus": None, "ranks": None, **given}, resume=None)
+    assert told in str(raised.value)
+
+
+def test_a_run_goes_on_in_as_many_ranks_as_it_had(tmp_path: Path) -> None:
+    write_about(tmp_path, {"run": "r", "ranks": 3})
+    assert ranks_wanted(recipe("cpu"), None, None, tmp_path) == Wanted(3, on_gpus=False)
+    assert ranks_wanted(recipe("cpu"), None, 1, tmp_path) == Wanted(1, on_gpus=False)
+    write_about(tmp_path, {"run": "r"})
+    assert ranks_wanted(recipe("cpu"), None, None, tmp_path) is None
+
+
+def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
+    from torch.distributed.run import parse_args
+
+    line = torchrun_line(8, ["train", "r.yaml", "--out", "run"])
+    assert line == [
+        "--standalone",
+        "--nproc-per-node=8",
+        *("-m", "collab", "train", "r.yaml", "--out", "run"),
+    ]
+    parsed: Any = parse_args(line)  # type: ignore[no-untyped-call]
+    assert (parsed.training_script, parsed.max_restarts) == ("collab", 0)
+    assert parsed.training_script_args == ["train", "r.yaml", "--out", "run"]
+
+
+def test_one_line_says_what_is_started_and_how_to_stop_it() -> None:
+    told = Wanted(8, on_gpus=True).told(Path("run"))
+    assert told == (
+        "learning in 8 ranks, each on a GPU of its own; the others' logs are in run/logs; Ctrl-C"
+        " ends all; --gpus 1 takes one"
+    )
+
+
+def test_a_rank_knows_itself_by_torchruns_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    assert (is_rank(), is_first()) == (False, True)
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(name, value)
+    assert (is_rank(), is_first()) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("seen", "own"), [(None, "2"), ("4,5,6,7", "6"), ("5", "5"), ("GPU-a,GPU-b,GPU-c", "GPU-c")]
+)
+def test_a_rank_sees_its_own_gpu_alone(
+    monkeypatch: pytest.MonkeyPatch, seen: str | None, own: str
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen or "")
+    if seen is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    _take_own_gpu()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == own
+
+
+def test_the_first_ranks_status_stands_and_another_ones_end_is_told(tmp_path: Path) -> None:
+    assert _tell({0: 2}, tmp_path) == 2
+    assert _tell({0: 1, 1: 1}, tmp_path) == 1
+    (tmp_path / "training.yaml").touch()
+    with pytest.raises(TrainingError) as raised:
+        _tell({1: -9}, tmp_path)
+    going_on = f"; go on with: collab train --resume {tmp_path}"
+    assert str(raised.value) == f"rank 1 ended: signal 9{going_on}"
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/rank-2.log").touch()
+    with pytest.raises(TrainingError) as raised:
+        _tell({2: 1}, tmp_path)
+    told = f"; what it said is in {tmp_path / 'logs/rank-2.log'}"
+    assert str(raised.value) == f"rank 2 ended: exit status 1{told}{going_on}"

@@ -1,0 +1,222 @@
+"""Worlds of ranks that are forked from one process which has imported torch already.
+
+They are what torchrun starts: each with its place in the environment, and where one fails the
+others are ended. A fault can be planted in one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+FAULT = "FAULT_OF_RANK_1"
+
+
+@dataclass
+class Ended:
+    """How a world ended."""
+
+    statuses: list[int]
+    """By rank, negative after a signal."""
+    stderr: str
+    """Of rank 0."""
+    seconds: float
+
+
+class WarmRanks:
+    """Runs `collab` in one world of ranks after the other."""
+
+    def __enter__(self) -> WarmRanks:
+        self._server = subprocess.Popen(
+            [sys.executable, __file__],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def run(self, folder: Path, world: int, *arguments: str, fault: str = "") -> Ended:
+        """Run `collab` in `folder`, in so many ranks, to their end; `fault` is one of `FAULTS`."""
+        stdin, stdout = self._server.stdin, self._server.stdout
+        assert stdin
+        assert stdout
+        began = time.monotonic()
+        print(json.dumps([str(folder), world, fault, *arguments]), file=stdin, flush=True)
+        statuses = json.loads(stdout.readline())
+        return Ended(statuses, (folder / "stderr-0").read_text(), time.monotonic() - began)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None
+    ) -> None:
+        self._server.communicate()
+
+
+def serve() -> None:
+    """Fork a world for each line of stdin, and tell the statuses of its ranks."""
+    import torch.distributed  # noqa: F401
+    from peft import LoraConfig  # noqa: F401
+    from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
+
+    import collab.cli.app
+    import collab.trainers.ranks.following
+    import collab.trainers.training.run  # noqa: F401
+
+    for line in sys.stdin:
+        folder, world, fault, *arguments = json.loads(line)
+        store, port = start_store()
+        place = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "WORLD_SIZE": str(world),
+            "LOCAL_WORLD_SIZE": str(world),
+        }
+        ranks = []
+        for rank in range(world):
+            pid = os.fork()
+            if pid == 0:
+                own = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+                be_rank(folder, rank, own, fault if rank == 1 else "", arguments)
+            ranks.append(pid)
+        statuses = wait(ranks)
+        os.kill(store, signal.SIGKILL)
+        os.waitpid(store, 0)
+        print(json.dumps(statuses), flush=True)
+
+
+def start_store() -> tuple[int, int]:
+    """A process in which ranks find each other, as torchrun is; and its port."""
+    from torch.distributed import TCPStore
+
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        store = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+        os.write(writer, str(store.port).encode())
+        while True:
+            signal.pause()
+    port = int(os.read(reader, 16))
+    os.close(reader)
+    os.close(writer)
+    return pid, port
+
+
+def wait(ranks: list[int]) -> list[int]:
+    """Wait for all to end, as torchrun does: where one fails, the others are ended."""
+    statuses: dict[int, int] = {}
+    while len(statuses) < len(ranks):
+        pid, status = os.wait()
+        statuses[pid] = os.waitstatus_to_exitcode(status)
+        if statuses[pid]:
+            for other in set(ranks) - set(statuses):
+                os.kill(other, signal.SIGTERM)
+    return [statuses[pid] for pid in ranks]
+
+
+def be_rank(
+    folder: str, rank: int, environment: Mapping[str, str], fault: str, arguments: list[str]
+) -> None:
+    """Be `collab` as one of the ranks, which ends the process."""
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number, name, flags in [
+        (0, os.devnull, os.O_RDONLY),
+        (1, f"stdout-{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        (2, f"stderr-{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    ]:
+        os.dup2(os.open(name, flags, 0o644), number)
+    sys.argv = ["collab", *arguments]
+    if fault:
+        plant(FAULTS[fault])
+    from collab.cli import main
+
+    main()
+
+
+def plant(fault: Callable[[], None]) -> None:
+    """Have `fault` happen once, from this rank's second step of learning, in a backward pass."""
+    from collab.trainers.learner.learner import TorchLearner
+
+    learn, backward = TorchLearner.learn, TorchLearner._backward
+    steps, left = 0, 1
+
+    def counted(self: Any, *arguments: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return learn(self, *arguments)
+
+    def faulty(self: Any, *arguments: Any) -> None:
+        nonlocal left
+        backward(self, *arguments)
+        if steps >= 2 and left:
+            left = 0
+            fault()
+
+    TorchLearner.learn = counted  # type: ignore[method-assign]
+    TorchLearner._backward = faulty  # type: ignore[method-assign]
+
+
+def no_number() -> None:
+    from collab.trainers.learner.failures import NotFinite
+
+    raise NotFinite("the loss of policy 'a' is nan")
+
+
+def no_memory() -> None:
+    import torch
+
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def bug() -> None:
+    raise KeyError("oops")
+
+
+def outside() -> None:
+    """From here on fail where ranks have just agreed, and will again."""
+    from collab.trainers.learner import learner
+
+    def broken(*arguments: Any) -> None:
+        raise ValueError("between two agreements")
+
+    learner.Optimiser.step = broken  # type: ignore[assignment]
+
+
+def differ() -> None:
+    """From here on compute with another model than the sampler's."""
+    from collab.trainers.learner import update
+
+    table = update._table
+
+    def shifted(found: Any, *others: Any) -> Any:
+        made = table(found, *others)
+        made[1] += 3.0
+        return made
+
+    update._table = shifted
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "nan": no_number,
+    "memory": no_memory,
+    "bug": bug,
+    "outside": outside,
+    "mismatch": differ,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "interrupt": lambda: os.kill(os.getpid(), signal.SIGINT),
+    "sleep": lambda: time.sleep(60),
+}
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,120 @@
+"""Dealing micro-batches out to ranks, and adding their gradients exactly."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collab.errors import TrainingError
+from collab.trainers.learner.failures import NotFinite
+from collab.trainers.ranks.base import ALONE
+from collab.trainers.ranks.dealing import cost_of, deal
+from collab.trainers.ranks.gradients import ExactSum, FlatSum
+from collab.trainers.ranks.telling import is_told, outcome_of, raise_failures
+
+COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
+
+
+@given(costs=COSTS, world=st.integers(min_value=1, max_value=9))
+def test_a_deal_is_a_partition_that_is_even_and_always_the_same(
+    costs: list[float], world: int
+) -> None:
+    dealt = deal(costs, world)
+    assert sorted(place for places in dealt for place in places) == list(range(len(costs)))
+    assert all(places == sorted(places) for places in dealt)
+    assert dealt == deal(list(costs), world)
+    loads = [sum(costs[place] for place in places) for places in dealt]
+    most = sum(costs) / world + max(costs, default=0.0)
+    assert max(loads) <= most * (1 + 1e-9)
+
+
+def test_attention_makes_long_rows_cost_more_than_their_tokens() -> None:
+    assert cost_of(1, 8000) > 2 * cost_of(1, 4000)
+    assert cost_of(20, 100) < cost_of(1, 2000)
+
+
+def gradients(n: int) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+    generator = torch.Generator().manual_seed(n)
+    first = torch.randn(4, 3, generator=generator) * 10.0 ** (n % 5 - 2)
+    return [(first, None if n % 2 else torch.randn(2, generator=generator))]
+
+
+def summed_exactly(order: list[int], world: int) -> list[torch.Tensor | None]:
+    """What rank 0 has after micro-batches in this order were dealt to ranks in turn."""
+    held = [[torch.zeros(4, 3), torch.zeros(2), torch.zeros(1)] for _ in range(world)]
+    flats: list[torch.Tensor] = []
+    sums = [ExactSum(parameters, flats.append, len(order)) for parameters in held]
+    for place, n in enumerate(order):
+        parameters = held[place % world]
+        [(parameters[0].grad, parameters[1].grad)] = gradients(n)
+        sums[place % world].add()
+    for one in sums[1:]:
+        one.finish()
+    first = ExactSum(held[0], lambda flat: [flat.add_(other) for other in flats], 1)
+    first._total = sums[0]._total
+    first.finish()
+    return [parameter.grad for parameter in held[0]]
+
+
+def test_an_exact_sum_is_the_same_in_any_order_over_any_ranks() -> None:
+    order = list(range(9))
+    wanted = summed_exactly(order, 1)
+    assert wanted[2] is None
+    plain = sum((gradients(n)[0][0] for n in order), torch.zeros(4, 3))
+    assert wanted[0] is not None
+    torch.testing.assert_close(wanted[0], plain, atol=1e-5, rtol=1e-5)
+    for world in (1, 2, 3, 4):
+        random.Random(world).shuffle(order)
+        found = summed_exactly(order, world)
+        assert found[2] is None
+        for one, other in zip(found[:2], wanted[:2], strict=True):
+            assert one is not None
+            assert other is not None
+            assert torch.equal(one, other)
+
+
+def test_a_gradient_beyond_the_range_of_an_exact_sum_stops() -> None:
+    parameter = torch.zeros(2)
+    parameter.grad = torch.tensor([1.0, 5e6])
+    with pytest.raises(TrainingError, match="a gradient of 5e\\+06 is too large to be added"):
+        ExactSum([parameter], lambda flat: None, pieces=2).add()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_gradient_that_is_no_number_makes_the_sum_none(value: float) -> None:
+    one, other = torch.zeros(2), torch.zeros(1)
+    one.grad = torch.tensor([1.0, value])
+    total = ExactSum([one, other], lambda flat: None, pieces=1)
+    total.add()
+    total.finish()
+    assert one.grad is not None
+    assert one.grad.isnan().all()
+
+
+def test_a_flat_sum_adds_what_is_there_and_leaves_out_what_no_rank_has() -> None:
+    one, other = torch.zeros(2, 2), torch.zeros(3)
+    one.grad = torch.ones(2, 2)
+    FlatSum([one, other], lambda flat: flat.mul_(2)).finish()
+    assert torch.equal(one.grad, torch.full((2, 2), 2.0))
+    assert other.grad is None
+
+
+def test_a_failure_keeps_the_kind_that_a_learner_goes_on_from_and_names_its_rank() -> None:
+    def fail() -> None:
+        raise NotFinite("the loss of policy 'a' is nan")
+
+    with pytest.raises(NotFinite, match=r"^rank 1: the loss of policy 'a' is nan$") as raised:
+        raise_failures([outcome_of(lambda: None), outcome_of(fail)])
+    assert is_told(raised.value)
+    with pytest.raises(NotFinite, match=r"^the loss"):
+        raise_failures([outcome_of(fail), outcome_of(fail)])
+
+
+def test_one_process_shares_nothing_out() -> None:
+    assert list(ALONE.deal([3.0, 1.0])) == [0, 1]
+    assert ALONE.together(lambda: [1, 2]) == [1, 2]
+    assert ALONE.about() == {}

@@ -1,0 +1,100 @@
+"""What fails on one rank ends all of them, by its name, and the run goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.run_states import state_of
+from support.trainer_recipes import make_game
+from support.warm_ranks import WarmRanks
+
+from collab.recipe.dump import dump_recipe
+
+pytestmark = pytest.mark.ranks
+
+OPTIONS: dict[str, Any] = {
+    "steps": 3,
+    "checkpoint_every": 1,
+    "micro_batch_tokens": 1,
+    "tasks_per_step": 2,
+    "ranks": {"limit": 3.0},
+}
+TOLD = {
+    "memory": r"no memory is left on rank 1 for learning with policy 'a'; lower",
+    "bug": r"error: rank 1: \S+warm_ranks.py:\d+: KeyError: 'oops'",
+    "outside": r"error: rank 1: \S+warm_ranks.py:\d+: ValueError: between two agreements",
+    "mismatch": r"most on rank 1: 3",
+    "sleep": r"error: rank 1 did not come within 3 s \(trainer.ranks.limit\)",
+}
+SIGNALS = {"kill": -9, "interrupt": -2}
+
+
+@pytest.fixture(scope="module")
+def whole(
+    warm_ranks: WarmRanks, tiny_words: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """The state of a run in which nothing fails."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "r.yaml").write_text(dump_recipe(make_game(tiny_words, folder, **OPTIONS)))
+    assert warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run").statuses == [0, 0]
+    return state_of(folder / "run")
+
+
+@pytest.fixture
+def folder(tiny_words: Path, tmp_path: Path) -> Path:
+    (tmp_path / "r.yaml").write_text(dump_recipe(make_game(tiny_words, tmp_path, **OPTIONS)))
+    return tmp_path
+
+
+def goes_on(warm: WarmRanks, folder: Path, world: int, whole: dict[str, Any]) -> None:
+    ended = warm.run(folder, world, "train", "--resume", "run")
+    assert ended.statuses == [0] * world, ended.stderr
+    assert state_of(folder / "run") == whole
+
+
+@pytest.mark.parametrize(("fault", "world"), [*zip(TOLD, (1, 2, 3, 1, 2), strict=True)])
+def test_a_failure_is_told_with_its_rank(
+    warm_ranks: WarmRanks, folder: Path, whole: dict[str, Any], fault: str, world: int
+) -> None:
+    """`world` ranks go on with the run."""
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault=fault)
+    assert ended.statuses[0] == 1, ended.stderr
+    assert re.search(TOLD[fault], ended.stderr), ended.stderr
+    assert ended.seconds < 20
+    about = json.loads((folder / "run/run.json").read_text())
+    assert about["status"] == "failed"
+    goes_on(warm_ranks, folder, world, whole)
+
+
+@pytest.mark.parametrize(("fault", "world"), [("kill", 3), ("interrupt", 1)])
+def test_a_rank_that_is_gone_ends_the_others(
+    warm_ranks: WarmRanks, folder: Path, whole: dict[str, Any], fault: str, world: int
+) -> None:
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault=fault)
+    assert ended.statuses == [130, SIGNALS[fault]], ended.stderr
+    assert "go on with: collab train --resume run" in ended.stderr
+    assert ended.seconds < 20
+    assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
+    goes_on(warm_ranks, folder, world, whole)
+
+
+def test_a_loss_that_is_no_number_on_one_rank_skips_the_policy_on_all(
+    warm_ranks: WarmRanks, folder: Path
+) -> None:
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault="nan")
+    assert ended.statuses == [0, 0], ended.stderr
+    told = (folder / "stdout-0").read_text()
+    assert "rank 1: the loss of policy 'a' is nan, so no step was taken by it" in told
+
+
+def test_a_model_that_cannot_be_opened_is_told_once(warm_ranks: WarmRanks, folder: Path) -> None:
+    arguments = ("--set", "model.device=cuda:7")
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", *arguments)
+    assert ended.statuses == [1, 0]
+    assert ended.stderr.count("device 'cuda:7' is not here") == 1
+    assert (folder / "stderr-1").read_text() == ""
+    assert not (folder / "run").exists()

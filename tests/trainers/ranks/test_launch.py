@@ -1,0 +1,78 @@
+"""Ranks that the command starts by torchrun itself: one is killed, or all are interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.recipe.dump import dump_recipe
+
+pytestmark = pytest.mark.ranks
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """`collab train` in two ranks, after its second step."""
+    command = [sys.executable, "-m", "collab", "train", "r.yaml", "--out", "run", "--json"]
+    with subprocess.Popen(
+        [*command, "--ranks", "2"],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        try:
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["type"] == "step.finished" and event["step"] == 2:
+                    break
+            yield process
+        finally:
+            process.kill()
+
+
+def rank_1(process: subprocess.Popen[str]) -> psutil.Process:
+    children = psutil.Process(process.pid).children()
+    return next(child for child in children if child.environ().get("RANK") == "1")
+
+
+@pytest.fixture
+def folder(tiny_words: Path, tmp_path: Path) -> Path:
+    recipe = make_game(tiny_words, tmp_path, steps=100_000, checkpoint_every=1)
+    (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
+    return tmp_path
+
+
+def test_a_killed_rank_is_named(folder: Path) -> None:
+    with started(folder) as process:
+        rank_1(process).send_signal(signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    told = "error: rank 1 ended: signal 9; what it said is in run/logs/rank-1.log; go on with:"
+    assert f"{told} collab train --resume run" in errors
+    assert "Traceback" not in errors
+    assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
+
+
+def test_an_interruption_ends_all_ranks(folder: Path) -> None:
+    with started(folder) as process:
+        ranks = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with: collab train --resume run" in errors
+    assert "Traceback" not in errors
+    assert not any(rank.is_running() for rank in ranks)
+    assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
