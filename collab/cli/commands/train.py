@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collab.cli.launch.planning import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
-    from collab.trainers.ranks.base import Ranks
+    from collab.trainers.learner.ranks import Ranks
 
 
 TrainableRecipe = Annotated[

@@ -9,7 +9,7 @@ from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, free_bytes
 from collab.trainers.learner.memory import dimensions_of
 from collab.trainers.learner.policy import Policy
-from collab.trainers.ranks.base import Ranks
+from collab.trainers.learner.ranks import Ranks
 
 
 class ChosenSizes:

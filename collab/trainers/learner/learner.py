@@ -28,13 +28,12 @@ from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
+from collab.trainers.learner.ranks import ALONE, GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 from collab.trainers.learner.update import MicroBatch, Pass, Tallied, Tally, Update, most_on
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
-from collab.trainers.ranks.base import ALONE, GradientSum, Ranks
-from collab.trainers.ranks.dealing import cost_of
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-QUADRATIC_FROM = 4096
-"""The width of a row at which attention costs as much as all that grows with its tokens."""
-
-
-def cost_of(rows: int, width: int) -> float:
-    """What a pass over so many rows, padded to `width` tokens, costs: a number to compare."""
-    return rows * width * (1 + width / QUADRATIC_FROM)
-
 
 def deal(costs: Sequence[float], world: int) -> list[list[int]]:
     """The places of `costs` by rank, each in order: the largest first to the least loaded.

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.recipe.training.ranks import RanksSpec
-from collab.trainers.ranks.base import GradientSum
+from collab.trainers.learner.ranks import GradientSum
 from collab.trainers.ranks.dealing import deal
 from collab.trainers.ranks.gradients import ExactSum, FlatSum
 from collab.trainers.ranks.telling import (

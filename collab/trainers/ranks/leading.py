@@ -16,9 +16,9 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.ranks import Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
-from collab.trainers.ranks.base import Ranks
 from collab.trainers.ranks.group import Group
 from collab.trainers.ranks.orders import Begin, End, Learn, Restore
 from collab.trainers.ranks.telling import RankLost, is_told

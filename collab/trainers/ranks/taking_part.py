@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from collab.trainers.ranks.base import ALONE, Ranks
+from collab.trainers.learner.ranks import ALONE, Ranks
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collab.runtime.team import versions
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
-from collab.trainers.ranks.base import Ranks
+from collab.trainers.learner.ranks import Ranks
 from collab.trainers.ranks.leading import begin, led
 from collab.trainers.training.data import TaskOrder
 

@@ -20,7 +20,7 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.failures import OutOfMemory
 from collab.trainers.learner.policy import Policies
-from collab.trainers.ranks.base import ALONE, Ranks
+from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks

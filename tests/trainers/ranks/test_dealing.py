@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from collab.errors import TrainingError
 from collab.trainers.learner.failures import NotFinite
-from collab.trainers.ranks.base import ALONE
-from collab.trainers.ranks.dealing import cost_of, deal
+from collab.trainers.learner.ranks import ALONE, cost_of
+from collab.trainers.ranks.dealing import deal
 from collab.trainers.ranks.gradients import ExactSum, FlatSum
 from collab.trainers.ranks.telling import is_told, outcome_of, raise_failures
 

@@ -81,3 +81,11 @@ class _InPlace:
 
 
 ALONE = Alone()
+
+QUADRATIC_FROM = 4096
+"""The width of a row at which attention costs as much as all that grows with its tokens."""
+
+
+def cost_of(rows: int, width: int) -> float:
+    """What a pass over so many rows, padded to `width` tokens, costs: a number to compare."""
+    return rows * width * (1 + width / QUADRATIC_FROM)
