@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 from support.hub_server import COMMIT, HubServer, read_datasets_from
-from support.run_states import held_out_of, state_of
 from support.shares import one_in
 from support.trainer_recipes import make_game, one_step
 from support.warm_collab import Started, WarmCollab
+from support.worlds.run_states import held_out_of, state_of
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, SourceSpec, load_recipe

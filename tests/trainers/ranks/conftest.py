@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.warm_ranks import WarmRanks
+from support.worlds.warm_ranks import WarmRanks
 
 
 @pytest.fixture(scope="session")

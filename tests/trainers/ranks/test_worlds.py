@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.run_states import state_of
 from support.trainer_recipes import make_game
-from support.warm_ranks import WarmRanks
+from support.worlds.run_states import state_of
+from support.worlds.warm_ranks import WarmRanks
 
 from collab.recipe import Recipe
 from collab.recipe.dump import dump_recipe

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.run_states import state_of
 from support.trainer_recipes import make_game
-from support.warm_ranks import WarmRanks
+from support.worlds.run_states import state_of
+from support.worlds.warm_ranks import WarmRanks
 
 from collab.recipe.dump import dump_recipe
 
