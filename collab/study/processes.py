@@ -24,7 +24,9 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     Raises:
         RecordError: the log cannot be written.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    # One GPU a cell, or each would start a rank on all of them.
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
     try:
         with log.open("ab") as stream:
             process = await asyncio.create_subprocess_exec(

