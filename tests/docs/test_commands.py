@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.blocks import DOCS
+from typer import Context
 from typer.main import get_command
 
 from collab.cli.app import app
@@ -28,13 +30,15 @@ def told(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_options_exist(page: Path) -> None:
-    group = get_command(app)
+    group: Any = get_command(app)
+    context = Context(group)
     for command in told(page):
         _, name, *words = shlex.split(command, comments=True)
         if name.startswith("-"):
             continue
         assert name in COMMANDS, command
-        taken = {o for p in group.get_command(None, name).params for o in p.opts}  # type: ignore[attr-defined]
+        _, own, _ = group.resolve_command(context, [name])
+        taken = {option for parameter in own.params for option in parameter.opts}
         given = {word for word in words if word.startswith("-")}
         assert given <= taken | {"--help"}, command
 
