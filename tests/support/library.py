@@ -1,11 +1,11 @@
-"""Which of the library's suites a team of the library works on."""
+"""Which of the library's suites a team of the library works on, of those that need no hub."""
 
 from collab.recipe.library import components
 
 
 def suite_of(team: str) -> str:
     """The suite of the team's own name, or of its kind; `humaneval` for teams that write code."""
-    if team in {name for name, _ in components("task")}:
+    if team in {name for name, path in components("task") if "  hub: " not in path.read_text()}:
         return team
     kind = team.partition("-")[0]
     return {"arxiv": "arxiv", "tldr": "tldr", "pocket": "pocket-code"}.get(kind, "humaneval")

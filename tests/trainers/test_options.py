@@ -129,7 +129,7 @@ def finish(): print("logged", logged)
 
 
 def test_the_list_holds_every_option() -> None:
-    options = set(TrainerSpec.model_fields) - {"lora"}
+    options = set(TrainerSpec.model_fields) - {"lora", "ranks"}  # whose limits bind several ranks
     for name, spec in NESTED.items():
         options |= {f"{name}.{field}" for field in spec.model_fields}
     assert options == set(CHANGES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -23,9 +24,22 @@ def test_every_shipped_trainer_loads(name: str) -> None:
     assert recipe.trainer.description
 
 
+def some_rows(file: Path) -> list[str]:
+    """Settings by which a suite of the hub is read from a file."""
+    row = {
+        "prompt": "def f(x):\n",
+        "entry_point": "f",
+        "test": "def check(f):\n    assert f(1) == 1",
+    }
+    file.write_text("".join(json.dumps({"task_id": str(n), **row}) + "\n" for n in range(4)))
+    return [f"task.source.path={file}", "task.splits={train: '0-2', test: '3-3'}"]
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_shipped_recipe_can_be_trained(path: Path) -> None:
+def test_every_shipped_recipe_can_be_trained(path: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(path))
+    if recipe.task and recipe.task.source.hub:
+        recipe = load_recipe(str(path), settings=some_rows(tmp_path / "rows.jsonl"))
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
     assert tasks.training
