@@ -1,10 +1,17 @@
 """`collab init`: a project that runs as it is."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 import yaml
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS
+
+from collab import read_metrics
+from collab.recipe import load_recipe
+from collab.trainers import TrainingRun
 
 
 @pytest.fixture
@@ -39,6 +46,48 @@ def test_its_canonical_solutions_pass(collab, scaffold: Path) -> None:
         Path("solution.py").write_text(row["prompt"] + row["canonical_solution"])
         (scored,) = collab("score", f"my-task/{number}", "solution.py", "--json").events
         assert scored["solved"], scored
+
+
+@pytest.fixture(params=["text", "environment"])
+def other_kind(
+    request: pytest.FixtureRequest, collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    result = collab("init", str(tmp_path / "mine"), "--kind", request.param)
+    assert result.status == 0, result.err
+    monkeypatch.chdir(tmp_path / "mine")
+    return request.param
+
+
+def test_every_kind_of_project_is_whole(collab, other_kind: str) -> None:
+    test_every_yaml_file_names_a_schema_that_is_there(Path())
+    for line in ("run recipe.yaml", "train recipe.yaml --trainer my-trainer"):
+        result = collab(*line.split(), "--model", "echo", "--dry-run")
+        assert "warning" not in result.err, result.err
+    checked = {"text": ["tasks", "my-task"], "environment": ["tasks", "my-task", "--check"]}
+    assert collab(*checked[other_kind]).status == 0
+    result = collab("run", "recipe.yaml", "--model", "echo", "--json")
+    assert result.status == 0, result.err
+    assert not [event for event in result.events if event.get("failure")]
+
+
+def test_every_kind_of_project_trains(
+    other_kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+    model = {"name": str(tiny), "dtype": "float32", "device": "cpu"}
+    one_step = ["trainer.steps=1", "trainer.evaluation=null", "sampling.max_new_tokens=2"]
+    recipe = load_recipe("recipe.yaml", trainer="my-trainer", model=model, settings=one_step)
+    summary = asyncio.run(TrainingRun(recipe, Path("run")).run())
+    assert summary["steps"] == 1
+    (metrics,) = [m for m in read_metrics("run") if "return/mean" in m]
+    assert metrics["episodes/dropped"] == 0
+
+
+def test_an_unknown_kind_is_told(collab) -> None:
+    result = collab("init", "mine", "--kind", "prose")
+    assert result.status == 2
+    assert "prose" in result.err
+    assert not Path("mine").exists()
 
 
 def test_nothing_is_overwritten(collab, scaffold: Path) -> None:

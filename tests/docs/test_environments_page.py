@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 from support.blocks import blocks
+from typer.testing import CliRunner
 
 import collab
+from collab.cli.app import app
 from collab.environments import BUILT_IN
 from collab.recipe import load_recipe, load_task
 from collab.runtime.dry_run import dry_run
@@ -35,6 +37,11 @@ def test_the_table_names_all_games() -> None:
         row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
         seats = row.split("|")[2]
         assert all(f"`{seat}`" in seats for seat in game.seats), row
+
+
+def test_ones_own_game_passes_the_checks(project: Path) -> None:
+    found = CliRunner().invoke(app, ["tasks", "meeting", "--check"])
+    assert found.exit_code == 0, found.output
 
 
 def test_ones_own_game_is_played(project: Path) -> None:

@@ -27,6 +27,7 @@ ALLOWED = {
     "cli/arguments/split.py": SCORE,
     "cli/checks/machine.py": SANDBOX,
     "cli/commands/score.py": SCORE,
+    "cli/commands/init.py": {"code", "tests"},  # kinds of projects
     "cli/listed.py": SCORE,
     "cli/arguments/serving.py": {"code"},  # what `--run-code` lets feedback run
     "cli/commands/serve.py": {"code"},  # the same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,27 @@ import typer
 
 from collab.errors import RecipeError
 
-SCAFFOLD = Path(__file__).with_name("scaffold")
+SCAFFOLDS = Path(__file__).with_name("scaffold")
+
+
+class Kind(StrEnum):
+    """What the project's tasks are; each has a folder of files to begin with."""
+
+    CODE = "code"
+    TEXT = "text"
+    ENVIRONMENT = "environment"
 
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put it.")] = Path(),
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            metavar="KIND",
+            help="Of the tasks: code, judged by tests; text, judged by functions of yours; or"
+            " environment, a game of yours.",
+        ),
+    ] = Kind.CODE,
 ) -> None:
     """Make a project of your own: a team, a suite, a recipe.
 
@@ -25,10 +42,13 @@ def command(
     [bold]Examples[/]
       collab init my-project
       cd my-project && collab run recipe.yaml
+      collab init my-game --kind environment
     """
     from collab.recipe.schema import PARTS, json_schema
 
-    files = [path.relative_to(SCAFFOLD) for path in sorted(SCAFFOLD.rglob("*")) if path.is_file()]
+    scaffold = SCAFFOLDS / kind
+    found = [path for path in sorted(scaffold.rglob("*")) if "__pycache__" not in path.parts]
+    files = [path.relative_to(scaffold) for path in found if path.is_file()]
     schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}
     there = [str(folder / path) for path in (*files, *schemas) if (folder / path).exists()]
     if there:
@@ -36,7 +56,7 @@ def command(
     try:
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(SCAFFOLD / path, folder / path)
+            shutil.copyfile(scaffold / path, folder / path)
         (folder / ".schema").mkdir()
         for path, part in schemas.items():
             (folder / path).write_text(json.dumps(json_schema(part), indent=2) + "\n")
