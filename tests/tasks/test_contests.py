@@ -8,14 +8,21 @@ import json
 import pickle
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.scoring import joined_score
 
 from collab.agents import parser_for
 from collab.errors import TaskError
+from collab.recipe import load_recipe, load_task
 from collab.recipe.sandbox import SandboxSpec
+from collab.records import Score
+from collab.rewards import Scorer
 from collab.sandbox import Sandbox, Trial, Verdict
+from collab.tasks import open_suite
 from collab.tasks.formats.contests import apps, livecodebench
+from collab.tasks.formats.packed import MOST_UNPACKED
 
 SUMS = {
     "problem_id": 1,
@@ -29,6 +36,13 @@ METHOD = {
     "input_output": json.dumps({"fn_name": "add", "inputs": [[1, 2]], "outputs": [[3]]}),
     "starter_code": "class Solution:\n    def add(self, a, b):",
 }
+MAIN = """\
+def solve(text: str) -> str:
+    found = []
+    for line in text.splitlines():
+        found.append(str(aux(line)))
+    return "\\n".join(found)
+"""
 CASES = [{"input": "[1, 2]\n3", "output": "[4, 5]", "testtype": "functional"}]
 PACKED = base64.b64encode(zlib.compress(pickle.dumps(json.dumps(CASES)))).decode()
 SHIFT = {
@@ -38,6 +52,12 @@ SHIFT = {
     "public_test_cases": json.dumps(CASES),
     "private_test_cases": PACKED,
     "metadata": json.dumps({"func_name": "shift"}),
+}
+PRINTED = {
+    "question_id": "x2",
+    "question_content": SUMS["question"],
+    "public_test_cases": '[{"input": "1 2\\n3 4", "output": "3\\n7", "testtype": "stdin"}]',
+    "private_test_cases": '[{"input": "5 6", "output": "11", "testtype": "stdin"}]',
 }
 RIGHT = "import sys\nfor line in sys.stdin:\n    print(sum(map(int, line.split())))"
 
@@ -65,6 +85,20 @@ def tried(sandbox: Sandbox, row: dict[str, str], program: str) -> Verdict:
         "    sys.stdout.buffer.write(b'%d\\n' % sum(map(int, l.split())))",
         "def main():\n" + "\n".join("    " + line for line in RIGHT.split("\n"))
         + "\n\nif __name__ == '__main__':\n    main()",
+        "for line in open(0).read().splitlines():\n    print(sum(map(int, line.split())))",
+        "import os\nlines = os.read(0, 1 << 20).decode().splitlines()\n"
+        "os.write(1, '\\n'.join(str(sum(map(int, l.split()))) for l in lines).encode())",
+        "import sys, threading\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\n"
+        "def main():\n    for l in sys.stdin: print(sum(map(int, l.split())))\n"
+        "threading.Thread(target=main).start()",
+        "import atexit, io, os, sys\nsys.stdout = io.StringIO()\n"
+        "atexit.register(lambda out: os.write(1, out.getvalue().encode()), sys.stdout)\n" + RIGHT,
+        "out = open(1, 'w', closefd=False)\ndef say(x): out.write(f'{x}\\n')\n"
+        + RIGHT.replace("print", "say"),
+        RIGHT + "\nexit()\nprint('never')",
+        "import os\nkept = os.dup(0), os.dup(1)\n" + RIGHT,
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Pair:\n    one: int\n" + RIGHT,
     ],
 )  # fmt: skip
 def test_programs_that_read_and_print(sandbox: Sandbox, program: str) -> None:
@@ -83,14 +117,112 @@ def test_methods_of_a_solution(sandbox: Sandbox) -> None:
     assert not tried(sandbox, row, "Solution = 1").passed
 
 
-def test_packed_cases_are_text_alone() -> None:
-    packed = base64.b64encode(zlib.compress(pickle.dumps(print))).decode()
-    with pytest.raises(TaskError, match=r"hold an object, builtins\.print"):
-        livecodebench({**SHIFT, "private_test_cases": packed})
-    with pytest.raises(TaskError, match="cannot be unpacked"):
-        livecodebench({**SHIFT, "private_test_cases": "nonsense"})
+def test_a_large_input_is_read_or_left(sandbox: Sandbox) -> None:
+    cases = {"inputs": ["1 2\n" * 100_000], "outputs": ["3\n" * 100_000]}
+    row = apps({**SUMS, "input_output": json.dumps(cases)})
+    assert tried(sandbox, row, RIGHT).passed
+    verdict = tried(sandbox, row, "print(input())")
+    assert (verdict.tests.passed, verdict.error) == (0, None)
+
+
+def test_what_one_run_leaves_does_not_reach_the_next(sandbox: Sandbox) -> None:
+    late = "import sys, threading, time\nout = sys.stdout\n"
+    late += "threading.Thread(target=lambda: (time.sleep(0.05), out.write('3\\n7\\n11')),"
+    verdict = tried(sandbox, apps(SUMS), late + " daemon=True).start()")
+    assert verdict.tests.passed == 0
+
+
+def test_a_method_may_be_a_function(sandbox: Sandbox) -> None:
+    bare = {**METHOD, "starter_code": "def add(a, b):\n"}
+    assert apps(bare)["entry_point"] == "add"
+    assert tried(sandbox, apps(bare), "def add(a, b):\n    return a + b").passed
+    assert tried(sandbox, apps(METHOD), "def add(a, b):\n    return a + b").passed
+
+
+def packed(data: bytes) -> dict[str, str]:
+    return {**SHIFT, "private_test_cases": base64.b64encode(zlib.compress(data)).decode()}
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_packed_cases_are_read_as_published(protocol: int) -> None:
+    row = packed(pickle.dumps(json.dumps(CASES), protocol))
+    assert livecodebench(row) == livecodebench(packed(json.dumps(CASES).encode()))
+    plain = {**SHIFT, "private_test_cases": json.dumps(CASES)}
+    assert livecodebench(row) == livecodebench(plain)
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, ...]:
+        return pytest.fail, ("a pickle was run",)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (packed(pickle.dumps(print)), "pickle of more than a text"),
+        (packed(pickle.dumps(Hostile())), "pickle of more than a text"),
+        (packed(pickle.dumps(CASES)), "pickle of more than a text"),
+        (packed(pickle.dumps("[]")[:-1]), "cannot be unpacked"),
+        (packed(b"\x80\x04."), "pickle of 0 texts"),
+        (packed(b"\x80\x02r\xff\xff\xff\x7f."), "pickle of more than a text"),
+        (packed(b"{}"), "holds a dict, no list"),
+        (packed(b" " * (MOST_UNPACKED + 1)), "unpack to more than"),
+        ({**SHIFT, "private_test_cases": "nonsense"}, "cannot be unpacked"),
+        ({**SHIFT, "private_test_cases": "eJwDAAAA"}, "private_test_cases.*are cut off"),
+        ({**SHIFT, "public_test_cases": "[{}]"}, "'input' is missing"),
+        ({**SHIFT, "public_test_cases": "[" * 100_000}, "is not JSON"),
+    ],
+)
+def test_other_packed_cases_are_refused_and_never_run(row: dict[str, str], told: str) -> None:
+    with pytest.raises(TaskError, match=told):
+        livecodebench(row)
+
+
+def test_cases_are_whole() -> None:
     with pytest.raises(TaskError, match="no test cases"):
         apps({**SUMS, "input_output": "{}"})
+    with pytest.raises(TaskError, match="1 inputs and 0 outputs"):
+        apps({**SUMS, "input_output": '{"inputs": ["1"]}'})
+
+
+def test_a_signature_brings_what_it_needs_of_typing() -> None:
+    starter = (
+        "class Solution:\n    def shift(self, xs: List[int], n: int) -> Optional[int]:\n        "
+    )
+    row = {**SHIFT, "starter_code": starter}
+    told = "from typing import List, Optional\n\n\n"
+    assert f"{told}class Solution" in livecodebench(row)["prompt"]
+    asked = livecodebench(row, form="function")
+    assert asked["prompt"].startswith(f"{told}def shift(xs: List[int], n: int) -> Optional[int]:")
+    assert asked["entry_point"] == "shift"
+
+
+@pytest.mark.parametrize("name", ["apps-functions", "livecodebench-functions"])
+def test_a_helper_and_a_main_write_a_function_for_what_is_read_and_printed(
+    tmp_path: Path, sandbox: Sandbox, name: str
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(SUMS if name.startswith("apps") else PRINTED))
+    spec = load_task(name, settings=[f"task.source.path={path}"])
+    assert spec.reward
+    (problem,) = open_suite(spec).select("")
+    scorer = Scorer(spec.reward, sandbox, load_recipe("coding").team.roles)
+
+    def scored(aux: str) -> Score:
+        wrote = {"aux": f"def aux(line):\n    return {aux}", "main": MAIN}
+        return asyncio.run(joined_score(scorer, problem, wrote, ["aux", "main"]))
+
+    assert "Print the sum" in str(problem.public["prompt"])
+    assert not {"test", "input_output", "private_test_cases"} & {*problem.public}
+    right = scored("sum(map(int, line.split()))")
+    assert (right.solved, right.tests and right.tests.total) == (True, 2), right
+    assert {part.name: part.value for part in right.parts}["calls"] == 1
+    assert not scored("0").solved
+
+
+def test_an_unknown_form_is_named() -> None:
+    with pytest.raises(TaskError, match="no form 'method'; forms: published, function"):
+        apps(SUMS, form="method")  # type: ignore[arg-type]
 
 
 def test_a_whole_program_keeps_what_it_runs() -> None:
@@ -102,12 +234,19 @@ CHEATS = (
     "raise SystemExit(0)", "import os\nos._exit(0)", "while True: pass",
     "while True: print('3')", "print('3\\n' * 10**7)", "import sys\nsys.stdout = None",
     "import sys\nclass S(str):\n    __eq__ = lambda s, o: True\nsys.stdout.write(S('x'))",
-    "import os\nos.write(1, b'3\\n7\\n')", "import os\nos.write(4, b'{\"value\": 1}')",
+    "import os\nos.write(2, b'3\\n7\\n')", "import os\nos.write(4, b'{\"value\": 1}')",
     "open('/proc/self/environ').read()", "import gc\nprint(gc.get_objects())",
     "import __main__\nprint(vars(__main__))", "import builtins\nbuiltins.all = lambda *a: True",
     "import decimal\ndecimal.Decimal.__eq__ = lambda *a: True\nprint(1)",
     "import sys\nprint(sys._getframe(1).f_locals)", "import io\nio.BytesIO = None\n1 / 0",
     "import os\nos.fork()", "same_output = lambda *a: True", "print(input())",
+    "import os\nos.write(1, b'3\\n7\\n11\\n')", "import os\nos.close(1)", "print('3\\r7\\r11')",
+    "import atexit\natexit.register(print, '3 7 11')", "for n in range(50): print(n)",
+    "import os, select\nfor n in range(3, 64):\n    try:\n"
+    "        if select.select([n], [], [], 0)[0]: print(os.read(n, 10**6))\n"
+    "    except OSError:\n        pass",
+    "import os\nfor n in range(2, 64):\n    try:\n        os.write(n, b'3\\n7\\n')\n"
+    "    except OSError:\n        pass",
 )  # fmt: skip
 
 

@@ -90,10 +90,13 @@ def _load(
 
 
 def _named(module: types.ModuleType, name: str) -> object:
-    """The function of a module; `Solution.area` is a method of a new object."""
+    """The function of a module; `Solution.area` is a method of a new object.
+
+    Where there is no such class, the function `area` is meant, as in published harnesses.
+    """
     owner, _, method = name.rpartition(".")
-    if not owner:
-        return module.__dict__.get(name)
+    if owner not in module.__dict__:
+        return module.__dict__.get(method)
     kind: Any = module.__dict__.get(owner)
     return getattr(kind(), method, None) if isinstance(kind, type) else None
 

@@ -6,140 +6,85 @@ APPS (Hendrycks et al. 2021, arXiv 2105.09938) and LiveCodeBench (Jain et al. 20
 
 from __future__ import annotations
 
-import base64
-import io
 import json
-import pickle
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from collab.errors import TaskError
+from collab.tasks.formats.asked import Form, asked
 from collab.tasks.formats.fields import field
-
-MOST_UNPACKED = 1 << 27
-"""Bytes that the packed cases of one problem may hold."""
-MAIN = "__main__"
-
-_SAME_TEXT = """\
-from decimal import Decimal, InvalidOperation
+from collab.tasks.formats.packed import unpacked
 
 
-def same_output(printed, expected):
-    lines = [[line.strip() for line in text.strip().split("\\n")] for text in (printed, expected)]
-    if len(lines[0]) != len(lines[1]):
-        return False
-    return all(map(same_line, *lines))
-
-
-def same_line(one, other):
-    if one == other:
-        return True
-    try:
-        numbers = [[Decimal(word) for word in line.split()] for line in (one, other)]
-    except InvalidOperation:
-        return False
-    return numbers[0] == numbers[1]
-"""
-_SAME_VALUE = """\
-def same_value(value, expected):
-    return (list(value) if type(value) is tuple else value) == expected
-"""
-
-
-def apps(row: Mapping[str, Any]) -> dict[str, Any]:
+def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
     """A row of APPS: `question`, `input_output` as JSON, and `starter_code`.
 
+    Args:
+        form: `published` asks for a whole program or a method, `function` for a function.
+
     Raises:
-        TaskError: a field is missing, or there are no cases.
+        TaskError: a field is missing or not of this form, or there are no cases.
     """
     told = field(row, str, "input_output")
-    cases = _json(told, "input_output") if told.strip() else {}
+    cases = _json(told, "input_output", dict) if told.strip() else {}
     inputs, outputs = cases.get("inputs") or [], cases.get("outputs") or []
-    function = cases.get("fn_name")
+    if len(inputs) != len(outputs):
+        raise TaskError(f"there are {len(inputs)} inputs and {len(outputs)} outputs")
+    function = str(cases.get("fn_name") or "")
     if function:
         outputs = [out[0] if isinstance(out, list) and out else out for out in outputs]
+    pairs = list(zip(inputs, outputs, strict=True))
+    starter = str(row.get("starter_code") or "")
     return {
         "task_id": f"APPS/{row.get('problem_id', row.get('id', ''))}",
-        "prompt": _prompt(field(row, str, "question"), str(row.get("starter_code") or "")),
         "difficulty": str(row.get("difficulty") or ""),
-        **_tested(str(function or ""), list(zip(inputs, outputs, strict=False))),
+        **asked(form, field(row, str, "question"), starter, function, pairs),
     }
 
 
-def livecodebench(row: Mapping[str, Any]) -> dict[str, Any]:
+def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
     """A row of LiveCodeBench: `question_content`, `public_test_cases`, `private_test_cases`.
 
-    Private cases may be packed as they are published: base64 of zlib of a pickled text.
+    Private cases may be packed as they are published. Options as for `apps`.
 
     Raises:
         TaskError: a field is missing, or the cases cannot be read.
     """
-    public = _json(field(row, str, "public_test_cases"), "public_test_cases")
-    cases = [*public, *_private(str(row.get("private_test_cases") or "[]"))]
-    metadata = _json(str(row.get("metadata") or "{}"), "metadata")
+    told = {"public_test_cases": field(row, str, "public_test_cases")}
+    name = "private_test_cases"
+    try:
+        told[name] = unpacked(str(row.get(name) or "[]"))
+    except TaskError as error:
+        raise TaskError(f"the field '{name}': {error}") from error
+    cases = [case for key, text in told.items() for case in _json(text, key, list)]
+    metadata = _json(str(row.get("metadata") or "{}"), "metadata", dict)
     function = str(metadata.get("func_name") or "")
-    pairs = [(case["input"], case["output"]) for case in cases]
-    if function:
-        pairs = [([json.loads(x) for x in i.split("\n")], json.loads(o)) for i, o in pairs]
+    pairs = [(field(case, str, "input"), field(case, str, "output")) for case in cases]
+    starter = str(row.get("starter_code") or "")
     return {
         "task_id": f"LiveCodeBench/{field(row, str, 'question_id')}",
-        "prompt": _prompt(field(row, str, "question_content"), str(row.get("starter_code") or "")),
         "difficulty": str(row.get("difficulty") or ""),
-        **_tested(function, pairs),
+        **asked(
+            form,
+            field(row, str, "question_content"),
+            starter,
+            function,
+            [_values(*pair) for pair in pairs] if function else pairs,
+        ),
     }
 
 
-def _tested(function: str, cases: Iterable[tuple[Any, Any]]) -> dict[str, str]:
-    """The entry point, and the test with one assert for each case."""
-    if function:
-        lines = [f"assert same_value(candidate(*{i!r}), {o!r})" for i, o in cases]
-    else:
-        texts = [(_text(i), _text(o)) for i, o in cases]
-        lines = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
-    if not lines:
-        raise TaskError("the problem has no test cases")
-    given = _SAME_VALUE if function else _SAME_TEXT
-    check = "\n    ".join(["def check(candidate):", *lines])
-    return {
-        "entry_point": f"Solution.{function}" if function else MAIN,
-        "test": f"{given}\n\n{check}\n",
-    }
+def _values(given: str, value: str) -> tuple[list[Any], Any]:
+    """A case of a function: an argument stands in each line, as JSON."""
+    lines = given.strip().split("\n") if given.strip() else []
+    return [_json(line, "input", object) for line in lines], _json(value, "output", object)
 
 
-def _text(told: Any) -> str:
-    """A case's input or output, which some rows give as a list of lines."""
-    return "\n".join(map(str, told)) if isinstance(told, list) else str(told)
-
-
-def _prompt(question: str, starter: str) -> str:
-    given = f"\n\nBegin with this code:\n\n{starter.rstrip()}" if starter.strip() else ""
-    return f"{question.strip()}{given}"
-
-
-def _json(text: str, name: str) -> Any:
+def _json(text: str, name: str, kind: type) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise TaskError(f"the field '{name}' is not JSON: {error}") from error
-
-
-class _TextAlone(pickle.Unpickler):
-    """Reads pickled plain values; a class or a function is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise TaskError(f"the private test cases hold an object, {module}.{name}, and no text")
-
-
-def _private(told: str) -> Any:
-    if told.lstrip().startswith("["):
-        return _json(told, "private_test_cases")
-    unpacking = zlib.decompressobj()
-    try:
-        data = unpacking.decompress(base64.b64decode(told), MOST_UNPACKED)
-        if unpacking.unconsumed_tail:
-            raise TaskError(f"the private test cases unpack to more than {MOST_UNPACKED:,} bytes")
-        text = _TextAlone(io.BytesIO(data)).load()
-    except (ValueError, zlib.error, pickle.UnpicklingError, EOFError) as error:
-        raise TaskError(f"the private test cases cannot be unpacked: {error}") from error
-    return _json(str(text), "private_test_cases")
+    if not isinstance(found, kind):
+        raise TaskError(f"the field '{name}' holds a {type(found).__name__}, no {kind.__name__}")
+    return found

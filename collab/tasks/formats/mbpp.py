@@ -14,6 +14,7 @@ from typing import Any
 from collab.errors import TaskError
 from collab.syntax import parse
 from collab.tasks.formats.fields import field
+from collab.tasks.formats.signatures import docstring
 
 OURS = ("prompt", "entry_point", "test")
 
@@ -32,7 +33,7 @@ def mbpp(row: Mapping[str, Any]) -> dict[str, Any]:
     text = _plain(field(row, str, "text", "prompt")).strip()
     return {
         "task_id": f"MBPP/{field(row, int, 'task_id')}",
-        "prompt": f"def {function.name}({ast.unparse(function.args)}):\n{_docstring(text)}",
+        "prompt": f"def {function.name}({ast.unparse(function.args)}):\n{docstring(text)}",
         "entry_point": function.name,
         "test": _check(_setup(row), tests),
         "canonical_solution": solution,
@@ -66,13 +67,6 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
         defined = ", ".join(function.name for function in functions) or "nothing"
         raise TaskError(f"the tests call no function of the solution, which defines {defined}")
     return found[-1]
-
-
-def _docstring(text: str) -> str:
-    """The text as a function's docstring, whatever quotes and backslashes it holds."""
-    safe = text.replace("\\", "\\\\").replace('"""', "'''")
-    end = ' """' if safe.endswith('"') else '"""'
-    return f'    """{safe}{end}\n'
 
 
 def _check(setup: str, tests: Sequence[str]) -> str:
