@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS
 
 import collab
 from collab.recipe import TaskSpec, TeamSpec
@@ -108,6 +110,16 @@ def test_the_embedding_runs(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     code = next(block for block in blocks("python") if "collab.load" in block)
     exec(code.replace("seed=1", "seed=1, model='echo'"), {})
     assert len(capsys.readouterr().out.splitlines()) >= 4
+
+
+def test_rows_and_a_function_train_a_team(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = next(block for block in blocks("python") if "collab.train" in block)
+    tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+    small = f"model={{'name': {str(tiny)!r}, 'device': 'cpu'}}, max_new_tokens=2, steps=2"
+    exec(code.replace("steps=2", small), {})
+    assert "<Rollout: 1 episode" in capsys.readouterr().out
 
 
 def test_links_lead_somewhere() -> None:
