@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ def test_a_loss_that_is_no_number_on_one_rank_skips_the_policy_on_all(
 def test_a_model_that_cannot_be_opened_is_told_once(warm_ranks: WarmRanks, folder: Path) -> None:
     arguments = ("--set", "model.device=cuda:7")
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", *arguments)
-    assert ended.statuses == [1, 0]
+    assert ended.statuses[0] == 1
+    assert ended.statuses[1] in (0, -signal.SIGTERM)  # as it ended first, or was ended
     assert ended.stderr.count("device 'cuda:7' is not here") == 1
     assert (folder / "stderr-1").read_text() == ""
     assert not (folder / "run").exists()
