@@ -24,6 +24,8 @@ from collab.trust.held import is_held, of_function
 from collab.trust.modules import local_modules
 from collab.trust.sources import check_imports, sources_of
 
+_LOADING = threading.RLock()  # else a second thread would be given a file that is half read
+
 
 def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
     """The function called `name`: built in, registered under `collab.<kind>s`, or by reference.
@@ -215,6 +217,11 @@ def _from_file(kind: str, name: str) -> ModuleType:
     path = Path(name).resolve()
     if not path.is_file():
         raise RecipeError(f"{kind} file '{name}' does not exist (looked for {path})")
+    with _LOADING:
+        return _loaded(kind, name, path)
+
+
+def _loaded(kind: str, name: str, path: Path) -> ModuleType:
     module_name = f"collab_plugin_{path.stem}_{abs(hash(str(path)))}"
     if module_name in sys.modules:
         return sys.modules[module_name]

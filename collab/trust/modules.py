@@ -45,6 +45,9 @@ class _Finder(MetaPathFinder):
 
 
 def _taken_out(names: Container[str]) -> dict[str, ModuleType]:
-    """The imported modules of these top-level names, taken out of `sys.modules`."""
-    found = [name for name in sys.modules if name.partition(".")[0] in names]
+    """The imported modules of these top-level names, taken out of `sys.modules`.
+
+    Another thread may import something meanwhile, hence the copy.
+    """
+    found = [name for name in list(sys.modules) if name.partition(".")[0] in names]
     return {name: sys.modules.pop(name) for name in found}
