@@ -100,8 +100,11 @@ Write = Callable[[Path], None]
 class RolloutEngine(Protocol):
     """A model that samples for a trainer which holds weights of its own."""
 
-    async def publish(self, adapters: Mapping[str, Write]) -> None:
-        """Answer by these adapters, under their names, from the next request on."""
+    async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
+        """Answer by these adapters, under their names, from the next request on.
+
+        Responses under way end as they began. Actions by these adapters say `version`.
+        """
 
     async def sleep(self) -> None:
         """Give memory back until the next request, where that is possible."""

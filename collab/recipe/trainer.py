@@ -23,6 +23,8 @@ Policies = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard"]
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
+TOLERANCE, STALE_TOLERANCE = 0.1, 1.0
+STALE_CAP = 2.0
 
 
 class TrainerSpec(Spec):
@@ -104,6 +106,9 @@ class TrainerSpec(Spec):
     e.g. [0.5, 5]."""
     sequence_limit: float | None = Field(default=None, gt=0.0)
     """Learn nothing from a response whose product of these ratios is larger, e.g. 3."""
+    max_staleness: Literal[0, 1] = 0
+    """Steps that the policy which samples may be behind the one that learns. At 1 the next step is
+    played while one is learned, by vLLM, and `importance_cap` is 2 where no correction is set."""
     kl_coef: float = Field(default=0.0, ge=0.0)
     """Weight of the divergence from the policies that training began from (k3 estimator): the base
     model, or the agents' own adapters where they have some."""
@@ -166,8 +171,9 @@ class TrainerSpec(Spec):
     max_skipped_steps: int = Field(default=3, ge=0)
     """Steps in a row that may be skipped, as too many episodes failed or a loss or gradient was not
     finite; more end the training."""
-    mismatch_tolerance: float = Field(default=0.1, gt=0.0)
-    """Largest mean difference, in nats a token, of the sampler's and the trainer's log-probs."""
+    mismatch_tolerance: float | None = Field(default=None, gt=0.0)
+    """Largest mean difference, in nats a token, of the sampler's and the trainer's log-probs.
+    Default: 0.1, and 1 with max_staleness 1, where a step of learning is part of it."""
     ranks: RanksSpec = RanksSpec()
     """How the processes of a training over several GPUs wait for each other."""
     report_to: tuple[TrackerName, ...] = ()
@@ -190,8 +196,22 @@ class TrainerSpec(Spec):
     @property
     def corrects(self) -> bool:
         """Whether anything corrects for a sampler that differs from the trainer."""
-        corrections = (self.importance_cap, self.importance_band, self.sequence_limit)
+        corrections = (self.cap_used, self.importance_band, self.sequence_limit)
         return any(value is not None for value in corrections)
+
+    @property
+    def cap_used(self) -> float | None:
+        """`importance_cap`, its default worked out."""
+        chosen = (self.importance_cap, self.importance_band, self.sequence_limit)
+        stale = self.max_staleness > 0 and all(value is None for value in chosen)
+        return STALE_CAP if stale else self.importance_cap
+
+    @property
+    def tolerance_used(self) -> float:
+        """`mismatch_tolerance`, its default worked out."""
+        if self.mismatch_tolerance is not None:
+            return self.mismatch_tolerance
+        return STALE_TOLERANCE if self.max_staleness else TOLERANCE
 
     @field_validator("token_weighting", mode="before")
     @classmethod
@@ -248,7 +268,8 @@ class TrainerSpec(Spec):
                 f" '{self.algorithm.use}' needs those that the team plays now; set algorithm to"
                 " 'sft', or leave out episodes"
             )
-        asks = {"tokens": self.tokens, "levels": self.levels, "filter": self.filter}
+        asks: dict[str, Any] = {"tokens": self.tokens, "levels": self.levels, "filter": self.filter}
+        asks["max_staleness"] = self.max_staleness
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
                 raise ValueError(

@@ -43,6 +43,10 @@ class Usage(Record):
         )
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Action(Record):
     """One agent's whole response: the sequence-level action a_i,t."""
 
@@ -57,6 +61,8 @@ class Action(Record):
     """The calls of tools that it asks for, where the agent has tools."""
     model: str = ""
     adapter: str | None = None
+    version: int | None = Field(default=None, exclude_if=_is_none)
+    """Of an adapter that a trainer changes: the steps of training that it had taken, all tokens."""
     usage: Usage = Usage()
     seconds: float = 0.0
     """Wall time from the request's dispatch to its answer; in a batch, that of the batch."""

@@ -65,6 +65,7 @@ UPDATE_ORDER = "update_order/*"
 COMPOUND_RATIO = "compound_ratio/*"
 LEARNING_RATE = "learning_rate"
 MISMATCH = "mismatch"
+STALENESS = "staleness"
 
 TOKENS = "tokens"
 TOKENS_PER_SECOND = "tokens_per_second"

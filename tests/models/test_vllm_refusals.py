@@ -79,12 +79,12 @@ def test_an_adapter_is_offered_a_few_times(tiny: Path, behaviour: Behaviour) -> 
         with VLLMServer() as server:
             server.reluctance = [behaviour] * 3
             async with engine_at(tiny, server) as engine:
-                await engine.publish(publish("aux"))
+                await engine.publish(publish("aux"), 0)
                 [action] = await engine.generate([request(adapter="a")])
                 assert action.text == "aux:0"
                 server.reluctance = [behaviour] * 4
                 with pytest.raises(ModelUnavailable, match=f"4 attempts .* {server.url}"):
-                    await engine.publish(publish("aux"))
+                    await engine.publish(publish("aux"), 0)
 
     asyncio.run(ask())
 
@@ -134,7 +134,7 @@ def test_a_server_without_runtime_adapters_says_how_to_start_it(tiny: Path) -> N
         with VLLMServer(lora=False) as server:
             async with engine_at(tiny, server) as engine:
                 with pytest.raises(ModelUnavailable, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"):
-                    await engine.publish(publish("aux"))
+                    await engine.publish(publish("aux"), 0)
 
     asyncio.run(ask())
 
@@ -144,7 +144,7 @@ def test_a_rank_beyond_the_servers_is_reported(tiny: Path) -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
                 with pytest.raises(ModelUnavailable, match="greater than max_lora_rank 16") as told:
-                    await engine.publish(publish("aux", rank=32))
+                    await engine.publish(publish("aux", rank=32), 0)
         assert "R at least 32" in str(told.value)
 
     asyncio.run(ask())

@@ -80,7 +80,7 @@ def test_a_published_adapter_is_a_new_name_each_time(tiny: Path) -> None:
         with VLLMServer() as one, VLLMServer() as two:
             async with engine_at(tiny, one, two) as engine:
                 for version in ("first", "second", "third"):
-                    await engine.publish(publish(version))
+                    await engine.publish(publish(version), 0)
                     actions = await engine.generate([request(n, adapter="a") for n in range(4)])
                     assert {a.text.partition(":")[0] for a in actions} == {version}
                     assert {a.adapter for a in actions} == {"a"}
@@ -120,7 +120,7 @@ def test_the_base_has_an_adapter_of_zeros_beside_others(tiny: Path) -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
                 [alone] = await engine.generate([request()])
-                await engine.publish(publish("aux"))
+                await engine.publish(publish("aux"), 0)
                 [base, aux] = await engine.generate([request(1), request(2, adapter="a")])
                 [blank] = [f for name, f in server.loaded.items() if name.startswith("none@")]
                 tensors = load_file(blank / "adapter_model.safetensors")
@@ -150,7 +150,7 @@ def test_an_adapter_that_the_server_forgot_is_given_anew(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
-                await engine.publish(publish("aux"))
+                await engine.publish(publish("aux"), 0)
                 server.loaded.clear()
                 [action] = await engine.generate([request(adapter="a")])
                 assert action.text == "aux:0"
@@ -175,7 +175,7 @@ def test_a_server_that_dies_is_left_out_until_it_is_back(tiny: Path) -> None:
         with VLLMServer() as one, ExitStack() as life:
             two = life.enter_context(VLLMServer())
             async with engine_at(tiny, one, two) as engine:
-                await engine.publish(publish("aux"))
+                await engine.publish(publish("aux"), 0)
                 life.close()
                 actions = await engine.generate([request(n, adapter="a") for n in range(6)])
                 with VLLMServer(two.port) as again:
@@ -194,7 +194,7 @@ def test_requests_under_way_survive_a_restart(tiny: Path) -> None:
         with ExitStack() as life:
             server = life.enter_context(VLLMServer())
             async with engine_at(tiny, server) as engine:
-                await engine.publish(publish("aux"))
+                await engine.publish(publish("aux"), 0)
                 server.seconds = 30.0
                 server.trouble = [cut()] * 4
                 call = asyncio.create_task(

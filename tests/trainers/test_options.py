@@ -60,6 +60,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "importance_cap": (0.5, {}),
     "importance_band": ([0.0, 1.0001], {"temperature": 0.7}),
     "sequence_limit": (0.5, {}),
+    "max_staleness": (1, {}),
     "kl_coef": (0.5, {}),
     "policies": ("shared_adapter", {}),
     "lora.rank": (2, {}),

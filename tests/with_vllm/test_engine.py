@@ -123,7 +123,7 @@ def test_an_adapter_changes_ten_times(engine: VLLMEngine, reference: Transformer
         with torch.no_grad():
             for parameter in parameters.values():
                 parameter.normal_(std=0.03)
-        asyncio.run(engine.publish({"moving": write}))
+        asyncio.run(engine.publish({"moving": write}, 0))
         [mine], [theirs] = ask(engine, [asked]), ask(reference, [asked])
         assert mine.token_ids == theirs.token_ids
         assert torch.tensor(mine.logprobs).sub(torch.tensor(theirs.logprobs)).abs().max() < NOISE
@@ -201,7 +201,7 @@ def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
         "from collab.models.vllm.engine import VLLMEngine\n"
         "from collab.recipe.model import VLLMModel\n"
         "engine = VLLMEngine(VLLMModel(name=sys.argv[1], kv_cache_gb=0.1))\n"
-        "asyncio.run(engine.publish({}))\n"
+        "asyncio.run(engine.publish({}, 0))\n"
         "print('ready', flush=True)\n"
         "time.sleep(600)\n"
     )

@@ -38,7 +38,9 @@ def test_two_servers_share_the_load_and_every_version(
     try:
         answers = []
         for folder in [*adapters.values()]:
-            asyncio.run(engine.publish({"one": lambda target, source=folder: copy(source, target)}))
+            asyncio.run(
+                engine.publish({"one": lambda target, source=folder: copy(source, target)}, 0)
+            )
             held = [loaded(server) for server in servers]
             assert held[0] == held[1], "every server holds the same version"
             assert len(held[0]) == 1, "and no older one"

@@ -17,8 +17,9 @@ from collab.models.vllm.backend import Capacity
 class VersionInUse:
     """A version of an adapter, and whether requests still use it."""
 
-    def __init__(self, version: Version) -> None:
-        self.version = version
+    def __init__(self, version: Version, said: int | None = None) -> None:
+        """`said` is what a trainer calls it."""
+        self.version, self.said = version, said
         self.idle = asyncio.Event()
         """Set while no request uses the version."""
         self.idle.set()
@@ -97,12 +98,14 @@ class ServedAdapters:
                 self._zero_adapter = VersionInUse(await work)
             return self._zero_adapter
 
-    async def publish(self, name: str, write: Write) -> tuple[VersionInUse, VersionInUse | None]:
-        """Write a new version of `name`; returns it and the one before."""
+    async def publish(
+        self, name: str, write: Write, said: int
+    ) -> tuple[VersionInUse, VersionInUse | None]:
+        """Write a new version of `name`, which a trainer calls `said`; it and the one before."""
         before = self._published.get(name)
         async with self._writing:
             version = await asyncio.to_thread(self._store.add, name, write)
-        published = self._published[name] = VersionInUse(version)
+        published = self._published[name] = VersionInUse(version, said)
         return published, before
 
     def forget(self, unused: VersionInUse) -> None:

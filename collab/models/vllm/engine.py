@@ -73,12 +73,13 @@ class VLLMEngine:
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
 
-    async def publish(self, adapters: Mapping[str, Write]) -> None:
+    async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
         """Serve what `adapters` write, under their names, from the next request on.
 
+        `version` is what actions by them say, such as the steps of training that they have taken.
         Returns when every replica holds them, and requests to the versions before are answered.
         """
-        await self._thread.run(self._publish(adapters))
+        await self._thread.run(self._publish(adapters, version))
 
     async def sleep(self) -> None:
         """Give the GPU's memory back until the next request, where the engine can sleep."""
@@ -132,7 +133,8 @@ class VLLMEngine:
                 seconds=time.monotonic() - started,
                 failure=failure_of(error),
             )
-        return self._action(request, asked, completion, language, time.monotonic() - started)
+        action = self._action(request, asked, completion, language, time.monotonic() - started)
+        return action.model_copy(update={"version": in_use.said}) if in_use else action
 
     def _action(
         self,
@@ -179,8 +181,10 @@ class VLLMEngine:
             return await self._adapters.find(adapter)
         return await self._adapters.zero_adapter() if self._backend.wants_zero_adapter else None
 
-    async def _publish(self, adapters: Mapping[str, Write]) -> None:
-        changes = [await self._adapters.publish(name, write) for name, write in adapters.items()]
+    async def _publish(self, adapters: Mapping[str, Write], version: int) -> None:
+        changes = [
+            await self._adapters.publish(name, write, version) for name, write in adapters.items()
+        ]
         await self._open()
         for published, before in changes:
             await self._backend.load(published.version)

@@ -35,6 +35,11 @@ from collab.trainers.learner.update import MicroBatch, Pass, Tallied, Tally, Upd
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
 
+STALE_HINT = (
+    ". With max_staleness 1 what a step learns is a part of it: lower trainer.learning_rate, or set"
+    " max_staleness to 0"
+)
+
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
 
@@ -263,16 +268,17 @@ class TorchLearner:
         for agent in policy.agents:
             sums = update.sums.get(agent)
             mismatch = sums.mismatch / sums.tokens if sums else 0.0
-            if not mismatch <= self.spec.mismatch_tolerance:
+            if not mismatch <= self.spec.tolerance_used:
                 raise TrainingError(
                     f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                     f" {mismatch:.3g} nats a token, more than"
-                    f" trainer.mismatch_tolerance {self.spec.mismatch_tolerance:g}"
+                    f" trainer.mismatch_tolerance {self.spec.tolerance_used:g}"
                     f"{most_on(passes, agent) if self._ranks.world > 1 else ''}: the model that"
                     " sampled is not the one that is trained, or rounding is too coarse for it."
                     " float32 agrees to 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32,"
                     " or raise trainer.mismatch_tolerance and set trainer.importance_cap; if it is"
                     " as large in float32, check that both hold the same adapter"
+                    f"{STALE_HINT if self.spec.max_staleness else ''}"
                 )
 
     def _check_change(self, policy: Policy, before: Any, update: Update) -> None:

@@ -154,6 +154,8 @@ class Policies:
     """Those of whole models, which are no others' too."""
     moved: bool = True
     """Parameters are not those that samplers beside the trainer act by."""
+    version: int = 0
+    """The steps of training that the parameters have taken."""
 
     def __iter__(self) -> Iterator[Policy]:
         return iter(self.by_name.values())

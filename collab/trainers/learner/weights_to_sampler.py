@@ -22,7 +22,8 @@ async def publish(policies: Policies) -> bool:
     if samplers and torch.cuda.is_available():
         torch.cuda.empty_cache()  # they may need what learning has left unused
     for sampler, sampled in samplers.items():
-        await sampler.publish({policy.name: policy.save for policy in sampled})
+        written = {policy.name: policy.save for policy in sampled}
+        await sampler.publish(written, policies.version)
     policies.moved = False
     return bool(samplers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from collab.agents import join_for, parser_for
@@ -43,6 +44,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     for name in trained:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
+    _check_staleness(recipe, spec, trained)
     _check_algorithm(recipe, spec)
     _check_functions(recipe)
     check_trackers(spec.report_to)
@@ -129,6 +131,26 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
     start = recipe.team.agents[name].adapter
     if start is not None and is_adapter(Path(start)):
         check_servable(Path(start))
+
+
+def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> None:
+    """What samples while a step is learned has weights of its own, and does not sleep then."""
+    learned = [local_weights(recipe.model_of(name)) for name in trained]
+    for name in recipe.team.agents if spec.max_staleness else ():
+        model = recipe.model_of(name)
+        key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
+        if model in learned:
+            raise RecipeError(
+                f"max_staleness {spec.max_staleness} plays the next step while one is learned, and"
+                f" agent '{name}' samples by the very weights that learning moves, as its engine is"
+                f" transformers; set {key}.engine to 'vllm', or trainer.max_staleness to 0"
+            )
+        if isinstance(model, VLLMModel) and model.sleep:
+            raise RecipeError(
+                f"{key}.sleep gives the GPU's memory back while a step is learned, and with"
+                f" max_staleness {spec.max_staleness} the next one is played meanwhile; remove"
+                f" {key}.sleep, or set trainer.max_staleness to 0"
+            )
 
 
 def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:

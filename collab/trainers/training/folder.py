@@ -37,6 +37,8 @@ class TrainingFolder:
         self.packing = Packing(path)
         remedy = f"free some room, then go on with --resume {path}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
+        self._before_step: dict[str, int] | None = None
+        """How long the logs were before the step that was played and not yet learned."""
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
@@ -121,6 +123,7 @@ class TrainingFolder:
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
         """Write the groups of a step, whose numbers in the run begin with `first`."""
+        self._before_step = self.sizes()
         for number, group in enumerate(groups, start=first):
             for episode in group:
                 self.append_episode(episode.model_copy(update={"group": number}))
@@ -129,6 +132,8 @@ class TrainingFolder:
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Write what was found of the step that was played, or of an evaluation."""
+        self._before_step = None
         self._logs[METRICS].append(json.dumps(dict(row)))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -139,7 +144,9 @@ class TrainingFolder:
         return lines.found
 
     def sizes(self) -> dict[str, int]:
-        """How long the logs are, in bytes."""
+        """How long the logs are, in bytes, without a step that was not learned."""
+        if self._before_step is not None:
+            return self._before_step
         return {name: log.size() for name, log in self._logs.items()}
 
     def cut(self, sizes: Mapping[str, int]) -> None:

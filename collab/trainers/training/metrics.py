@@ -38,6 +38,8 @@ class StepData:
     """Why the step was skipped as a whole, where it was."""
     level: float | None = None
     """That of the step's tasks, in a run with levels."""
+    version: int = 0
+    """The steps of training that the parameters had taken when they learned."""
 
     @property
     def skipped(self) -> dict[str, str]:
@@ -82,6 +84,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
             if policy.name in values:
                 metrics[names.named(pattern, policy.name)] = values[policy.name]
     metrics.update(_mismatch(data.update))
+    metrics.update(_staleness(data, policies.agents))
     metrics.update(_costs(data, episodes, policies))
     if data.level is not None:
         metrics[names.TASK_LEVEL] = data.level
@@ -192,12 +195,23 @@ def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
         yield names.MISMATCH, fsum(sums.mismatch for sums in update.sums.values()) / tokens
 
 
+def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """How far behind the policy was that each response was drawn from, where responses say it."""
+    if data.unlearned:
+        return
+    episodes = own_episodes([episode for group in data.groups for episode in group])
+    actions = [d.action for e in episodes for agent in agents for d in e.decisions(agent)]
+    versions = [action.version for action in actions if action.version is not None]
+    if versions:
+        yield names.STALENESS, data.version - mean(versions)
+
+
 def _costs(
     data: StepData, episodes: Sequence[Episode], policies: Policies
 ) -> Iterator[tuple[str, float]]:
     actions = {id(a): a for e in episodes for a in _actions(e)}.values()
     seconds = data.times["step"]
-    tokens = sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
+    tokens = generated_tokens(data.groups)
     yield names.TOKENS, tokens
     yield names.TOKENS_PER_SECOND, tokens / seconds
     yield names.UPDATE_TOKENS, data.update.computed_tokens
@@ -209,6 +223,12 @@ def _costs(
     if costs:
         yield names.COST, fsum(costs)
     yield names.MEMORY, memory_gb(policies)
+
+
+def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
+    """The tokens that a step's episodes generated; what they share counts once."""
+    actions = {id(a): a for group in groups for e in group for a in _actions(e)}.values()
+    return sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
 
 
 def _actions(episode: Episode) -> Iterable[Action]:

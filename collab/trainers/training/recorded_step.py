@@ -77,6 +77,10 @@ class RecordedStepper:
         """No episode, and no seconds."""
         return [], {}
 
+    def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:  # noqa: ARG002
+        """Nothing is played."""
+        return False
+
     async def learn(
         self,
         step: int,

@@ -21,6 +21,7 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.failures import OutOfMemory
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import ALONE, Ranks
+from collab.trainers.training.ahead import Ahead
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -63,6 +64,7 @@ class TrainingRun:
     """The run's folder, open from the moment at which all that the run needs is."""
     _stateful: tuple[Learner, Algorithm]
     """What a checkpoint keeps the states of; made by `run`."""
+    _ahead: Ahead
 
     def __init__(
         self,
@@ -112,6 +114,7 @@ class TrainingRun:
         opening = partial(open_learner, ranks=self._ranks, loading=self._loading)
         policies, learner = await asyncio.to_thread(opening, *shape)
         stepper = stepper_for(self.recipe, self.spec, self.levels, policies, learner)
+        self._ahead = Ahead(stepper, learner, self.spec, self._ending, self._emit)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -119,6 +122,7 @@ class TrainingRun:
             await stepper.check()
             summary = await self._record(about, policies, stepper, checkpoint)
         finally:
+            await self._ahead.aclose()
             await stepper.aclose()
             await policies.aclose()
         self._emit(RunFinished(run=about["run"], status="done", summary=summary))
@@ -144,7 +148,9 @@ class TrainingRun:
             status = "done"
         except OutOfMemory as error:
             status = "failed"
-            raise TrainingError(f"{error}\n{self._plan()}") from error
+            from collab.trainers.training.plan.plan import make_plan
+
+            raise TrainingError(f"{error}\n{make_plan(self.recipe).text()}") from error
         except Exception as error:
             status = "failed"
             about["failure"] = failure_of(attribute(error, CollabError)).model_dump()
@@ -227,14 +233,15 @@ class TrainingRun:
         self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
         rows = self._folder.rows()
         self._history.restore(int(state["step"]), rows)
-        self._saved_step = self.step
+        self._saved_step = policies.version = self.step
         self.evaluations.restore(state, rows)
         self.levels.restore(state.get("levels", {}))
 
     async def _take_step(self, stepper: AnyStepper, policies: Policies) -> None:
         began = time.perf_counter()
-        groups, times = await stepper.play(self.step, self._report)
+        groups, times = await self._ahead.play(self.step)
         self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
+        self._ahead.begin(self.step, self.tokens, groups)
         data = await stepper.learn(self.step, groups, times, self._report)
         data.times["step"] = time.perf_counter() - began
         metrics = step_metrics(data, policies)
@@ -291,8 +298,3 @@ class TrainingRun:
             **{"tokens": self.tokens, "seconds": round(time.perf_counter() - self._began, 3)},
             **self.evaluations.summary(),
         }
-
-    def _plan(self) -> str:
-        from collab.trainers.training.plan.plan import make_plan
-
-        return make_plan(self.recipe).text()

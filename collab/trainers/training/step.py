@@ -95,10 +95,17 @@ class Stepper:
         if await self._learner.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
-        self._credit = self._begin_credit(session)
-        ended = self._credit.see
+        ended = None
+        if not self._spec.max_staleness:  # there, another step's credit may be under way
+            self._credit = self._begin_credit(session)
+            ended = self._credit.see
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
         return groups, timer.seconds
+
+    def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:
+        """Whether the step after `step`, which was just played, is of the same phase and level."""
+        now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
+        return now == then and self._levels.stays(self._levels.share(groups))
 
     async def learn(
         self,
@@ -127,7 +134,7 @@ class Stepper:
         session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
-        giving = self._credit or self._begin_credit(session)
+        giving = self._credit = self._credit or self._begin_credit(session)
         played = zip(self._levels.batch(step), map(whole, groups), strict=True)
         credit = await giving.credit(list(played))
         await self._end_credit()
@@ -135,10 +142,12 @@ class Stepper:
         report("update", 0, 0)
         began = time.perf_counter()
         samples = make_samples(credit, self._samplings, self._spec)
-        await self._learner.sleep()
+        if not self._spec.max_staleness:
+            await self._learner.sleep()
+        version = self._policies.version
         update = await self._updates.take(samples, step)
         times["update"] = time.perf_counter() - began
-        return StepData(groups, credit, update, times)
+        return StepData(groups, credit, update, times, version=version)
 
     async def aclose(self) -> None:
         await self._end_credit()

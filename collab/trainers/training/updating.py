@@ -37,6 +37,7 @@ class Updates:
                 work.exception()  # it is the cancellation, or comes too late for anybody
             raise
         self.torn = False
+        self._policies.version = step + 1
         return update
 
     async def aclose(self) -> None:

@@ -39,8 +39,8 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction
     ratio = torch.exp(difference)
     kept = torch.ones_like(ratio, dtype=torch.bool)
     factor = torch.ones_like(ratio)
-    if spec.importance_cap is not None:
-        factor = ratio.clamp(max=spec.importance_cap)
+    if spec.cap_used is not None:
+        factor = ratio.clamp(max=spec.cap_used)
     if spec.importance_band is not None:
         low, high = spec.importance_band
         kept = (ratio >= low) & (ratio <= high)

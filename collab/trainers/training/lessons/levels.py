@@ -61,10 +61,17 @@ class Levels:
         """Take up the `share` of a step that was done, and move on where the level is learned."""
         if self._spec is None or share is None:
             return
-        self._shares = [*self._shares, share][-self._spec.steps :]
-        learned = len(self._shares) == self._spec.steps and mean(self._shares) > self._spec.above
-        if learned and self._at < len(self._orders) - 1:
+        if self.stays(share):
+            self._shares = [*self._shares, share][-self._spec.steps :]
+        else:
             self._at, self._since, self._shares = self._at + 1, step + 1, []
+
+    def stays(self, share: float | None) -> bool:
+        """Whether the level stays as it is after a step with this `share`."""
+        if self._spec is None or share is None or self._at == len(self._orders) - 1:
+            return True
+        shares = [*self._shares, share][-self._spec.steps :]
+        return len(shares) < self._spec.steps or mean(shares) <= self._spec.above
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""

@@ -43,6 +43,8 @@ class Plan:
     """The same as they are computed to learn from: what responses share counts once."""
     credit: list[str] = field(default_factory=list)
     """How the algorithm gives credit to this team, where it says so."""
+    overlap: list[str] = field(default_factory=list)
+    """What is played while a step is learned, and how that is corrected for."""
     outlook: list[str] = field(default_factory=list)
     """Who writes the answer, and what it can earn."""
     parameters: int = 0
@@ -71,6 +73,7 @@ class Plan:
             f" {counted(self.responses_per_step, 'response')},"
             f" at most {self.tokens_per_step:,} tokens,"
             f" {self.update_tokens_per_step:,} of them computed to learn from",
+            *self.overlap,
             *self.outlook,
             *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
@@ -118,6 +121,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
+        overlap=_overlap(spec),
     )
     found = count_memory(recipe, spec, lengths, card.memory if card else None)
     plan.parameters, plan.memory = found.parameters, found.memory
@@ -140,6 +144,22 @@ def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
 def _credit(recipe: Recipe, spec: TrainerSpec) -> list[str]:
     algorithm = algorithm_for(spec.algorithm)
     return list(algorithm.describe(recipe, spec)) if isinstance(algorithm, Describes) else []
+
+
+def _overlap(spec: TrainerSpec) -> list[str]:
+    if not spec.max_staleness:
+        return []
+    options = {
+        "importance_cap": spec.cap_used,
+        "importance_band": spec.importance_band and list(spec.importance_band),
+        "sequence_limit": spec.sequence_limit,
+    }
+    chosen = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
+    return [
+        "overlap: the next step is played while one is learned, by policies one step older"
+        f" (max_staleness {spec.max_staleness}), which {chosen} corrects for; going on after a"
+        " crash is not exact to the bit"
+    ]
 
 
 def _count_disk(plan: Plan, spec: TrainerSpec, counts: Sequence[tuple[int, int]]) -> None:

@@ -1,0 +1,195 @@
+"""Playing the next step while one is learned, on servers that answer as vLLM's do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.trainer_recipes import make_game
+from support.vllm_servers.twin import VLLMTwin
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import VLLMModel
+from collab.records import Episode, read_episodes
+from collab.trainers import TrainingRun
+from collab.trainers.training.check import check_recipe
+from collab.trainers.training.plan.plan import make_plan
+
+PER_STEP = 2 * 2
+"""Episodes: tasks and samples of each."""
+
+
+@pytest.fixture
+def server(tiny_words: Path) -> Iterator[VLLMTwin]:
+    with VLLMTwin(tiny_words) as opened:
+        yield opened
+
+
+def overlapped(model: Path, folder: Path, server: VLLMTwin, **trainer: Any) -> Recipe:
+    recipe = make_game(model, folder, max_staleness=1, learning_rate=1e-3, group_size=2, **trainer)
+    model_here = VLLMModel(name=str(model), servers=(server.url,), dtype="float32")
+    return recipe.model_copy(update={"model": model_here})
+
+
+def train(recipe: Recipe, run: Path, *, resume: bool = False) -> list[Any]:
+    """Every event."""
+    events: list[Any] = []
+    asyncio.run(TrainingRun(recipe, run, resume=resume, emit=events.append).run())
+    return events
+
+
+def rows_of(run: Path) -> list[dict[str, Any]]:
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if row["type"] == "step.finished"]
+
+
+def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
+    """By step, the versions of the policies that its responses were drawn from."""
+    found: dict[int, set[int | None]] = {}
+    for episode in read_episodes(run):
+        actions = [d.action for turn in episode.turns for d in turn.decisions]
+        found.setdefault(episode.group // groups, set()).update(a.version for a in actions)
+    return [found[step] for step in sorted(found)]
+
+
+def check_whole(run: Path, steps: int) -> None:
+    """Each step was played, recorded and learned once, by policies at most one step old."""
+    assert [row["step"] for row in rows_of(run)] == list(range(1, steps + 1))
+    ids = [(episode.group, episode.sample) for episode in read_episodes(run)]
+    assert len(ids) == len(set(ids)) == steps * PER_STEP
+    for step, versions in enumerate(versions_of(run)):
+        assert versions <= {max(0, step - 1), step}
+    assert all(0 <= row["staleness"] <= 1 for row in rows_of(run))
+
+
+def test_the_next_step_is_played_while_one_is_learned(
+    tiny_words: Path, tmp_path: Path, server: VLLMTwin
+) -> None:
+    recipe = overlapped(tiny_words, tmp_path, server, steps=4)
+    events = train(recipe, tmp_path / "run")
+    check_whole(tmp_path / "run", 4)
+    told = [(e.type, e.step, getattr(e, "phase", "")) for e in events if hasattr(e, "step")]
+    for step in (1, 2, 3):
+        began = told.index(("training.progress", step + 1, "sampling"))
+        assert began < told.index(("step.finished", step, "")), "before this step was learned"
+    rows = rows_of(tmp_path / "run")
+    assert rows[0]["staleness"] == 0
+    assert any(row["staleness"] > 0 for row in rows[1:])
+    assert any(row["agent/a/importance"] != pytest.approx(1, abs=1e-4) for row in rows[1:])
+    assert "time/waiting" not in rows[0]
+    assert all("time/waiting" in row for row in rows[1:])
+    assert len(server.bodies) == 4 * PER_STEP * 2, "nothing is played that is not learned"
+
+
+@pytest.mark.parametrize("stop_at", [("update", 2), ("sampling", 3)])
+def test_an_interrupted_run_goes_on_and_loses_nothing(
+    tiny_words: Path, tmp_path: Path, server: VLLMTwin, stop_at: tuple[str, int]
+) -> None:
+    recipe, run = overlapped(tiny_words, tmp_path, server, checkpoint_every=2), tmp_path / "run"
+
+    async def main() -> None:
+        def emit(event: Any) -> None:
+            if (getattr(event, "phase", ""), getattr(event, "step", 0)) == stop_at:
+                task.cancel()
+
+        task = asyncio.ensure_future(TrainingRun(recipe, run, emit=emit).run())
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    train(recipe, run, resume=True)
+    check_whole(run, 4)
+
+
+def test_tokens_end_a_run_without_a_step_played_in_vain(
+    tiny_words: Path, tmp_path: Path, server: VLLMTwin
+) -> None:
+    train(overlapped(tiny_words, tmp_path, server, steps=None, tokens=60), tmp_path / "run")
+    played = [d for e in read_episodes(tmp_path / "run") for t in e.turns for d in t.decisions]
+    assert len(server.bodies) == len(played)
+
+
+def test_a_new_phase_is_not_played_ahead(
+    tiny_words: Path, tmp_path: Path, server: VLLMTwin
+) -> None:
+    recipe = overlapped(
+        tiny_words, tmp_path, server, steps=3, curriculum=[{"steps": 2, "turns": 1}]
+    )
+    recipe = recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": 2})})
+    train(recipe, tmp_path / "run")
+    assert versions_of(tmp_path / "run")[2] == {2}
+    assert rows_of(tmp_path / "run")[2]["staleness"] == 0
+
+
+def test_a_level_that_is_learned_is_not_played_ahead(
+    tiny_words: Path, tmp_path: Path, server: VLLMTwin
+) -> None:
+    levels = {"field": "level", "above": 0.0, "steps": 2, "by": "return"}
+    train(overlapped(tiny_words, tmp_path, server, steps=4, levels=levels), tmp_path / "run")
+    rows = rows_of(tmp_path / "run")
+    assert [row["level"] for row in rows] == [1, 1, 2, 2]
+    assert rows[2]["staleness"] == 0
+    tasks: dict[int, set[str]] = {}
+    for episode in read_episodes(tmp_path / "run"):
+        tasks.setdefault(episode.group // 2, set()).add(episode.task)
+    assert all(int(task.partition("/")[2]) % 4 // 2 == 1 for step in (2, 3) for task in tasks[step])
+
+
+def test_evaluations_are_of_what_was_learned(
+    tiny_words: Path, tmp_path: Path, server: VLLMTwin
+) -> None:
+    evaluation = {"samples": 1, "every": 1}
+    recipe = overlapped(tiny_words, tmp_path, server, steps=3, evaluation=evaluation)
+    train(recipe, tmp_path / "run")
+    lines = (tmp_path / "run" / "evaluation.jsonl").read_text().splitlines()
+    for line in map(json.loads, lines):
+        episode = Episode.model_validate(line["episode"])
+        versions = {d.action.version for turn in episode.turns for d in turn.decisions}
+        assert versions == {line["step"]}
+    check_whole(tmp_path / "run", 3)
+
+
+def test_records_without_versions_are_as_they_were(game: Recipe, tmp_path: Path) -> None:
+    train(game, tmp_path / "run")
+    assert '"version"' not in (tmp_path / "run" / "episodes.jsonl").read_text()
+    assert all("staleness" not in row for row in rows_of(tmp_path / "run"))
+
+
+def test_a_model_that_samples_by_what_is_learned_is_refused(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, max_staleness=1)
+    with pytest.raises(RecipeError, match=r"set model.engine to 'vllm', or trainer.max_staleness"):
+        check_recipe(recipe)
+    beside = recipe.with_agents(
+        {"a": {"model": VLLMModel(name=str(tiny_words), dtype="float32", trainer_device="cpu")}}
+    )
+    beside = beside.with_agents({"b": {"trainable": False}})
+    with pytest.raises(RecipeError, match=r"agent 'b' samples by the very weights"):
+        check_recipe(beside)
+    asleep = VLLMModel(name=str(tiny_words), sleep=True)
+    with pytest.raises(RecipeError, match=r"remove model.sleep"):
+        check_recipe(recipe.model_copy(update={"model": asleep}))
+
+
+def test_what_corrects_by_default() -> None:
+    stale = TrainerSpec(max_staleness=1)
+    assert (stale.cap_used, stale.tolerance_used, stale.corrects) == (2.0, 1.0, True)
+    assert TrainerSpec().cap_used is None
+    assert TrainerSpec().tolerance_used == 0.1
+    assert TrainerSpec(max_staleness=1, importance_band=(0.5, 5.0)).cap_used is None
+    assert TrainerSpec(max_staleness=1, importance_cap=1.5).cap_used == 1.5
+    assert TrainerSpec(max_staleness=1, mismatch_tolerance=0.2).tolerance_used == 0.2
+
+
+def test_the_plan_tells_of_it(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, max_staleness=1)
+    recipe = recipe.model_copy(update={"model": VLLMModel(name=str(tiny_words), dtype="float32")})
+    said = make_plan(recipe).text()
+    assert "the next step is played while one is learned" in said
+    assert "which importance_cap 2.0 corrects for" in said
