@@ -3,6 +3,7 @@
 Shares are from 0 to 1. The names of `metrics`:
 
 solved, pass@K                 the share that is solved; the unbiased estimate for K tries
+solved.turn_K                  the share that is solved after turn K, for several turns
 NAME@K                         the best of K tries, as the reward declares it: accuracy, coop
 return, return.share           the joint rewards of all turns, in points and of their maximum
 final.share                    the last turn's joint reward of its maximum, for several turns

@@ -70,6 +70,8 @@ def _names(results: Results) -> Iterator[str]:
         yield from (names.best_of(name, k) for k in results.k)
     if 1 not in results.k:
         yield names.SOLVED
+    by_turn = (name for team in results.teams for name in team.metrics)
+    yield from sorted({n for n in by_turn if names.matched(names.SOLVED_AFTER_TURN, n)})
     for level, parts in results.levels.items():
         yield names.named(names.LEVEL, level)
         if len(parts) > 1:
@@ -84,6 +86,8 @@ def title_of(name: str) -> str:
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
     if part is not None:
         return f"  {part} %"
+    if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
+        return f"solved after turn {turn} %"
     shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}
     return f"{shown.get(name, level or name)} %"
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collab.evaluation.metrics import best_of_k, pass_at_k
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
+from collab.records.solved import solved_by_turn
 from collab.rewards.declared import best_of
 from collab.rewards.levels import level_shares
 from collab.runs import metric_names as names
@@ -46,6 +47,8 @@ def _of_task(
     for k in ks:
         if k <= len(solved):
             yield names.named(names.PASS_AT, k), pass_at_k(len(solved), sum(solved), k)
+    for turn, share in solved_by_turn(episodes):
+        yield names.named(names.SOLVED_AFTER_TURN, turn), share
     for name, read in best.items():
         known = [value for score in scores if (value := read(score)) is not None]
         for k in ks:

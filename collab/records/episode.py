@@ -58,6 +58,18 @@ class Episode(Record):
         return bool(self.score and self.score.solved)
 
     @property
+    def solved_by_turn(self) -> tuple[bool, ...]:
+        """Whether the task was solved after each turn; empty where a reward does not say so.
+
+        A turn that was not played, as the task was solved before it, counts as solved.
+        """
+        told = tuple(turn.score.solved for turn in self.turns if turn.score)
+        known = tuple(solved for solved in told if solved is not None)
+        if len(known) < len(self.turns):
+            return ()
+        return known + (True,) * self.unplayed
+
+    @property
     def unplayed(self) -> int:
         """How many turns were left when the task was solved."""
         if self.horizon is None or not self.solved:

@@ -25,6 +25,7 @@ TITLES = {
 ORDER = (
     names.SOLVED,
     names.PASS_AT,
+    names.SOLVED_AFTER_TURN,
     names.JOINT_RETURN,
     names.RETURN_SHARE,
     names.LAST_REWARD_SHARE,
@@ -172,6 +173,9 @@ def _row(label: str, found: Estimate, form: Form, *, change: bool = False) -> Ro
 
 
 def _title(metric: str) -> str:
+    turn = names.matched(names.SOLVED_AFTER_TURN, metric)
+    if turn is not None:
+        return f"Solved after turn {turn}"
     title = TITLES.get(metric, names.matched(names.LEVEL, metric) or metric)
     return title if "@" in title else title[0].upper() + title[1:]
 

@@ -80,6 +80,7 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
 FAMILIES = (
     Family("Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD, reach="return"),
     Family("Solved in training", RETURN, names.SOLVED, "share"),
+    Family("Solved by turn", RETURN, names.SOLVED_IN_TURN, "share", several=True),
     *(Family(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
     Family("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
     Family("Return of each agent, where they differ", RETURN, names.AGENT_RETURN, several=True),

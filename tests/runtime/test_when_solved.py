@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from collab.evaluation.values import task_values
 from collab.recipe import Recipe
 from collab.records import Episode
+from collab.records.solved import solved_by_turn
 from collab.runtime import Team
 
 RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 0\n"
@@ -85,3 +87,25 @@ def test_continue_plays_every_turn(folder: Path) -> None:
 
 def test_an_unsolved_task_is_played_to_the_end(folder: Path) -> None:
     assert play(folder, WRONG, WRONG, turns=2).rewards == (1.5, 1.5)
+
+
+@pytest.mark.parametrize("when_solved", ["absorb", "stop", "continue"])
+def test_what_is_solved_early_is_solved_after_every_later_turn(
+    folder: Path, when_solved: str
+) -> None:
+    more = 1 if when_solved == "continue" else 0
+    late = play(folder, WRONG, RIGHT, *[RIGHT] * more, turns=3, when_solved=when_solved)
+    early = play(folder, RIGHT, *[RIGHT] * 2 * more, turns=3, when_solved=when_solved)
+    never = play(folder, WRONG, WRONG, WRONG, turns=3, when_solved=when_solved)
+    assert late.solved_by_turn == (False, True, True)
+    assert early.solved_by_turn == (True, True, True)
+    assert never.solved_by_turn == (False, False, False)
+    shares = dict(solved_by_turn([late, early, never]))
+    assert shares == {1: pytest.approx(1 / 3), 2: pytest.approx(2 / 3), 3: pytest.approx(2 / 3)}
+    found = task_values({"programs/0": [late, early, never]}, [1])
+    assert found["solved.turn_1"]["programs/0"] == pytest.approx(1 / 3)
+    assert found["solved.turn_3"] == found["solved"] == found["pass@1"]
+
+
+def test_teams_with_one_turn_are_not_told_of_by_turn(folder: Path) -> None:
+    assert not dict(solved_by_turn([play(folder, RIGHT, turns=1)]))

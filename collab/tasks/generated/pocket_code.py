@@ -13,6 +13,8 @@ from random import Random
 from typing import Any, Literal
 
 CONSTANTS = range(2, 10)
+SHOWN = 2
+"""Of the results that are tested, so many stand in the prompt as examples."""
 
 TRIED = {
     "number": (0, 1, 2, 3, 5, 7, 10, -1, -4, 12),
@@ -106,11 +108,13 @@ def _row(number: int, first: Step, then: Step) -> dict[str, Any]:
     helper, rest = first.words.format("x"), then.words.format("what aux gives")
     tried = [repr(x) for x in TRIED[first.takes]]
     results = [repr(_value(then, _value(first, x))) for x in TRIED[first.takes]]
-    asserts = [f"    assert candidate({x}) == {r}" for x, r in zip(tried, results, strict=True)]
+    both = list(zip(tried, results, strict=True))
+    shown = "".join(f"    >>> main({x})\n    {r}\n" for x, r in both[:SHOWN])
+    asserts = [f"    assert candidate({x}) == {r}" for x, r in both]
     nested = then.code.format(f"({first.code.format('x')})")
     return {
         "task_id": f"pocket-code/{number}",
-        "prompt": f'def main(x):\n    """aux {helper}; main {rest}."""\n',
+        "prompt": f'def main(x):\n    """aux {helper}; main {rest}.\n\n{shown}    """\n',
         "entry_point": "main",
         "helper": helper,
         "rest": rest,

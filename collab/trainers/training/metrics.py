@@ -12,6 +12,7 @@ from itertools import chain
 from math import fsum
 
 from collab.records import Action, Episode, Turn
+from collab.records.solved import solved_by_turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.stats import deviation, mean
@@ -111,6 +112,8 @@ def _returns(
     known = [e.score.solved for e in ended if e.score and e.score.solved is not None]
     if known:
         yield names.SOLVED, mean(known)
+    for turn, share in solved_by_turn(ended):
+        yield names.named(names.SOLVED_IN_TURN, turn), share
 
 
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
