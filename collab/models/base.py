@@ -110,6 +110,23 @@ class RolloutEngine(Protocol):
         """Give memory back until the next request, where that is possible."""
 
 
+class SamplerReport(Record):
+    """How an engine of several servers was loaded since the last report."""
+
+    metrics: dict[str, float] = {}
+    """By server's place from 1 and what was seen, such as `2/waiting`."""
+    warnings: tuple[str, ...] = ()
+    """What went wrong and was mended, in plain words."""
+
+
+@runtime_checkable
+class ReportsLoad(Protocol):
+    """A model that tells of its load."""
+
+    async def report(self) -> SamplerReport:
+        """What was seen since the last report."""
+
+
 class Capabilities(Record):
     """What an engine offers beyond answers. `collab models --check` holds it to each."""
 

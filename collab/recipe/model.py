@@ -75,6 +75,11 @@ class VLLMModel(Spec):
     sleep: bool | None = None
     """Whether the engine here gives the GPU's memory back while the trainer learns. Default: where
     both are on one GPU."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that share each layer of the engine here, for a model that one does not hold."""
+    deterministic: bool = False
+    """Whether a response's tokens are the same in any batch, for the engine here: by kernels that
+    are slower by a quarter or so, on GPUs of compute capability 8.0 and later."""
     trainer_device: str = "auto"
     """Where the trainer keeps its own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
     adapter_folder: str | None = None
@@ -116,6 +121,8 @@ class VLLMModel(Spec):
 
 
 _SERVER_FLAGS = {
+    "tensor_parallel": "start the servers with --tensor-parallel-size, or leave out `servers`",
+    "deterministic": "start the servers with VLLM_BATCH_INVARIANT=1, or leave out `servers`",
     "kv_cache_gb": "start the servers with --kv-cache-memory-bytes, or leave out `servers`",
     "memory_share": "start the servers with --gpu-memory-utilization, or leave out `servers`",
     "sleep": "servers keep their memory; remove it, or leave out `servers`",

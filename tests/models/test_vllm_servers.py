@@ -165,7 +165,7 @@ def test_two_servers_share_the_load(tiny: Path) -> None:
             async with engine_at(tiny, one, two) as engine:
                 actions = await engine.generate([request(n) for n in range(10)])
         assert [a.text for a in actions] == [f"base:{n}" for n in range(10)]
-        assert len(one.bodies) == len(two.bodies) == 5
+        assert {len(one.bodies), len(two.bodies)} <= {4, 5, 6}
 
     asyncio.run(ask())
 

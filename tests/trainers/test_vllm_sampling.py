@@ -91,6 +91,33 @@ def test_the_same_seeds_train_as_transformers_does(game: Recipe, tmp_path: Path)
         assert all(found[key].allclose(tensor, atol=1e-5) for key, tensor in tensors.items())
 
 
+def test_one_server_two_and_a_dying_one_train_alike(game: Recipe, tmp_path: Path) -> None:
+    model, told = Path(game.model.name), []
+    rows: dict[str, list[dict[str, float]]] = {"dying": []}
+    with VLLMTwin(model) as one, ExitStack() as life:
+        two = life.enter_context(VLLMTwin(model))
+        small = {"steps": 3, "group_size": 2, "tasks_per_step": 1}
+        rows["one"] = train(on_servers(game, one, **small), tmp_path / "one")
+        rows["two"] = train(on_servers(game, one, two, **small), tmp_path / "two")
+
+        def watch(event: Any) -> None:
+            if event.type == "step.finished":
+                told.extend(event.warnings)
+                rows["dying"].append(event.metrics)
+                if event.step == 1:
+                    life.close()
+
+        dying = on_servers(game, one, two, **small)
+        asyncio.run(TrainingRun(dying, tmp_path / "dying", emit=watch).run())
+    for name, found in rows.items():
+        assert [row["return/mean"] for row in found] == [r["return/mean"] for r in rows["one"]]
+        assert {row["episodes/dropped"] for row in found} == {0.0}
+        assert (tmp_path / name / "episodes.jsonl").read_text().count("\n") == 3 * 2
+    assert max(row["server/2/in_flight"] for row in rows["two"]) > 0
+    assert [two.url in warning for warning in told] == [True]
+    assert "was lost" in told[0]
+
+
 @pytest.mark.slow
 def test_a_server_is_killed_and_started_again(game: Recipe, tmp_path: Path) -> None:
     model = Path(game.model.name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
@@ -29,6 +30,8 @@ class GenerationRequest:
     """Tokens that end the response."""
     adapter: Version | None
     report: Report | None
+    key: str = ""
+    """The same for requests that are better answered by one server: `routing.prefix_key`."""
 
 
 @dataclass
@@ -80,6 +83,9 @@ class Backend(Protocol):
 
     async def unload(self, version: Version) -> None:
         """Forget an adapter that no request uses any more."""
+
+    async def report(self) -> SamplerReport:
+        """How it was loaded since the last report."""
 
     async def sleep(self) -> None:
         """Give memory back until `open`, where that is possible."""

@@ -34,6 +34,7 @@ def engine_options(
         "gpu_memory_utilization": spec.memory_share,
         "enforce_eager": not torch.cuda.is_available(),
         "enable_sleep_mode": sleep,
+        "tensor_parallel_size": spec.tensor_parallel,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
         "disable_log_stats": True,

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import CollabError, RecipeError
 from collab.models import store
-from collab.models.base import Batching, Capabilities, Progress, Request, Write
+from collab.models.base import (
+    Batching,
+    Capabilities,
+    Progress,
+    Request,
+    SamplerReport,
+    Write,
+)
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 from collab.models.vllm.backend import Backend, Completion, GenerationRequest, Report
 from collab.models.vllm.loop_thread import LoopThread
+from collab.models.vllm.routing import prefix_key
 from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling, Usage, failure_of
 
@@ -81,6 +89,10 @@ class VLLMEngine:
         """
         await self._thread.run(self._publish(adapters, version))
 
+    async def report(self) -> SamplerReport:
+        """How the servers were loaded since the last report; nothing of an engine here."""
+        return await self._thread.run(self._backend.report())
+
     async def sleep(self) -> None:
         """Give the GPU's memory back until the next request, where the engine can sleep."""
         await self._thread.run(self._backend.sleep())
@@ -122,6 +134,7 @@ class VLLMEngine:
                     language.stop_ids,
                     version,
                     _report_of(request, report),
+                    prefix_key(request.call, version.name if version else ""),
                 )
                 completion = await self._backend.complete(asked)
         except CollabError as error:

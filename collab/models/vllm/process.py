@@ -14,6 +14,7 @@ from typing import Any
 
 from collab.distribution import install
 from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
+from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.calls import engine_options, sampling_params, take, without_warnings
@@ -26,6 +27,15 @@ ENVIRONMENT = {
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 """Unless set otherwise: what vLLM says, to whom, and processors shared with the trainer."""
+
+DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
+"""What makes vLLM's kernels give a response the same numbers in any batch."""
+
+
+def environment_of(spec: VLLMModel) -> dict[str, str]:
+    """The variables of vLLM's processes, unless set otherwise."""
+    ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
+    return {**ENVIRONMENT, **ready, **(DETERMINISTIC if spec.deterministic else {})}
 
 
 FOLLOWS = hasattr(os, "pidfd_open")
@@ -113,6 +123,10 @@ class Process:
             async with self._using() as llm, self._bounded(self._spec.seconds):
                 await llm.remove_lora(version.number)
 
+    async def report(self) -> SamplerReport:
+        """Its load is not looked at."""
+        return SamplerReport()
+
     async def sleep(self) -> None:
         async with self._changing:
             if self._llm is not None and not self._asleep and self._sleeps(self._capacity):
@@ -149,8 +163,7 @@ class Process:
 
     async def _start(self, folder: Path, capacity: Capacity) -> None:
         """Start the engine; blocks until it is ready, as nothing can be asked before."""
-        os.environ["VLLM_ENGINE_READY_TIMEOUT_S"] = str(max(int(self._spec.ready_seconds), 1))
-        for name, value in ENVIRONMENT.items():
+        for name, value in environment_of(self._spec).items():
             os.environ.setdefault(name, value)
         options = engine_options(self._spec, folder, capacity, sleep=self._sleeps(capacity))
         try:

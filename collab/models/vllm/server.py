@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 30.0
 """Limit of looking at a server before it is used."""
+LAG_LOOK_SECONDS = 1.0
+"""Between two attempts at an adapter that is not seen yet."""
 PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
 """A temperature that shows in log-probabilities, and what does not count as showing."""
 
@@ -26,8 +29,12 @@ ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeEr
 class Server:
     """Has to be met before it is asked; `in_flight` counts requests."""
 
-    def __init__(self, url: str, client: AsyncClient, seconds: float, key: str) -> None:
+    def __init__(
+        self, url: str, client: AsyncClient, seconds: float, key: str, lag: float = 0.0
+    ) -> None:
+        """`lag` is how long, in seconds, it may not see an adapter yet that is on a disk."""
         self.url = url
+        self._lag = lag
         self.in_flight = 0
         self.context = 0
         self._http = Connection(url, client, key)
@@ -62,6 +69,12 @@ class Server:
         finally:
             self.in_flight -= 1
 
+    async def load_page(self) -> str:
+        """What it tells of its load, in Prometheus's text; empty where it tells nothing."""
+        async with self._http.bounded(PROBE_SECONDS):
+            response = await self._http.ask("/metrics", accept=(401, 403, 404))
+        return response.text if response.is_success else ""
+
     async def load(self, version: Version) -> None:
         async with self._http.bounded(self._seconds):
             await self._load(version)
@@ -79,12 +92,22 @@ class Server:
                 return
             body = {"lora_name": version.name, "lora_path": str(version.folder)}
             try:
-                await self._http.ask("/v1/load_lora_adapter", body)
+                await self._ask_to_load(body)
             except ModelRefused as error:
                 if "already been loaded" not in str(error):
                     await self._http.ask("/health")
                     raise ModelUnavailable(f"{error}; {START}, R at least {version.rank}") from None
             self._loaded.add(version.name)
+
+    async def _ask_to_load(self, body: Mapping[str, str]) -> None:
+        """Ask again while it does not find the adapter, which a network's disk may show late."""
+        until = time.monotonic() + self._lag
+        while time.monotonic() < until:
+            found = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
+            if found.status_code != 404:
+                return
+            await asyncio.sleep(LAG_LOOK_SECONDS)
+        await self._http.ask("/v1/load_lora_adapter", body)
 
     async def _complete(self, request: GenerationRequest) -> Completion:
         body = self._body(request)

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
+from collab.models.base import SamplerReport
 from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.http import ServerLost
+from collab.models.vllm.load import Loads
+from collab.models.vllm.routing import route
 from collab.models.vllm.server import Server
 from collab.recipe.model import VLLMModel
 
@@ -20,10 +23,12 @@ LOOK_SECONDS = 0.5
 """Between two looks at a server that is not there."""
 ATTEMPTS = 4
 """At one response or one adapter, on servers that go away under it."""
+LAG_SECONDS = 60.0
+"""How long a server may not see an adapter yet that was written to a shared disk."""
 
 
 class Servers:
-    """All that a recipe names. Each request goes to the one with the fewest under way."""
+    """All that a recipe names; `routing` says which of them a request goes to."""
 
     context: int
     wants_zero_adapter = True
@@ -39,6 +44,7 @@ class Servers:
         """Why servers cannot be asked now."""
         self._back = asyncio.Event()
         self._watchers: set[asyncio.Task[None]] = set()
+        self._loads = Loads()
 
     async def open(self, folder: Path, capacity: Capacity) -> None:  # noqa: ARG002
         if self._servers:
@@ -46,14 +52,16 @@ class Servers:
         if self._client is None:
             self._client = self._connect()
         limit, key = self._spec.seconds, self._key
-        servers = [Server(url, self._client, limit, key) for url in self._spec.servers]
+        lag = LAG_SECONDS if self._spec.adapter_folder else 0.0
+        servers = [Server(url, self._client, limit, key, lag) for url in self._spec.servers]
         await self._meet_all(servers)
-        self._servers = servers
+        self._servers = self._loads.servers = servers
         self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
 
     async def complete(self, request: GenerationRequest) -> Completion:
         for _ in range(ATTEMPTS):
-            server = await self._pick()
+            server = route(await self._live(), request.key)
+            self._loads.sent(server)
             try:
                 return await server.complete(request)
             except ServerLost as lost:
@@ -64,8 +72,7 @@ class Servers:
     async def load(self, version: Version) -> None:
         """On every server that is there; others get it with their first request."""
         for _ in range(ATTEMPTS):
-            await self._pick()
-            live = [server for server in self._servers if server not in self._trouble]
+            live = await self._live()
             outcomes = await asyncio.gather(
                 *(server.load(version) for server in live), return_exceptions=True
             )
@@ -86,6 +93,9 @@ class Servers:
             except (ServerLost, CollabError):
                 continue  # it has forgotten all of them, or keeps one too many
 
+    async def report(self) -> SamplerReport:
+        return await self._loads.report()
+
     async def sleep(self) -> None:
         """Servers keep their memory; they run elsewhere, or for others too."""
 
@@ -93,6 +103,7 @@ class Servers:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
+        await self._loads.aclose()
         if self._client is not None:
             await self._client.aclose()
 
@@ -126,7 +137,8 @@ class Servers:
         self._trouble.pop(server, None)
         return True
 
-    async def _pick(self) -> Server:
+    async def _live(self) -> list[Server]:
+        """Those that can be asked, once there is one."""
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 while len(self._trouble) == len(self._servers):
@@ -134,12 +146,15 @@ class Servers:
                     await self._back.wait()
         except TimeoutError:
             raise self._overdue(self._servers) from None
-        live = [server for server in self._servers if server not in self._trouble]
-        return min(live, key=lambda server: server.in_flight)
+        return [server for server in self._servers if server not in self._trouble]
 
     def _lose(self, server: Server, lost: ServerLost) -> None:
         if server not in self._trouble:
             self._trouble[server] = str(lost)
+            self._loads.lost.append(
+                f"vLLM server {server.url} was lost ({lost}); what it was asked is asked again,"
+                " of the others where there are some, and it is used again once it is back"
+            )
             watcher = asyncio.create_task(self._watch(server))
             self._watchers.add(watcher)
             watcher.add_done_callback(self._watchers.discard)

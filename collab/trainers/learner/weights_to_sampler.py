@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from collab.models import RolloutEngine
+from collab.models.base import ReportsLoad, SamplerReport
 from collab.trainers.learner.policy import Policies, Policy
 
 
@@ -32,6 +33,19 @@ async def sleep(policies: Policies) -> None:
     """Let samplers beside the trainer give memory back until `publish`."""
     for sampler in samplers_of(policies):
         await sampler.sleep()
+
+
+async def report(policies: Policies) -> SamplerReport:
+    """How samplers beside the trainer were loaded since the last report."""
+    metrics: dict[str, float] = {}
+    warnings: list[str] = []
+    for number, sampler in enumerate(samplers_of(policies)):
+        if isinstance(sampler, ReportsLoad):
+            found = await sampler.report()
+            which = f"{number + 1}/" if number else ""
+            metrics |= {f"{which}{key}": value for key, value in found.metrics.items()}
+            warnings += found.warnings
+    return SamplerReport(metrics=metrics, warnings=tuple(warnings))
 
 
 def samplers_of(policies: Policies) -> dict[RolloutEngine, tuple[Policy, ...]]:

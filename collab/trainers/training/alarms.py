@@ -117,6 +117,28 @@ def masked(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
+def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    found = [names.matched(names.SERVER, key) for key in rows[-1]]
+    for place in dict.fromkeys(key.rpartition("/")[0] for key in found if key):
+        preempted, waiting, most = (
+            _recent(rows, names.named(names.SERVER, f"{place}/{what}"))
+            for what in ("preempted", "waiting", "in_flight")
+        )
+        if preempted:
+            yield (
+                f"preempted/{place}",
+                f"vLLM server {place} has given up and begun anew {preempted:.0f} responses a step,"
+                " as its cache was full: give it more memory, or lower tasks_per_step, group_size"
+                " or max_new_tokens",
+            )
+        elif waiting and most and waiting > 0.5 * most:
+            yield (
+                f"waiting/{place}",
+                f"of up to {most:.0f} requests at vLLM server {place}, {waiting:.0f} waited for"
+                " others to end: more servers, or more memory of this one, make a step shorter",
+            )
+
+
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
@@ -218,6 +240,7 @@ ALARMS: tuple[Alarm, ...] = (
     entropy_collapse,
     truncated,
     masked,
+    servers_overloaded,
     feedback_hurts,
     no_influence,
     one_decides,

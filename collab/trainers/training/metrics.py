@@ -6,11 +6,12 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from math import fsum
 
+from collab.models.base import SamplerReport
 from collab.records import Action, Episode, Turn
 from collab.records.solved import solved_by_turn
 from collab.rewards.library import MEASURES
@@ -39,6 +40,8 @@ class StepData:
     """Why the step was skipped as a whole, where it was."""
     level: float | None = None
     """That of the step's tasks, in a run with levels."""
+    sampler: SamplerReport = field(default_factory=SamplerReport)
+    """How engines beside the trainer were loaded while the step was played."""
     version: int = 0
     """The steps of training that the parameters had taken when they learned."""
 
@@ -51,11 +54,12 @@ class StepData:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was skipped, in plain words."""
+        """What was skipped and what went wrong, in plain words."""
         if self.unlearned:
-            return (f"the step was skipped: {self.unlearned}",)
+            return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
         credited = [group.episodes[0].task for group in self.credit.groups]
-        return (*lost_groups(self.groups, credited), *self.skipped.values())
+        lost = lost_groups(self.groups, credited)
+        return (*lost, *self.skipped.values(), *self.sampler.warnings)
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
@@ -87,6 +91,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_mismatch(data.update))
     metrics.update(_staleness(data, policies.agents))
     metrics.update(_costs(data, episodes, policies))
+    metrics.update({names.named(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
     if data.level is not None:
         metrics[names.TASK_LEVEL] = data.level
     metrics[names.LEARNING_RATE] = data.update.rate

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from collab.models.base import SamplerReport
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runtime import Event, Session
@@ -23,6 +24,7 @@ from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import make_samples
 from collab.trainers.learner.update import Update
+from collab.trainers.learner.weights_to_sampler import report as sampler_report
 from collab.trainers.training.curriculum import phase_at
 from collab.trainers.training.lessons.levels import Levels
 from collab.trainers.training.metrics import StepData
@@ -55,6 +57,8 @@ class Stepper:
         self._session: Session | None = None
         self._phase = -1
         self._credit: StepCredit | None = None
+        self._sampler_reports: dict[int, SamplerReport] = {}
+        """By step that was played and not learned."""
 
     @property
     def torn(self) -> bool:
@@ -100,6 +104,7 @@ class Stepper:
             self._credit = self._begin_credit(session)
             ended = self._credit.see
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
+        self._sampler_reports[step] = await sampler_report(self._policies)
         return groups, timer.seconds
 
     def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:
@@ -116,7 +121,9 @@ class Stepper:
     ) -> StepData:
         """Give credit to the episodes and learn from them, unless too many of them failed."""
         share = self._levels.share(groups)
-        data = replace(await self._learn(step, groups, times, report), level=self._levels.level)
+        data = await self._learn(step, groups, times, report)
+        sampler = self._sampler_reports.pop(step, data.sampler)
+        data = replace(data, level=self._levels.level, sampler=sampler)
         self._levels.add(step, share)
         return data
 
