@@ -67,6 +67,9 @@ RULES: dict[str, Component] = {
     "marlhf": Component(use="marlhf", options={"rate": 0.03}),
 }
 
+MOST_ERRORS = 1000.0
+"""A bias of more standard errors than this is that of an estimate without noise."""
+
 GROUPS_A_STEP = 8
 """Of rules that learn from a step."""
 
@@ -181,8 +184,8 @@ async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmu
 
 
 def _told(errors: float) -> str:
-    """A bias in standard errors; without any noise there is nothing to tell it by."""
-    return f"{errors:.1f}" if isfinite(errors) else "-"
+    """A bias in standard errors; without noise there is nothing to tell it by."""
+    return f"{errors:.1f}" if isfinite(errors) and errors < MOST_ERRORS else "-"
 
 
 def main() -> None:

@@ -66,6 +66,16 @@ def test_in_an_additive_game_its_weights_point_along_the_gradient() -> None:
     assert min(asyncio.run(found()).values()) > 0.8
 
 
+def test_no_agent_is_left_without_a_slope_where_rewards_are_rare() -> None:
+    async def found() -> dict[str, float]:
+        rule, game = QMIX(rate=0.03), word_pair("and", 0.2, 0.2)
+        await rule.open(GameModels(hidden_size=1536))
+        await estimate(game, rule, groups=200, group_size=8, groups_per_step=8, seed=1)
+        return (await estimate(game, rule, groups=40, group_size=8, groups_per_step=8)).cosine
+
+    assert min(asyncio.run(found()).values()) > 0.7
+
+
 def test_its_bias_is_said_before_and_while_it_trains(tmp_path: Path) -> None:
     recipe = make_game(Path("model"), tmp_path, algorithm="qmix")
     assert recipe.trainer is not None

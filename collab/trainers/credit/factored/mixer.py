@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from math import sqrt
 from typing import Any
 
 import torch
@@ -22,7 +23,8 @@ class Mixer:
     """Q_tot = |w2| elu(|W1| q + b1) + b2, monotone in every q_i; QMIX, arXiv 1803.11485.
 
     W1, b1, w2 and b2 are linear in a hidden state of the joint history, b2 with one hidden layer:
-    they are the hypernetwork. In float32, as `Head` is.
+    they are the hypernetwork. In float32, as `Head` is. The state is read at length 1: weights that
+    move faster than the parts come to 0 before these tell right from wrong, and no slope is left.
     """
 
     def __init__(self, hidden_size: int, n_agents: int, *, rate: float) -> None:
@@ -42,7 +44,7 @@ class Mixer:
 
     def __call__(self, values: Tensor, states: Tensor) -> Tensor:
         """Q_tot of each row: of parts [n, agents] and hidden states [n, hidden], to [n]."""
-        read = functional.layer_norm(states.float().cpu(), (self._size,))
+        read = functional.layer_norm(states.float().cpu(), (self._size,)) / sqrt(self._size)
         w1 = self._w1(read).abs().view(-1, self._n_agents, WIDTH)
         hidden = functional.elu((values[:, :, None] * w1).sum(1) + self._b1(read))
         mixed: Tensor = (hidden * self._w2(read).abs()).sum(1) / WIDTH + self._b2(read)[:, 0]
