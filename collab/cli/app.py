@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 import collab
 from collab.cli import debugging
 from collab.cli.listed import COMMANDS
+from collab.cli.screen.help import write_help
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
 
@@ -26,7 +28,13 @@ class Command(TyperCommand):
     """A command whose help names values, not types, and whose output is safe to look at."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_types(super().get_params(ctx))
+        return _ours(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if sys.stdout.isatty():
+            super().format_help(ctx, formatter)
+        else:
+            write_help(self, ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         with safe_output():
@@ -35,6 +43,12 @@ class Command(TyperCommand):
 
 class Commands(TyperGroup):
     """Imports the module of the command that is asked for; turns errors into exit statuses."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:
+            typer.echo(ctx.get_help())
+            raise typer.Exit(BAD_USAGE)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -47,7 +61,13 @@ class Commands(TyperGroup):
         return TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_types(super().get_params(ctx))
+        return _ours(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if sys.stdout.isatty():
+            super().format_help(ctx, formatter)
+        else:
+            write_help(self, ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -83,14 +103,28 @@ def _imported(name: str) -> Any:
     return typer.main.get_command(single)
 
 
-def _without_types(parameters: Any) -> Any:
-    """Options show the word for their value, arguments their own name, flags neither."""
+def _ours(parameters: Any) -> Any:
+    """Each without its type in the help, and checked only where it is given."""
     for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        elif parameter.param_type_name == "argument":
-            parameter.display_type_rich = _no_type
+        _leave_out_type(parameter)
+        if not parameter.required and not isinstance(parameter.process_value, partial):
+            parameter.process_value = partial(_processed, parameter, parameter.process_value)
     return parameters
+
+
+def _leave_out_type(parameter: Any) -> None:
+    """Options show the word for their value, arguments their own name, flags neither."""
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    elif parameter.param_type_name == "argument":
+        parameter.display_type_rich = _no_type
+
+
+def _processed(parameter: Any, process: Any, ctx: Any, value: Any) -> Any:
+    """What is left out is None without a check, for which typer would import all of pydantic."""
+    if value is not None:
+        return process(ctx, value)
+    return parameter.callback(ctx, parameter, None) if parameter.callback else None
 
 
 def _no_type(ctx: Any) -> None:
@@ -135,7 +169,6 @@ def _print_version(wanted: bool) -> None:
 app = typer.Typer(
     name="collab",
     cls=Commands,
-    no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

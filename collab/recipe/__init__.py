@@ -1,20 +1,25 @@
 """All that a user writes: pydantic models, and loading them by name with overrides."""
 
-from collab.recipe.feedback import FeedbackSpec
-from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
-from collab.recipe.model import ModelSpec
-from collab.recipe.question import about_rows, check_functions
-from collab.recipe.recipe import BudgetSpec, Recipe
-from collab.recipe.reward import PartSpec, RewardSpec
-from collab.recipe.sampling import SamplingSpec
-from collab.recipe.sandbox import SandboxSpec
-from collab.recipe.schema import json_schema
-from collab.recipe.task import SourceSpec, TaskSpec
-from collab.recipe.team import AgentSpec, TeamSpec
-from collab.recipe.trainer import TrainerSpec
-from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
-from collab.recipe.training.evaluation import EvaluationSpec
-from collab.recipe.training.lora import LoraSpec
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collab.recipe.feedback import FeedbackSpec
+    from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
+    from collab.recipe.model import ModelSpec
+    from collab.recipe.question import about_rows, check_functions
+    from collab.recipe.recipe import BudgetSpec, Recipe
+    from collab.recipe.reward import PartSpec, RewardSpec
+    from collab.recipe.sampling import SamplingSpec
+    from collab.recipe.sandbox import SandboxSpec
+    from collab.recipe.schema import json_schema
+    from collab.recipe.task import SourceSpec, TaskSpec
+    from collab.recipe.team import AgentSpec, TeamSpec
+    from collab.recipe.trainer import TrainerSpec
+    from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
+    from collab.recipe.training.evaluation import EvaluationSpec
+    from collab.recipe.training.lora import LoraSpec
 
 __all__ = [
     "AgentSpec",
@@ -43,3 +48,39 @@ __all__ = [
     "read_recipe",
     "read_task",
 ]
+_MODULES = {
+    "AgentSpec": "collab.recipe.team",
+    "BudgetSpec": "collab.recipe.recipe",
+    "EvaluationSpec": "collab.recipe.training.evaluation",
+    "FeedbackSpec": "collab.recipe.feedback",
+    "FilterSpec": "collab.recipe.training.curriculum",
+    "LevelsSpec": "collab.recipe.training.curriculum",
+    "LoraSpec": "collab.recipe.training.lora",
+    "ModelSpec": "collab.recipe.model",
+    "PartSpec": "collab.recipe.reward",
+    "PhaseSpec": "collab.recipe.training.curriculum",
+    "Recipe": "collab.recipe.recipe",
+    "RewardSpec": "collab.recipe.reward",
+    "SamplingSpec": "collab.recipe.sampling",
+    "SandboxSpec": "collab.recipe.sandbox",
+    "SourceSpec": "collab.recipe.task",
+    "TaskSpec": "collab.recipe.task",
+    "TeamSpec": "collab.recipe.team",
+    "TrainerSpec": "collab.recipe.trainer",
+    "about_rows": "collab.recipe.question",
+    "check_functions": "collab.recipe.question",
+    "json_schema": "collab.recipe.schema",
+    "load_recipe": "collab.recipe.load",
+    "load_task": "collab.recipe.load",
+    "read_recipe": "collab.recipe.load",
+    "read_task": "collab.recipe.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use: who lists what there is needs no model of it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'collab.recipe' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES[name]), name)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
 from collab.recipe.strict_json import parse_whole
@@ -19,39 +23,6 @@ MOST_BITS = 1024
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What YAML's own constructors raise for a value that is none, e.g. the date 2024-99-99."""
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses keys that stand twice, values that are none, and aliases without end."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            value = super().construct_object(node, deep)
-        except ODD as error:
-            raise _refused(f"not a value: {error}", node) from error
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            raise _refused(f"a whole number of more than {MOST_BITS} bits", node)
-        if isinstance(value, str) and not _is_whole(value):
-            raise _refused("half a character: a lone surrogate", node)
-        return value
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str) and key in keys:
-                raise _refused(f"the key '{key}' stands twice", key_node)
-            if isinstance(key, str):
-                keys.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _refused(why: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
-    return yaml.constructor.ConstructorError(None, None, why, node.start_mark)
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() or not _HALF.search(text)
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -82,7 +53,7 @@ def parse_yaml(text: str, place: str) -> Any:
         RecipeError: it does not parse, or stands for what cannot be a value; with the line.
     """
     try:
-        value = yaml.load(text, Loader=_StrictLoader)
+        value = _load(text)
         stands_for = _size(value, {})
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -121,3 +92,71 @@ def _size(value: Any, known: dict[int, int]) -> int:
     parts = value.values() if isinstance(value, dict) else value
     known[id(value)] = size = 1 + sum(_size(part, known) for part in parts)
     return size
+
+
+class _Strict(SafeConstructor):
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except ODD as error:
+            raise _refused(f"not a value: {error}", node) from error
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise _refused(f"a whole number of more than {MOST_BITS} bits", node)
+        if isinstance(value, str) and not _is_whole(value):
+            raise _refused("half a character: a lone surrogate", node)
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, str) and key in keys:
+                raise _refused(f"the key '{key}' stands twice", key_node)
+            if isinstance(key, str):
+                keys.add(key)
+        return super().construct_mapping(node, deep)
+
+
+class _Loader(_Strict, yaml.SafeLoader):
+    pass
+
+
+def _load(text: str) -> Any:
+    """The value that a YAML text stands for.
+
+    libyaml reads it, where PyYAML was built with that; what libyaml refuses is read once more by
+    PyYAML's own parser, whose errors say more.
+
+    Raises:
+        yaml.YAMLError: it does not parse, or holds what is no value.
+        RecursionError: it is nested too deep.
+    """
+    if yaml.__with_libyaml__:
+        try:
+            return yaml.load(text, Loader=_fast_loader())
+        except (yaml.YAMLError, UnicodeEncodeError):
+            pass
+    return yaml.load(text, Loader=_Loader)
+
+
+@cache
+def _fast_loader() -> Any:
+    """Six times as fast. Its composer is PyYAML's, as libyaml's crashes where text nests deep."""
+    from yaml._yaml import CParser
+
+    class Fast(Composer, CParser, _Strict, Resolver):
+        def __init__(self, stream: str) -> None:
+            CParser.__init__(self, stream)
+            Composer.__init__(self)
+            _Strict.__init__(self)
+            Resolver.__init__(self)
+
+    return Fast
+
+
+def _refused(why: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, why, node.start_mark)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() or not _HALF.search(text)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from collab.cli.arguments import completion
 from collab.errors import UnknownName
-from collab.trust import Consent, Question
+
+if TYPE_CHECKING:
+    from collab.trust import Consent, Question
 
 Team = Annotated[
     str,

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+LIBRARIES = {"pydantic.main", "jinja2", "asyncio"}
+MODELS = {"torch", "transformers", "peft", "numpy", "httpx", "anthropic", "huggingface_hub"}
+
 LOOK = """
 import sys
 from collab.cli import main
@@ -21,8 +24,15 @@ except SystemExit:
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        (["--help"], {"pydantic", "torch"}),
-        (["run", "coding", "--task", "humaneval/12", "--dry-run"], {"torch", "transformers"}),
+        (["--help"], {*LIBRARIES, *MODELS, "rich", "yaml"}),
+        (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
+        ([], {*LIBRARIES, *MODELS, "rich", "yaml"}),
+        (["--version"], {"pydantic.main", *MODELS, "rich", "yaml"}),
+        (["tasks"], {*LIBRARIES, *MODELS, "rich", "collab.recipe.load"}),
+        (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
+        (["models"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
+        (["schema", "team"], {*MODELS, "rich", "collab.runtime"}),
+        (["run", "coding", "--task", "humaneval/12", "--dry-run"], {*MODELS, "rich", "ctypes"}),
     ],
 )
 def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -78,6 +77,8 @@ class _Passed:
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
     """The GNU library's; others have none."""
+    import ctypes
+
     try:
         found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
