@@ -29,4 +29,6 @@ class SandboxSpec(Spec):
     disk_mb: int = Field(default=1, ge=1)
     """Size of the empty, private folder a candidate may write to."""
     workers: int = Field(default=0, ge=0)
-    """Programs judged at the same time; 0 takes one for each processor."""
+    """Programs judged at the same time, each in a jail of its own; 0 takes one for each processor.
+
+    It changes no verdict."""

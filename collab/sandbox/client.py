@@ -14,6 +14,8 @@ from collab.sandbox.jail import wire
 
 ANSWER_BYTES = 1 << 26
 END_SECONDS = 2.0
+_ALONE = ("-P", "-s", "-S")
+"""As `-I`, which would also keep the interpreter from reading `PYTHONHASHSEED`."""
 _ROOM = str(Path(__file__).parent)
 _BOOT = "import sys; sys.path.append(sys.argv[1]); "
 _MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
@@ -24,12 +26,17 @@ def interpreter(main: str, *arguments: str) -> list[str]:
 
     Without the caller's settings, site packages and folder; `sys.argv[2:]` are `arguments`.
     """
-    return [sys.executable, "-I", "-S", "-c", f"{_BOOT}{main}", _ROOM, *arguments]
+    return [sys.executable, *_ALONE, "-c", f"{_BOOT}{main}", _ROOM, *arguments]
 
 
 def bare_environment() -> dict[str, str]:
-    """Where the interpreter finds its shared libraries, and nothing else."""
-    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    """Where the interpreter finds its shared libraries, and one seed for hashes; nothing else.
+
+    The order of a set of strings hangs on that seed, and with it what a program answers: with one
+    for all supervisors, the same program gets the same verdict from each of them.
+    """
+    libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return {"PYTHONHASHSEED": "0", **libraries}
 
 
 class JailClient:

@@ -49,7 +49,7 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
     Raises SandboxError when the probes themselves fail.
     """
     bare = layer == "environment" and on
-    environment = bare_environment() if bare else {**os.environ, CANARY: "secret"}
+    environment = bare_environment() if bare else {**_given_to_no_python(), CANARY: "secret"}
     done = subprocess.run(
         interpreter(_MAIN, layer, "on" if on else "off"),
         env=environment,
@@ -62,6 +62,11 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
         raise SandboxError(f"the probes of {layer} ended with {done.returncode}: {' '.join(last)}")
     result: dict[str, Any] = json.loads(done.stdout)
     return result
+
+
+def _given_to_no_python() -> dict[str, str]:
+    """The caller's environment without what would change the interpreter of the probes."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def _report(layer: Layer) -> LayerReport:

@@ -64,6 +64,13 @@ def numbers(finished: dict[str, Any]) -> list[dict[str, Any]]:
     return [team["metrics"] for team in finished["results"]["teams"]]
 
 
+def test_another_number_of_workers_plays_nothing_again(collab) -> None:
+    assert collab(*ECHO, "--task", "words/0-1").status == 0
+    second = collab(*ECHO, "--task", "words/0-1", "--workers", "3", "--json")
+    assert second.status == 0
+    assert [e["type"] for e in second.events if e["type"].startswith("episode")] == []
+
+
 def test_more_samples_and_problems_play_only_what_is_missing(collab) -> None:
     collab(*ECHO, "--task", "words/0-1")
     result = collab(*ECHO, "--task", "words/0-2", "--samples", "2")

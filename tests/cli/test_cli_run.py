@@ -144,6 +144,14 @@ def test_dry_run_plans_and_prints_the_effective_recipe(collab) -> None:
     assert not Path("runs").exists()
 
 
+def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab) -> None:
+    result = collab(*ECHO, "--task", "words/0", "--workers", "3", "--dry-run")
+    assert "judging: 3 programs at a time, on this machine" in result.out
+    recipe = yaml.safe_load(result.out.partition("-- effective recipe\n")[2])
+    assert recipe["sandbox"]["workers"] == 3
+    assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2
+
+
 def test_dry_run_as_json(collab) -> None:
     result = collab(*ECHO, "--task", "words/first", "--dry-run", "--json")
     (plan,) = result.events

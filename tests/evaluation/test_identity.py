@@ -33,6 +33,7 @@ REWARD = {"parts": {"p": {"use": "length"}}}
         {"team": {"name": "other", "agents": {"a": AGENT}}},
         {"task": {"source": SOURCE, "splits": {"test": "0-1"}, "reward": REWARD}},
         {"trainer": {"algorithm": "magrpo"}},
+        {"sandbox": {"workers": 3}},
     ],
 )
 def test_what_changes_no_episode_keeps_the_identity(changes: dict[str, Any]) -> None:
@@ -46,6 +47,7 @@ def test_what_changes_no_episode_keeps_the_identity(changes: dict[str, Any]) -> 
         {"model": {"engine": "echo", "name": "other"}},
         {"sampling": {"temperature": 0.5}},
         {"concurrency": 1},
+        {"sandbox": {"seconds": 1}},
         {"team": {"agents": {"a": {"prompt": "shout"}}}},
         {"task": {"source": SOURCE, "reward": {"parts": {"p": {"use": "length", "weight": 2}}}}},
     ],

@@ -76,9 +76,8 @@ def test_what_a_worker_takes_to_start_is_none_of_the_programs_time() -> None:
         async with Sandbox(SandboxSpec(workers=1, seconds=0.5)) as sandbox:
             before = descendants(os.getpid())
             await sandbox.check(trial(HONEST))
-            zygotes = (
-                descendants(os.getpid()) - before - {supervisor.pid for supervisor in sandbox._idle}
-            )
+            supervisors = {supervisor.pid for supervisor in sandbox._executor._idle}
+            zygotes = descendants(os.getpid()) - before - supervisors
             assert zygotes
             for pid in zygotes:
                 os.kill(pid, signal.SIGSTOP)
@@ -144,7 +143,7 @@ def test_a_killed_court_is_replaced(idle: bool) -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._idle
+            [supervisor] = sandbox._executor._idle
             below = descendants(supervisor.pid)
             if idle:
                 os.kill(supervisor.pid, signal.SIGKILL)
@@ -165,7 +164,7 @@ def test_a_killed_warden_is_our_trouble_and_is_replaced() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._idle
+            [supervisor] = sandbox._executor._idle
             for pid in descendants(supervisor.pid):
                 os.kill(pid, signal.SIGKILL)
             with pytest.raises(SandboxError):
@@ -218,7 +217,7 @@ def test_secrets_of_the_caller_are_not_in_the_court(monkeypatch: pytest.MonkeyPa
     async def main() -> bytes:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._idle
+            [supervisor] = sandbox._executor._idle
             return Path(f"/proc/{supervisor.pid}/environ").read_bytes()
 
     assert b"JUDGE" not in asyncio.run(main())

@@ -72,6 +72,15 @@ Isolation = Annotated[
         help="How generated programs are run; unsafe isolates nothing. Default: sealed.",
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Generated programs that are judged at the same time. Default: one a processor.",
+    ),
+]
 Trust = Annotated[
     bool,
     typer.Option(
@@ -110,9 +119,14 @@ def suite_of(addresses: Sequence[str] | None) -> str | None:
     return split_address(addresses[0])[0] if addresses else None
 
 
-def with_isolation(settings: Sequence[str] | None, isolation: str | None) -> list[str]:
-    """The settings, with `--sandbox` as one of them."""
-    if isolation is None:
-        return list(settings or ())
-    one_of("sandbox", isolation, ("sealed", "unsafe"))
-    return [*(settings or ()), f"sandbox.isolation={isolation}"]
+def with_sandbox(
+    settings: Sequence[str] | None, isolation: str | None, workers: int | None = None
+) -> list[str]:
+    """The settings, with `--sandbox` and `--workers` among them."""
+    found = list(settings or ())
+    if isolation is not None:
+        one_of("sandbox", isolation, ("sealed", "unsafe"))
+        found.append(f"sandbox.isolation={isolation}")
+    if workers is not None:
+        found.append(f"sandbox.workers={workers}")
+    return found

@@ -16,6 +16,7 @@ from collab.runtime.dry_run import dry_run, most_new_tokens
 from collab.runtime.notes import tools_told
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import rehearsed
+from collab.sandbox import judging
 from collab.wording import counted
 
 _SHOWN = 4
@@ -34,6 +35,8 @@ class Plan:
     new_tokens: int
     """At most, of all agents in all turns of all episodes."""
     isolation: str
+    judging: str
+    """How many programs are judged at the same time, and where."""
     outlook: list[str]
     """Who writes the answer, what it can earn, and how tools are called."""
     recipe: str
@@ -79,6 +82,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
         episodes=episodes,
         new_tokens=recipe.samples * len(problems) * most_new_tokens(played.requests),
         isolation=recipe.sandbox.isolation,
+        judging=judging(recipe.sandbox),
         outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
         recipe=dump_recipe(recipe),
         warnings=list(played.warnings),
@@ -103,6 +107,7 @@ def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
     page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
     for line in plan.outlook:
         page.line(line)
+    page.line(f"judging: {plan.judging}")
     page.line(f"problems: {problems}")
     page.line(
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"

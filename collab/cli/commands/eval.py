@@ -18,8 +18,9 @@ from collab.cli.arguments.options import (
     Problems,
     Settings,
     Trust,
+    Workers,
     consent,
-    with_isolation,
+    with_sandbox,
 )
 from collab.errors import RecipeError
 
@@ -67,6 +68,7 @@ def command(
     settings: Settings = None,
     seed: Annotated[int, SEED] = 0,
     sandbox: Isolation = None,
+    workers: Workers = None,
     trust: Trust = False,
     json: Json = False,
     out: EvaluationOut = None,
@@ -103,7 +105,7 @@ def command(
         seed=seed,
         greedy=greedy,
         model=model,
-        settings=with_isolation(settings, sandbox),
+        settings=with_sandbox(settings, sandbox, workers),
         trust=consent(trust),
     )
     ks = choose_k(wanted, evaluated_teams[0].recipe.samples)

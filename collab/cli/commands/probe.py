@@ -19,7 +19,7 @@ from collab.cli.arguments.options import (
     Trust,
     consent,
     suite_of,
-    with_isolation,
+    with_sandbox,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def command(
     recipe = load_recipe(
         team,
         task=suite_of(task),
-        settings=with_isolation(settings, sandbox),
+        settings=with_sandbox(settings, sandbox),
         trust=consent(trust),
         model=model,
         seed=seed,

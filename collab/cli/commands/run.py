@@ -21,9 +21,10 @@ from collab.cli.arguments.options import (
     Settings,
     Team,
     Trust,
+    Workers,
     consent,
     suite_of,
-    with_isolation,
+    with_sandbox,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def command(
     best_of: BestOfOption = None,
     seed: Seed = None,
     sandbox: Isolation = None,
+    workers: Workers = None,
     trust: Trust = False,
     json: Json = False,
     out: RunOut = None,
@@ -92,7 +94,7 @@ def command(
     recipe = load_recipe(
         team,
         task=suite_of(task),
-        settings=with_isolation(settings, sandbox),
+        settings=with_sandbox(settings, sandbox, workers),
         trust=consent(trust),
         model=model,
         samples=best_of or samples,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.arguments.options import Isolation, Settings, Trust, consent, with_isolation
+from collab.cli.arguments.options import Isolation, Settings, Trust, consent, with_sandbox
 from collab.errors import CollabError, RecipeError, TaskError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command(
     from collab.cli.screen.choose import open_page
     from collab.runtime.problems import find_problems
 
-    recipe = _recipe(address, with_isolation(settings, sandbox), consent(trust))
+    recipe = _recipe(address, with_sandbox(settings, sandbox), consent(trust))
     is_code = recipe.task is not None and recipe.task.kind == "code"
     works = _read_works(programs or [], agent or [], is_code=is_code)
     recipe, problems = find_problems(recipe, [address])

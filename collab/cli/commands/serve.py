@@ -11,7 +11,7 @@ from collab.cli.arguments.options import (
     Trust,
     consent,
     one_of,
-    with_isolation,
+    with_sandbox,
 )
 from collab.cli.arguments.serving import (
     AllowSampling,
@@ -100,7 +100,7 @@ def command(
     recipes = {
         served: load_recipe(
             given,
-            settings=with_isolation(settings, sandbox),
+            settings=with_sandbox(settings, sandbox),
             trust=consent(trust),
             model=model,
         )

@@ -16,8 +16,9 @@ from collab.cli.arguments.options import (
     ModelName,
     Settings,
     Trust,
+    Workers,
     consent,
-    with_isolation,
+    with_sandbox,
 )
 from collab.cli.arguments.ranks import Gpus, RanksHere, ranks_wanted
 
@@ -99,6 +100,7 @@ def command(
     seed: SeedOfTraining = None,
     resume: Resume = None,
     sandbox: Isolation = None,
+    workers: Workers = None,
     trust: Trust = False,
     json: Json = False,
     out: TrainingOut = None,
@@ -144,17 +146,18 @@ def command(
             "--card is what --dry-run plans for; training takes the GPUs that are here"
         )
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
+    changed = with_sandbox(settings, sandbox, workers)
     loaded = load_recipe(
         name,
         task=task,
-        settings=with_isolation(settings, sandbox),
+        settings=changed,
         defaults={"trainer": "magrpo"},
         trust=consent(trust),
         trainer=trainer,
         model=model,
         seed=seed,
     )
-    given = Given(recipe, with_isolation(settings, sandbox), trust, task, trainer, model, seed)
+    given = Given(recipe, changed, trust, task, trainer, model, seed)
     job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
         plan = make_plan(loaded, *asked_card(card, slurm))

@@ -1,6 +1,6 @@
 """The supervisor: the trusted process that tries candidate programs, one after another.
 
-It runs as its own interpreter (`python -I -S`, empty environment) and uses the standard library
+It runs as its own interpreter (`python -P -s -S`, empty environment) and uses the standard library
 only, so that a candidate's process, which is forked from it, holds nothing of the caller.
 
     caller ── supervisor ──┬── zygote ── test_runner   one a trial: runs the test, compares, reports

@@ -11,6 +11,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.rewards.outlook import outlook
 from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import rehearsed
+from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Describes
 from collab.trainers.training.check import check_recipe, play_dry
@@ -56,6 +57,8 @@ class Plan:
     """Bytes of the checkpoints and of the trained team, at most."""
     on_card: OnCard | None = None
     """A step on the GPU that was asked about."""
+    judging: str = ""
+    """How many programs are judged at the same time, and where."""
     warnings: list[str] = field(default_factory=list)
     """What will not work as it was meant."""
 
@@ -75,6 +78,7 @@ class Plan:
             f" {self.update_tokens_per_step:,} of them computed to learn from",
             *self.overlap,
             *self.outlook,
+            f"judging: {self.judging}",
             *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB",
@@ -122,6 +126,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
         overlap=_overlap(spec),
+        judging=judging(recipe.sandbox),
     )
     found = count_memory(recipe, spec, lengths, card.memory if card else None)
     plan.parameters, plan.memory = found.parameters, found.memory

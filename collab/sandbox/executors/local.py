@@ -1,0 +1,128 @@
+"""Trials on this machine: each in a supervisor of a small pool.
+
+Threads wait for the supervisors, so the event loop never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from collab.errors import SandboxError
+from collab.sandbox.client import JailClient
+from collab.sandbox.executors.base import Job, Result
+
+
+class LocalExecutor:
+    """At most `workers` jobs at the same time, each in a process of its own; 0: one a processor."""
+
+    def __init__(self, isolation: str, workers: int = 0) -> None:
+        self._isolation, self._workers = isolation, workers or processors()
+        self._lock = threading.Lock()
+        self._idle: list[JailClient] = []
+        self._busy: set[JailClient] = set()
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def run(self, job: Job) -> Result:
+        work = _Work()
+        waiting = self._pool().submit(self._run, job, work)
+        try:
+            return await asyncio.wrap_future(waiting)
+        except asyncio.CancelledError:
+            work.cancel()
+            await _ended(waiting)
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            threads, self._threads = self._threads, None
+            supervisors = [*self._idle, *self._busy]
+            self._idle.clear()
+        for supervisor in supervisors:
+            supervisor.stop()
+        if threads is not None:
+            threads.shutdown(wait=True, cancel_futures=True)
+        for supervisor in supervisors:
+            supervisor.end()
+
+    def _pool(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._workers, "sandbox")
+            return self._threads
+
+    def _run(self, job: Job, work: _Work) -> Result:
+        supervisor = self._take()
+        try:
+            answer = work.ask(supervisor, job)
+        except BaseException:
+            self._give_up(supervisor)
+            raise
+        self._give_back(supervisor)
+        return answer
+
+    def _take(self) -> JailClient:
+        with self._lock:
+            supervisor = self._idle.pop() if self._idle else None
+        if supervisor is not None and not supervisor.alive:
+            supervisor.end()
+            supervisor = None
+        supervisor = supervisor or JailClient(self._isolation)
+        with self._lock:
+            self._busy.add(supervisor)
+        return supervisor
+
+    def _give_back(self, supervisor: JailClient) -> None:
+        with self._lock:
+            self._busy.discard(supervisor)
+            self._idle.append(supervisor)
+
+    def _give_up(self, supervisor: JailClient) -> None:
+        with self._lock:
+            self._busy.discard(supervisor)
+        supervisor.end()
+
+
+class _Work:
+    """One job's claim on a supervisor, which may be cancelled from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._client: JailClient | None = None
+        self._cancelled = False
+
+    def ask(self, supervisor: JailClient, job: Job) -> Result:
+        with self._lock:
+            if self._cancelled:
+                raise SandboxError("the trial was cancelled")
+            self._client = supervisor
+        answer = supervisor.ask(job)
+        with self._lock:
+            self._client = None
+            if self._cancelled:
+                raise SandboxError("the trial was cancelled")
+        return answer
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._cancelled = True
+            if self._client is not None:
+                self._client.stop()
+
+
+async def _ended(waiting: Future[Result]) -> None:
+    """Wait for the thread of a cancelled job, which ends as soon as its supervisor does."""
+    if not waiting.cancel():
+        ending = asyncio.wrap_future(waiting)
+        await asyncio.wait([ending])
+        if not ending.cancelled():
+            ending.exception()  # of a job that nobody waits for any more
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
