@@ -72,15 +72,15 @@ def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> fl
 
 
 @pytest.mark.slow
-def test_nine_of_ten_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: Path) -> None:
-    found = [play(two_words, tmp_path, seed, steps=80) for seed in range(10)]
-    assert sum(value > 0.95 * OPTIMUM for value in found) >= 9, found
+def test_four_of_five_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: Path) -> None:
+    found = [play(two_words, tmp_path, seed, steps=80) for seed in range(5)]
+    assert sum(value > 0.95 * OPTIMUM for value in found) >= 4, found
 
 
 @pytest.mark.slow
-def test_no_more_than_one_of_ten_does_by_individual_rewards(
+def test_no_more_than_one_of_five_does_by_individual_rewards(
     two_words: Path, tmp_path: Path
 ) -> None:
-    found = [play(two_words, tmp_path, seed, steps=80, **INDIVIDUAL) for seed in range(10)]
+    found = [play(two_words, tmp_path, seed, steps=80, **INDIVIDUAL) for seed in range(5)]
     assert found[0] < 0.8 * OPTIMUM
     assert sum(value > 0.95 * OPTIMUM for value in found) <= 1, found
