@@ -73,6 +73,10 @@ class TaskError(CollabError):
     exit_status = 2
 
 
+class Unfit(TaskError):
+    """A published problem that cannot be run here; its text says why."""
+
+
 class ModelError(CollabError):
     boundary = "model"
 

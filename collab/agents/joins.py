@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from collab.agents import classes
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
 from collab.records import Problem
@@ -45,6 +46,7 @@ def join_for(name: str) -> Join:
         "text": join_text,
         "python": join_python,
         "files": join_files,
+        "class": join_class,
     }
     join: Join = find("join", name, {**built_in})
     if name in built_in:
@@ -124,6 +126,25 @@ def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa
     the name and both places.
     """
     return _stack(dict(artefacts), "\n")
+
+
+def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
+    """The class that the problem asks for, with the methods of all agents.
+
+    No line is anybody's: methods stand where they belong, not below each other as written.
+
+    Raises:
+        AgentError: the problem asks for no class, or its prompt does not define it.
+    """
+    asked = str(problem.public.get("entry_point", ""))
+    if not asked.startswith(classes.CLASS):
+        raise AgentError(
+            f"the join 'class' makes a class, and {problem.address} asks for"
+            f" {asked or 'no program'}; set team.join to python"
+        )
+    prompt = str(problem.public.get("prompt", ""))
+    name = asked.removeprefix(classes.CLASS)
+    return Joint(classes.join_class(artefacts.values(), prompt, name), {})
 
 
 def preamble(prompt: str, entry_point: str) -> str:

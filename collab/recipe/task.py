@@ -26,7 +26,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 ORIGINS = ("package", "path", "hub", "generate")
 """Keys of a source that say where its rows come from."""
 OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
-"""Keys that mean nothing once the rows come from elsewhere; `adapt` stays."""
+"""Keys that mean nothing once the rows come from elsewhere; `adapt` and `leave_out` stay."""
 
 
 def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
@@ -73,6 +73,9 @@ class SourceSpec(Spec):
     adapt: Named | None = None
     """Turns each row of the source into a row of ours: a format's name, such as `mbpp`, or one's
     own `file.py:function`, called with a row and its options."""
+
+    leave_out: tuple[str, ...] = ()
+    """Rows that are not read, by their `task_id` as it was published."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> SourceSpec:

@@ -67,7 +67,7 @@ class AgentSpec(Spec):
     contributes: bool | None = None
     """Whether it writes the team's answer: the join is handed what it wrote. An agent that does not
     may plan or review, and is trained all the same. Default: yes, but for agents with parser `text`
-    beside others in a team with join `python` or `files`."""
+    beside others in a team with join `python`, `files` or `class`."""
     model: ModelSpec | None = None
     """Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
@@ -126,7 +126,7 @@ class TeamSpec(Spec):
     feedback: tuple[FeedbackSpec, ...] = ()
     """What agents are told between turns."""
     join: str = "text"
-    """Makes the joint artefact: `text`, `python`, `files` or `module:function`."""
+    """Makes the joint artefact: `text`, `python`, `files`, `class` or `module:function`."""
     entry: str | None = None
     """The agent that writes the function which a code problem asks for; all else who write code are
     its helpers. Default: `main`, else the last agent that writes code."""
@@ -156,7 +156,7 @@ class TeamSpec(Spec):
 
     def _contributors(self) -> tuple[str, ...]:
         parsers = {agent.parser for agent in self.agents.values()}
-        apart = self.join in ("python", "files") and parsers != {"text"}
+        apart = self.join in ("python", "files", "class") and parsers != {"text"}
 
         def contributes(agent: AgentSpec) -> bool:
             if agent.contributes is None:

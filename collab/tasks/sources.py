@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collab.errors import TaskError
+from collab.errors import TaskError, Unfit
 from collab.recipe import SourceSpec, strict_json
 from collab.recipe.task import TABLES
 from collab.tasks.formats import adapted
@@ -41,11 +41,33 @@ def read_rows(source: SourceSpec) -> list[PlacedRow]:
             form that the source names.
         RecipeError: there is no such form, or it does not take these options.
     """
-    rows = _rows_as_they_are(source)
+    rows = [row for row in _rows_as_they_are(source) if _id(row) not in source.leave_out]
     if source.adapt is None:
         return rows
-    adapt = adapted(source.adapt)
-    return [row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)) for row in rows]
+    adapt, unfit, fit = adapted(source.adapt), dict[str, str](), []
+    for row in rows:
+        try:
+            fit.append(row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)))
+        except Unfit as error:
+            unfit[_id(row) or row.place] = str(error)
+    if unfit:
+        raise TaskError(_unfit(source, unfit, len(rows)))
+    return fit
+
+
+def _id(row: PlacedRow) -> str:
+    """A row's id as it was published; "" where it has none."""
+    return str(row.fields.get("task_id", ""))
+
+
+def _unfit(source: SourceSpec, unfit: dict[str, str], total: int) -> str:
+    """What cannot be run here, and why, one in a line."""
+    listed = "".join(f"\n  {name}: {told}" for name, told in unfit.items())
+    every = ",".join([*source.leave_out, *unfit])
+    return (
+        f"{len(unfit)} of {total} problems cannot be run; leave them out with"
+        f" --set 'task.source.leave_out=[{every}]':{listed}"
+    )
 
 
 def _rows_as_they_are(source: SourceSpec) -> list[PlacedRow]:

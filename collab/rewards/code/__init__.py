@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.code import cooperation, structure, tests, trial
+from collab.rewards.code import classes, cooperation, structure, tests, trial
 from collab.rewards.family import Family, Measure
 from collab.rewards.levels import level_shares
 
@@ -52,6 +52,8 @@ FAMILY = Family(
         "parses": structure.parses,
         "tests": tests.tests,
         "solved": tests.solved,
+        "methods": classes.methods,
+        "overlap": classes.overlap,
         "calls": cooperation.calls,
         "not_wrapper": cooperation.not_wrapper,
         "ignores": cooperation.ignores,

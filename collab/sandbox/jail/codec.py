@@ -1,9 +1,10 @@
 """Values that may cross between test_runner and worker, as trees that JSON can carry.
 
-Exact built-in types only: a subclass could answer every comparison with True. The decoder builds
-nothing but built-ins, checks depth, and refuses what it does not know. It takes time in proportion
-to what it reads: a set or dict whose items share one hash would take the square of it, and a test
-that goes on with a huge integer for ever.
+Exact types of Python's own only, numbers, texts, containers, dates and names of types: a subclass
+could answer every comparison with True. The decoder builds nothing but these, checks depth, and
+refuses what it does not know. It takes time in proportion to what it reads: a set or dict whose
+items share one hash would take the square of it, and a test that goes on with a huge integer for
+ever.
 
     None, bool, str, small int, float   themselves
     list                                [item, ...]
@@ -13,8 +14,10 @@ that goes on with a huge integer for ever.
 from __future__ import annotations
 
 import builtins
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 SMALL = 1 << 63
@@ -22,8 +25,15 @@ LONGEST_RANGE = 1_000_000
 """A range says in few bytes what a test may then spread out in memory."""
 LONGEST_INT = 1 << 17
 """Bits, some 39,000 digits. A test may raise what it gets to a power, or write it out."""
+LARGEST_DECIMAL = 10_000
+"""Digits of a decimal number, before its point and behind it; to add two takes so many."""
 MOST_COLLIDING = 64
 """Items of one set or dict that share a hash; of honest values (-1 and -2, powers of 2) few do."""
+TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+}
+"""Types that are values themselves."""
 DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
@@ -75,6 +85,13 @@ def _encode_pairs(value: Any, depth: int) -> Any:
     return {"dict": _pairs(value, depth)}
 
 
+def _encode_type(value: Any, _: int) -> Any:
+    name: str = value.__name__
+    if TYPES.get(name) is not value:
+        raise Foreign("type")
+    return {"type": name}
+
+
 def _tagged(tag: str) -> Callable[[Any, int], Any]:
     return lambda value, depth: {tag: _items(value, depth)}
 
@@ -84,9 +101,16 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     tuple: _tagged("tuple"),
     set: _tagged("set"),
     frozenset: _tagged("frozenset"),
+    deque: _tagged("deque"),
+    type: _encode_type,
     bytes: lambda value, _: {"bytes": value.hex()},
     bytearray: lambda value, _: {"bytearray": value.hex()},
     complex: lambda value, _: {"complex": [value.real, value.imag]},
+    Decimal: lambda value, _: {"decimal": str(value)},
+    datetime: lambda value, _: {"datetime": value.isoformat()},
+    date: lambda value, _: {"date": value.isoformat()},
+    time: lambda value, _: {"time": value.isoformat()},
+    timedelta: lambda value, _: {"timedelta": [value.days, value.seconds, value.microseconds]},
     range: lambda value, depth: {"range": _items((value.start, value.stop, value.step), depth)},
     **dict.fromkeys(DICTS, _encode_pairs),
 }
@@ -118,7 +142,7 @@ class _Decoder:
             raise Undecodable("an unknown tag")
         try:
             return decoder(self, payload, depth - 1)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise Undecodable(f"a broken {tag}") from error
 
     def items(self, payload: Any, depth: int) -> list[Any]:
@@ -139,6 +163,16 @@ class _Decoder:
         if self._bounded and len(payload) > LONGEST_INT // 4 + 3:  # sign and 0x
             raise OverLimit(f"an integer of more than {LONGEST_INT} bits")
         return int(payload, 16)
+
+    def decimal(self, payload: Any, _: int) -> Decimal:
+        value = Decimal(payload) if isinstance(payload, str) else None
+        if value is None:
+            raise Undecodable("a broken decimal")
+        _, digits, exponent = value.as_tuple()
+        size = len(digits) + abs(exponent) if isinstance(exponent, int) else 0
+        if self._bounded and size > LARGEST_DECIMAL:
+            raise OverLimit(f"a decimal of more than {LARGEST_DECIMAL} digits")
+        return value
 
     def dict(self, payload: Any, depth: int) -> dict[Any, Any]:
         if not isinstance(payload, list):
@@ -162,11 +196,18 @@ def _complex(_: _Decoder, payload: Any, __: int) -> complex:
 _DECODERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "int": _Decoder.integer,
     "tuple": lambda decoder, payload, depth: tuple(decoder.items(payload, depth)),
+    "deque": lambda decoder, payload, depth: deque(decoder.items(payload, depth)),
+    "type": lambda _, payload, __: TYPES[payload],
     "set": lambda decoder, payload, depth: set(decoder.keys(payload, depth)),
     "frozenset": lambda decoder, payload, depth: frozenset(decoder.keys(payload, depth)),
     "bytes": lambda _, payload, __: bytes.fromhex(payload),
     "bytearray": lambda _, payload, __: bytearray.fromhex(payload),
     "complex": _complex,
+    "decimal": _Decoder.decimal,
+    "datetime": lambda _, payload, __: datetime.fromisoformat(payload),
+    "date": lambda _, payload, __: date.fromisoformat(payload),
+    "time": lambda _, payload, __: time.fromisoformat(payload),
+    "timedelta": lambda _, payload, __: timedelta(*payload),
     "range": _Decoder.range,
     "dict": _Decoder.dict,
 }

@@ -18,6 +18,10 @@ class CandidateError(Exception):
     """What the program raised, where that cannot be raised as itself; or why it gave no answer."""
 
 
+class NoAnswer(CandidateError):
+    """The program gave no value: it ended, or what it gave cannot cross."""
+
+
 class Trouble(BaseException):
     """Our own trouble; passes through `except Exception` in a test."""
 
@@ -124,16 +128,16 @@ class RemoteFunction:
             raise self._error(answer)
         elif "foreign" in answer:
             self._tell({"flag": "non_builtin_value"})
-            raise CandidateError(f"a value of type {answer['foreign']!s:.100} is not plain data")
+            raise NoAnswer(f"a value of type {answer['foreign']!s:.100} is not plain data")
         elif "over" in answer:
             self._over(f"{answer['over']!s:.100}")
         elif self._line.ended is None:
             self._line.end("an answer without a value", "protocol_violation")
-        raise CandidateError(self._line.ended)
+        raise NoAnswer(self._line.ended)
 
     def _over(self, reason: str) -> NoReturn:
         self._tell({"flag": "answer_limit"})
-        raise CandidateError(reason)
+        raise NoAnswer(reason)
 
     def _error(self, answer: dict[str, Any]) -> Exception:
         name, message = str(answer["raised"])[:100], str(answer.get("message", ""))[:400]

@@ -16,10 +16,12 @@ import os
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from . import wire
 from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
+from .classes import CLASS, remote_class
 from .dry_run import Counting, StandIn, counted
 from .layers import LayerUnavailable
 from .layers.descriptors import FIRST, keep_only
@@ -46,6 +48,16 @@ class Case:
     dry: bool = False
     """Only count how often the test evaluates each assert."""
     treatment: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the test calls the candidate."""
+        return self.entry_point.removeprefix(CLASS)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether the test is about a class, not a function."""
+        return self.entry_point.startswith(CLASS)
 
 
 class TestRunner:
@@ -104,7 +116,7 @@ def run_case(case: Case, line: Line, tell: Tell) -> None:
         BadTest: the test is not one that can be counted.
         Trouble: the test, or the worker before it has the program, does not do its part.
     """
-    test = instrument(case.test, case.entry_point, case.prelude)
+    test = instrument(case.test, case.name, case.prelude)
     tell({"asserts": list(map(vars, test.assertions))})
     _open(line, case, tell)
     escaped, returned = _run(line, case, test, tell)
@@ -117,11 +129,11 @@ def tell(message: object) -> None:
 
 
 def _counts(case: Case) -> list[int | None]:
-    test = instrument(case.test, case.entry_point, case.prelude)
+    test = instrument(case.test, case.name, case.prelude)
 
     def run(counting: Counting, stand_in: StandIn) -> bool:
         try:
-            _loaded(case, test, counting, stand_in)(stand_in)
+            _loaded(case, test, counting, lambda _: stand_in)()
         except Exception:
             return False
         return True
@@ -129,15 +141,21 @@ def _counts(case: Case) -> list[int | None]:
     return counted(run, len(test.assertions))
 
 
-def _loaded(case: Case, test: CountedTest, asked: object, function: object) -> Callable[..., Any]:
-    """The test's `check`, in a place of its own. Raises what the test raises."""
-    space: dict[str, Any] = {"__name__": "test"}
+def _loaded(
+    case: Case, test: CountedTest, asked: object, candidate_of: Callable[[dict[str, Any]], object]
+) -> Callable[[], Any]:
+    """The test's `check` of a candidate, in a place of its own. Raises what the test raises."""
+    space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
-    space[case.entry_point] = function
-    space[REFEREE] = asked
-    exec(test.code, space)
+    if case.is_class:
+        # The test defines the class to say what its methods are; the candidate takes its place.
+        exec(test.code, space)
+        space[case.name] = candidate = candidate_of(space)
+    else:
+        space[case.name] = candidate = candidate_of(space)
+        exec(test.code, space)
     check: Callable[..., Any] = space["check"]
-    return check
+    return partial(check, candidate)
 
 
 def _open(line: Line, case: Case, tell: Tell) -> None:
@@ -163,28 +181,25 @@ def _open(line: Line, case: Case, tell: Tell) -> None:
 
 def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | None, str | None]:
     """Run the test: why it did not run to its end, if it did not, and the text it returned."""
-    candidate = RemoteFunction(line, case.limits, tell)
-
-    def function(*arguments: object, **keywords: object) -> Any:
-        return candidate.ask(arguments, keywords)
+    remote = RemoteFunction(line, case.limits, tell)
 
     def tell_of(check: dict[str, Any]) -> None:
-        tell({**check, "answer": candidate.answers.taken()})
+        tell({**check, "answer": remote.answers.taken()})
 
-    function.__name__ = function.__qualname__ = case.entry_point
     try:
-        check = _loaded(case, test, TestRunner(test.assertions, tell_of), function)
+        runner = TestRunner(test.assertions, tell_of)
+        check = _loaded(case, test, runner, partial(_candidate, case, remote))
     except Exception as error:
-        if candidate.asked:
+        if remote.asked:
             return described(error), None
         remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
         raise Trouble(f"the test could not be loaded: {described(error)}{remedy}") from error
     try:
-        result = check(function)
+        result = check()
     except Trouble:
         raise
     except BaseException as error:
-        if isinstance(error, ImportError) and not candidate.asked:
+        if isinstance(error, ImportError) and not remote.asked:
             raise Trouble(f"the test cannot run: {described(error)} ({IMPORTABLE})") from error
         return described(error), None
     if inspect.iscoroutine(result):
@@ -193,9 +208,24 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
     return None, result if type(result) is str else None
 
 
+def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> object:
+    """What the test is about, as the test sees it; `space` holds what is defined already."""
+    if case.is_class:
+        like = space.get(case.name)
+        if not isinstance(like, type):
+            raise Trouble(f"the test defines no class '{case.name}' to say what its methods are")
+        return remote_class(case.name, like, remote)
+
+    def function(*arguments: object, **keywords: object) -> Any:
+        return remote.ask(arguments, keywords)
+
+    function.__name__ = function.__qualname__ = case.entry_point
+    return function
+
+
 def described(error: BaseException) -> str:
     message = str(error)[:SHOWN_CHARACTERS]
-    if type(error) is CandidateError:
+    if isinstance(error, CandidateError):
         return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 

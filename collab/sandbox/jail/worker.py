@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from . import codec, wire
+from .classes import CLASS, Objects
 from .files import File, entry_file, is_files, split_files
 from .layers import LayerUnavailable
 from .layers.descriptors import FIRST, keep_only
@@ -83,10 +84,19 @@ def _load(
     else:
         module, under = _load_one(program, treatment)
     del program, treatment
+    if entry_point.startswith(CLASS):
+        return Objects(_class(module, entry_point.removeprefix(CLASS))), under
     function = _named(module, entry_point)
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
     return function, under
+
+
+def _class(module: types.ModuleType, name: str) -> type:
+    kind = module.__dict__.get(name)
+    if not isinstance(kind, type):
+        raise _NoFunction(f"no class `{name}` is defined")
+    return kind
 
 
 def _named(module: types.ModuleType, name: str) -> object:

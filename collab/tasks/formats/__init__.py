@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collab.errors import TaskError
+from collab.errors import TaskError, Unfit
 from collab.plugins import bind, call
 from collab.recipe.component import Component
+from collab.tasks.formats.classes import classeval
 from collab.tasks.formats.contests import apps, livecodebench
 from collab.tasks.formats.mathematics import competition, gsm8k
 from collab.tasks.formats.mbpp import mbpp
@@ -21,6 +22,7 @@ Row = dict[str, Any]
 
 BUILT_IN: Mapping[str, Callable[..., Row]] = {
     "apps": apps,
+    "classeval": classeval,
     "gsm8k": gsm8k,
     "livecodebench": livecodebench,
     "math": competition,
@@ -33,7 +35,8 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
 
     Raises:
         RecipeError: there is no such format, or it does not take these options. What is returned
-            raises TaskError for a row that is not of the format.
+            raises TaskError for a row that is not of the format, and Unfit for one that cannot
+            be run here.
     """
     function = bind("format", form.use, form.options, BUILT_IN, "row")
 
@@ -41,6 +44,8 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
         what = f"{place}: the format '{form.use}'"
         try:
             made = call(what, TaskError, function, row)
+        except Unfit:
+            raise
         except TaskError as error:
             raise TaskError(_placed(what, str(error))) from error
         if not isinstance(made, dict):

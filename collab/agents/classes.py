@@ -1,0 +1,177 @@
+"""One class whose methods several agents wrote."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from collab.errors import AgentError
+from collab.syntax import parse
+
+CLASS = "class "
+"""Begins the entry point of a problem that asks for a class."""
+_FUTURE = "from __future__ "
+_MARGIN = "    "
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one agent wrote for a class, by where it goes."""
+
+    methods: dict[str, str] = field(default_factory=dict)
+    """The text of each, as it stands in a class, by name."""
+    values: list[str] = field(default_factory=list)
+    """Assignments and the like in the body of the class."""
+    beside: list[str] = field(default_factory=list)
+    """Imports, constants and functions that are none of its methods."""
+
+
+def written(source: str, name: str, wanted: Collection[str]) -> Written:
+    """What `source` has for the class `name`: methods within it, or as functions of their own.
+
+    A function is a method where it is `wanted` or begins with `self` or `cls`. The last definition
+    of a name counts. One that has no statement is not written.
+
+    Raises:
+        SyntaxError: the source does not parse.
+    """
+    found, lines = Written(), source.split("\n")
+    for node in parse(source).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            for member in node.body:
+                _take(found, member, lines, found.values)
+        elif isinstance(node, Function) and not (node.name in wanted or _bound(node)):
+            found.beside.append(_text(node, lines, ""))
+        else:
+            _take(found, node, lines, found.beside)
+    return found
+
+
+def _take(found: Written, node: ast.stmt, lines: list[str], others: list[str]) -> None:
+    if isinstance(node, Function):
+        if does_something(node):
+            found.methods[node.name] = _text(node, lines)
+    elif not isinstance(node, ast.Expr | ast.Pass):
+        others.append(_text(node, lines, _MARGIN if others is found.values else ""))
+
+
+def does_something(node: Function) -> bool:
+    """Whether a function has more than a docstring, `pass` or `...`."""
+    return not all(isinstance(line, ast.Pass | ast.Expr) and _idle(line) for line in node.body)
+
+
+def _idle(line: ast.Pass | ast.Expr) -> bool:
+    return isinstance(line, ast.Pass) or isinstance(line.value, ast.Constant)
+
+
+def _bound(node: Function) -> bool:
+    first = [*node.args.posonlyargs, *node.args.args][:1]
+    return bool(first) and first[0].arg in ("self", "cls")
+
+
+def skeleton_of(prompt: str, name: str) -> ast.ClassDef:
+    """The class that a prompt leaves to be written.
+
+    Raises:
+        AgentError: the prompt does not define it.
+    """
+    try:
+        tree = parse(prompt)
+    except SyntaxError as error:
+        raise AgentError(
+            f"the prompt with the class '{name}' does not parse: {error.msg}"
+        ) from None
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return node
+    raise AgentError(f"the prompt defines no class '{name}' whose methods could be joined")
+
+
+def join_class(sources: Collection[str], prompt: str, name: str) -> str:
+    """The prompt's class with the methods of all sources, in their order.
+
+    A method that two of them wrote is the first one's. The prompt's constructor stays, and so do
+    its methods that nobody wrote. A source that does not parse stands below as it is, so that the
+    program does not parse either.
+
+    Raises:
+        AgentError: the prompt does not define the class.
+    """
+    skeleton, lines = skeleton_of(prompt, name), prompt.split("\n")
+    given = {node.name: node for node in skeleton.body if isinstance(node, Function)}
+    parts, broken = [], []
+    for source in sources:
+        try:
+            parts.append(written(source, name, given))
+        except SyntaxError:
+            broken.append(source)
+    methods: dict[str, str] = {}
+    for part in parts:
+        methods |= {made: text for made, text in part.methods.items() if made not in methods}
+    if "__init__" in given and does_something(given["__init__"]):
+        methods.pop("__init__", None)
+    body = [
+        *_kept(skeleton, lines, methods),
+        *("\n".join(part.values) for part in parts),
+        *(_decorated(made, text, given) for made, text in methods.items()),
+    ]
+    start, end = _first(skeleton) - 1, skeleton.end_lineno
+    beside = list(dict.fromkeys(text for part in parts for text in part.beside))
+    future = [text for text in beside if text.startswith(_FUTURE)]
+    others = [text for text in beside if text not in future]
+    head = "\n".join(lines[start : _first(skeleton.body[0]) - 1])
+    above = "\n".join([*future, *lines[:start], *others])
+    return _apart([above, f"{head}\n{_apart(body, 2)}", "\n".join(lines[end:]), *broken], 3) + "\n"
+
+
+def _kept(skeleton: ast.ClassDef, lines: list[str], methods: Mapping[str, str]) -> Iterator[str]:
+    """What the prompt's class has, but for the methods that somebody wrote."""
+    for node in skeleton.body:
+        if not (isinstance(node, Function) and node.name in methods):
+            yield _text(node, lines)
+
+
+def _decorated(name: str, text: str, given: Mapping[str, Function]) -> str:
+    """A method below the prompt's decorators, where it has none of its own."""
+    if name not in given or text.lstrip().startswith("@"):
+        return text
+    above = [f"{_MARGIN}@{ast.unparse(node)}" for node in given[name].decorator_list]
+    return "\n".join([*above, text])
+
+
+def _apart(pieces: Collection[str], lines: int) -> str:
+    """The pieces that hold something, so many line ends from each other."""
+    return ("\n" * lines).join(piece.strip("\n") for piece in pieces if piece.strip())
+
+
+def _first(node: ast.stmt) -> int:
+    """The line where a statement begins, with its decorators."""
+    above: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(line.lineno for line in above)])
+
+
+def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
+    """A statement's lines behind another margin; the inner lines of texts stay as they are."""
+    if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # it shares its line
+        return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
+    first = _first(node)
+    inner = {
+        line
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant | ast.JoinedStr) and part.end_lineno
+        for line in range(part.lineno + 1, part.end_lineno + 1)
+    }
+    numbered = enumerate(lines[first - 1 : node.end_lineno], first)
+    return "\n".join(
+        line if number in inner else _shifted(line, node.col_offset, margin)
+        for number, line in numbered
+    )
+
+
+def _shifted(line: str, columns: int, margin: str) -> str:
+    if not line.strip():
+        return ""
+    return margin + (line[columns:] if not line[:columns].strip() else line.lstrip())

@@ -1,0 +1,60 @@
+"""The untrusted end of a class: its objects, and what is asked of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+CLASS = "class "
+"""Begins the entry point of a test that is about a class."""
+
+Operation = Literal["create", "call", "get", "set", "given"]
+References = Mapping[Any, int]
+"""By position or keyword, the numbers of objects that are arguments."""
+
+
+class Objects:
+    """Makes objects of a class, and does to each what is asked of it by its number.
+
+    The number is the asker's; None stands for the class itself.
+    """
+
+    def __init__(self, kind: Callable[..., object]) -> None:
+        self._kept: dict[int | None, Any] = {None: kind}
+        self._given: dict[Any, object] = {}
+
+    def __call__(
+        self,
+        operation: Operation,
+        number: int | None,
+        name: Any,
+        references: References,
+        /,
+        *arguments: object,
+        **keywords: object,
+    ) -> object:
+        """What an operation comes to; raises what the class raises.
+
+        create  a new object gets the number
+        call    a method's value; what it did to its arguments is kept
+        get     a value by name
+        set     a value by name becomes the argument
+        given   what the last call made of its argument at a position, or of that keyword
+        """
+        if operation == "given":
+            return self._given[name]
+        if operation == "get":
+            return getattr(self._kept[number], name)
+        if operation == "set":
+            setattr(self._kept[number], name, *arguments)
+            return None
+        self._given = {**dict(enumerate(arguments)), **keywords}
+        self._given.update({key: self._kept[kept] for key, kept in references.items()})
+        arguments = tuple(self._given[place] for place in range(len(arguments)))
+        keywords = {key: self._given[key] for key in keywords}
+        if operation == "create":
+            self._kept[number] = self._kept[None](*arguments, **keywords)
+            return None
+        made = getattr(self._kept[number], name)(*arguments, **keywords)
+        # What goes through an object's items may stay where it is; the items cross.
+        return list(made) if name == "__iter__" else made

@@ -1,0 +1,174 @@
+"""The candidate as a test of a class sees it: a class whose objects live in the worker.
+
+Its methods are those of a class that the test defines, so the program cannot say what is a method
+and what is a value, and no object of the program's is ever here. Values are copies; what a call
+does to its arguments, and what the test does to a value that it got, is done to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from types import FunctionType
+from typing import Any
+
+from .. import codec
+from ..remote_function import NoAnswer, RemoteFunction
+from .objects import Operation
+
+_NAMES = "new init getattribute getattr setattr delattr del init_subclass class_getitem"
+_OURS = frozenset(f"__{name}__" for name in _NAMES.split())
+"""What a class of the program's may have, and its stand-in has of its own."""
+_ASK, _NUMBER = "__ask__", "__number__"
+_DEEPEST = 100
+
+
+class Unanswered(BaseException):
+    """The program gave no value; passes through a test that waits for any exception."""
+
+
+def remote_class(name: str, like: type, remote: RemoteFunction) -> type:
+    """The class `name`, with the methods of the class `like`; every call is asked of the worker."""
+    methods = {method: _Method(method) for method in _methods(like)}
+    hashing: dict[str, Any] = {"__hash__": None} if like.__hash__ is None else {}
+    return _Remote(name, (_Object,), {**hashing, **methods, _ASK: _Asking(remote)})
+
+
+def _methods(like: type) -> Iterator[str]:
+    for kind in like.__mro__[:-1]:
+        for name, member in vars(kind).items():
+            if isinstance(member, FunctionType | staticmethod | classmethod) and name not in _OURS:
+                yield name
+
+
+class _Asking:
+    """Operations on objects in the worker, one after the other."""
+
+    def __init__(self, remote: RemoteFunction) -> None:
+        self._remote = remote
+        self._numbers = count()
+        self._got: tuple[int | None, str, Any, Any] | None = None
+
+    def create(self, given: tuple[Any, ...], named: dict[str, Any]) -> int:
+        """Make an object; its number."""
+        number = next(self._numbers)
+        self._with_arguments("create", number, "", given, named)
+        return number
+
+    def call(
+        self, number: int | None, name: str, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        return self._with_arguments("call", number, name, given, named)
+
+    def get(self, number: int | None, name: str) -> Any:
+        """A value by name. What the test does to it before it asks again is done in the worker."""
+        value = self._ask("get", number, name, {})
+        if isinstance(value, list | dict | set):
+            self._got = (number, name, value, _tree(value))
+        return value
+
+    def set(self, number: int | None, name: str, value: object) -> None:
+        self._ask("set", number, name, {}, value)
+
+    def _with_arguments(
+        self,
+        operation: Operation,
+        number: int | None,
+        name: str,
+        given: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Any:
+        every: dict[Any, Any] = {**dict(enumerate(given)), **named}
+        references = {
+            place: vars(value)[_NUMBER]
+            for place, value in every.items()
+            if isinstance(value, _Object)
+        }
+        plain = {place: None if place in references else every[place] for place in every}
+        arguments = [plain[place] for place in range(len(given))]
+        keywords = {key: plain[key] for key in named}
+        value = self._ask(operation, number, name, references, *arguments, **keywords)
+        for place, argument in every.items():
+            if type(argument) in (list, dict, set):
+                _become(argument, self._ask("given", None, place, {}))
+        return value
+
+    def _ask(self, *given: Any, **named: Any) -> Any:
+        got, self._got = self._got, None
+        if got is not None:
+            number, name, value, before = got
+            if _tree(value) != before:
+                self.set(number, name, value)
+        try:
+            return self._remote.ask(given, named)
+        except NoAnswer as error:
+            raise Unanswered(str(error)) from None
+
+
+def _tree(value: object) -> Any:
+    """What tells whether a value was changed; None for one that cannot cross any more."""
+    try:
+        return codec.encode(value, _DEEPEST)
+    except (codec.Foreign, codec.TooDeep):
+        return None
+
+
+def _become(value: Any, now: Any) -> None:
+    """Change a list, set or dictionary to what the program made of its copy."""
+    if type(now) is type(value) and now != value:
+        value.clear()
+        (value.extend if isinstance(value, list) else value.update)(now)
+
+
+class _Method:
+    """A method, of an object or of the class."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, made: object, kind: type) -> Callable[..., Any]:
+        number = None if made is None else vars(made)[_NUMBER]
+
+        def method(*given: object, **named: object) -> Any:
+            answer = _asking(kind).call(number, self._name, given, named)
+            return iter(answer) if self._name == "__iter__" else answer
+
+        return method
+
+
+class _Remote(type):
+    """A class whose objects, and whose own values, are asked for."""
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        made: Any = object.__new__(cls)  # type: ignore[arg-type]
+        vars(made)[_NUMBER] = _asking(cls).create(given, named)
+        return made
+
+    def __getattr__(cls, name: str) -> Any:
+        _refuse_special(name)
+        return _asking(cls).get(None, name)
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        _asking(cls).set(None, name, value)
+
+
+class _Object:
+    """An object in the worker, by its number."""
+
+    def __getattr__(self, name: str) -> Any:
+        _refuse_special(name)
+        return _asking(type(self)).get(vars(self)[_NUMBER], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        _asking(type(self)).set(vars(self)[_NUMBER], name, value)
+
+
+def _asking(kind: type) -> _Asking:
+    asking: _Asking = vars(kind)[_ASK]
+    return asking
+
+
+def _refuse_special(name: str) -> None:
+    """Python asks for these by itself, of a class that need not have them."""
+    if name.startswith("__") and name.endswith("__"):
+        raise AttributeError(name)

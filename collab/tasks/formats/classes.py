@@ -1,0 +1,177 @@
+"""ClassEval (Du et al. 2023, arXiv 2308.01861): a class whose methods are to be written.
+
+Its tests are cases of `unittest`. Each test method is one assert of ours, known before any program
+runs. The class in it is a stand-in whose objects live in the sandbox.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import indent
+from typing import Any
+
+from collab.agents.classes import CLASS
+from collab.errors import TaskError, Unfit
+from collab.sandbox.jail.preload import MODULES
+from collab.syntax import parse
+from collab.tasks.formats.fields import field
+from collab.tasks.formats.signatures import docstring
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+IMPORTABLE = frozenset(name.partition(".")[0] for name in MODULES.split()) | {"__future__"}
+_OF_FILES = frozenset({"open", "os", "tempfile", "shutil", "pathlib"})
+"""Names in a test that is about files: what a program writes, only the program can read."""
+_QUOTES = "'\"“”"
+
+_PASSES = '''
+def passes(candidate, case):
+    """Run one test method; raises what it raises."""
+    try:
+        case.debug()
+    except Exception:
+        raise
+    except BaseException as error:  # no answer, which no `assertRaises` may take for one
+        raise AssertionError(str(error)) from None
+    return True
+'''
+
+
+def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ClassEval: `skeleton`, `test` and `test_classes`, `solution_code`, `class_name`.
+
+    The prompt is the skeleton; where that does not parse, or lacks the class, one made of the same
+    parts. `methods` are those to be written, each with its `name`, `signature` and number of
+    `parameters`.
+
+    Raises:
+        TaskError: a field is missing, or has no such class or no test method.
+        Unfit: it needs modules that the sandbox lacks, or its test is about files.
+    """
+    name = field(row, str, "class_name")
+    test = _parsed("test", field(row, str, "test"))
+    code = "\n".join([*_imports(row), field(row, str, "solution_code")])
+    solution = _parsed("solution_code", code)
+    prompt = _prompt(row, name, _class(solution, name))
+    _check_fit(test, solution, parse(prompt))
+    return {
+        "task_id": field(row, str, "task_id"),
+        "prompt": prompt,
+        "entry_point": f"{CLASS}{name}",
+        "class_name": name,
+        "methods": list(_to_write(_class(parse(prompt), name))),
+        "test": _check(row, test, _class(solution, name)),
+        "canonical_solution": code,
+    }
+
+
+def _imports(row: Mapping[str, Any]) -> list[str]:
+    return [str(line) for line in row.get("import_statement") or []]
+
+
+def _parsed(name: str, source: str) -> ast.Module:
+    try:
+        return parse(source)
+    except SyntaxError as error:
+        raise TaskError(f"the field '{name}' does not parse: {error.msg}") from error
+
+
+def _class(tree: ast.Module, name: str) -> ast.ClassDef:
+    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    if not found:
+        raise TaskError(f"no class '{name}' is defined")
+    return found[-1]
+
+
+def _check_fit(test: ast.Module, *others: ast.Module) -> None:
+    """Whether the test can be run in the sandbox at all."""
+    needed = {name for tree in (test, *others) for name in _modules(tree)}
+    if lacking := sorted(needed - IMPORTABLE):
+        raise Unfit(f"needs {', '.join(lacking)}, which the sandbox does not have")
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    if names & _OF_FILES:
+        raise Unfit("its test reads or writes files, and the sandbox shares none with a program")
+
+
+def _modules(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module).partition(".")[0]
+
+
+def _prompt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
+    skeleton = field(row, str, "skeleton")
+    try:
+        _class(parse(skeleton), name)
+    except (SyntaxError, TaskError):
+        return _rebuilt(row, name, solution)
+    return skeleton
+
+
+def _rebuilt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
+    """A skeleton of the parts: the descriptions, and the solution's constructor and signatures."""
+    told = {
+        str(method["method_name"]): str(method["method_description"]).partition(":\n")[2]
+        for method in field(row, list, "methods_info")
+    }
+    pieces = [docstring(_unquoted(str(row.get("class_description") or name)))]
+    for node in _functions(solution):
+        if node.name == "__init__":
+            pieces.append(indent(ast.unparse(node), "    ") + "\n")
+        elif node.name in told:
+            text = docstring(_unquoted(told[node.name]))
+            pieces.append(indent(f"{_signature(node)}\n{text}", "    "))
+    return "\n".join([*_imports(row), "", f"class {name}:", "\n".join(pieces)])
+
+
+def _unquoted(text: str) -> str:
+    return text.strip().strip(_QUOTES).rstrip()
+
+
+def _functions(kind: ast.ClassDef) -> list[Function]:
+    return [node for node in kind.body if isinstance(node, Function)]
+
+
+def _signature(node: Function) -> str:
+    """The lines of a function above its body."""
+    bare = ast.unparse(node).split("\n")
+    lines = len(node.decorator_list) + 1
+    return "\n".join(bare[:lines])
+
+
+def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
+    """The methods that have no more than a docstring."""
+    for node in _functions(skeleton):
+        if all(isinstance(line, ast.Pass | ast.Expr) for line in node.body):
+            if node.name == "__init__":
+                continue
+            every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            own = [argument for argument in every if argument.arg not in ("self", "cls")]
+            yield {"name": node.name, "signature": _signature(node), "parameters": len(own)}
+
+
+def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:
+    """The test as one of ours: the published text, run one method at a time.
+
+    It stands in a text of its own, so that its own asserts are not counted one by one. The class in
+    it says which names are methods.
+    """
+    cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
+    if not cases:
+        raise TaskError("the test has no method of the classes in 'test_classes'")
+    methods = [f"    def {node.name}(self, *_, **__): ..." for node in _functions(solution)]
+    like = "\n".join([f"class {solution.name}:", *(methods or ["    pass"])])
+    given = "\n".join([*_imports(row), like, field(row, str, "test"), _PASSES])
+    asserts = "\n".join(f"    assert passes(candidate, {case}({name!r}))" for case, name in cases)
+    return f"exec({given!r}, globals())\n\n\ndef check(candidate):\n{asserts}\n"
+
+
+def _cases(test: ast.Module, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The test methods, by class."""
+    for node in test.body:
+        if isinstance(node, ast.ClassDef) and node.name in names:
+            found = dict.fromkeys(function.name for function in _functions(node))
+            yield from ((node.name, name) for name in found if name.startswith("test"))

@@ -1,0 +1,107 @@
+"""Methods of several agents in one class."""
+
+from __future__ import annotations
+
+import pytest
+from support.classes.shelf import ADD, HEAD, MOVE, SKELETON, SORT, TOTAL
+
+from collab.agents import join_for
+from collab.errors import AgentError
+from collab.records import Problem
+
+PUBLIC = {"prompt": SKELETON, "entry_point": "class Shelf"}
+
+
+def joined(*sources: str, **public: str) -> str:
+    artefacts = {f"agent{number}": source for number, source in enumerate(sources)}
+    problem = Problem(address="own/0", public={**PUBLIC, **public}, hidden={})
+    joint = join_for("class")(artefacts, problem)
+    assert joint.spans == {}
+    return joint.text
+
+
+def run(text: str) -> type:
+    space: dict[str, type] = {}
+    exec(text, space)
+    return space["Shelf"]
+
+
+def bare(method: str) -> str:
+    """A method as a function of its own."""
+    return "\n".join(line.removeprefix("    ") for line in method.split("\n"))
+
+
+def tabs(text: str) -> str:
+    return text.replace("    ", "\t")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (HEAD + ADD + MOVE, HEAD + TOTAL + SORT),
+        ("class Shelf:\n" + ADD + MOVE, "class Shelf:\n" + TOTAL + SORT),
+        (bare(ADD) + bare(MOVE), bare(TOTAL) + bare(SORT)),
+        (bare(ADD) + bare(MOVE), bare(TOTAL) + bare(SORT).replace("@staticmethod\n", "")),
+        (bare(ADD) + "class Shelf:\n" + MOVE, "class Shelf:\n" + TOTAL + "\n" + bare(SORT)),
+        ("class Shelf:\n" + tabs(ADD + MOVE), bare(TOTAL) + tabs(bare(SORT))),
+    ],
+)
+def test_methods_within_a_class_or_beside_one_make_one_class(first: str, second: str) -> None:
+    shelf = run(joined(first, second))(9)
+    names = ["bb", "a"]
+    assert (shelf.add("nuts", 2), shelf.total(), shelf.sort(names)) == (2, 2, 2)
+    assert (names, shelf.room) == (["a", "bb"], 9)
+
+
+def test_the_first_of_two_stands_and_what_nobody_wrote_stays() -> None:
+    text = joined(bare(TOTAL), "def total(self):\n    return -1\ndef move(self, other, name): ...")
+    shelf = run(text)(9)
+    assert shelf.total() == 0
+    assert shelf.move(None, "nuts") is None
+    assert text.count("def ") == 5
+    assert "Move all boxes" in text
+
+
+def test_helpers_constants_and_imports_come_along() -> None:
+    source = (
+        "from __future__ import annotations\nimport math\n\nSMALL = 1\n\n"
+        "def half(n):\n    return math.floor(n / 2)\n\n"
+        "class Shelf:\n    LARGE = 7\n    def total(self):\n        return self._own() + SMALL\n"
+        "    def _own(self):\n        return half(self.LARGE)\n"
+    )
+    text = joined("import math\n" + bare(SORT), source)
+    assert text.startswith("from __future__ import annotations\nfrom collections import Counter\n")
+    assert text.count("import math") == 1
+    assert run(text)(1).total() == 4
+
+
+def test_the_prompts_constructor_stays() -> None:
+    text = joined("class Shelf:\n    def __init__(self):\n        self.mine = 1\n" + TOTAL)
+    assert run(text)(3).room == 3
+    assert "mine" not in text
+
+
+def test_the_lines_of_a_text_are_not_shifted() -> None:
+    source = 'def total(self):\n    return """a\n  b\n"""'
+    assert run(joined(source))(1).total() == "a\n  b\n"
+    assert run(joined("class Shelf:\n  def total(self): return 3"))(1).total() == 3
+
+
+def test_an_agent_that_breaks_its_part_breaks_the_program() -> None:
+    text = joined(bare(TOTAL), "def add(self, name, boxes:\n    return 1")
+    with pytest.raises(SyntaxError):
+        run(text)
+    assert run(joined(bare(TOTAL), ""))(1).total() == 0
+
+
+@pytest.mark.parametrize(
+    ("public", "told"),
+    [
+        ({"entry_point": "f"}, "asks for f; set team.join to python"),
+        ({"prompt": "class Other:\n    pass"}, "the prompt defines no class 'Shelf'"),
+        ({"prompt": "class Shelf("}, "does not parse"),
+    ],
+)
+def test_a_problem_without_a_class_is_told(public: dict[str, str], told: str) -> None:
+    with pytest.raises(AgentError, match=told):
+        joined(bare(TOTAL), **public)
