@@ -80,6 +80,9 @@ class VLLMModel(Spec):
     deterministic: bool = False
     """Whether a response's tokens are the same in any batch, for the engine here: by kernels that
     are slower by a quarter or so, on GPUs of compute capability 8.0 and later."""
+    server_command: tuple[str, ...] = ()
+    """What starts a server, where each of several ranks has one; options are put behind it, e.g.
+    ["/opt/vllm/bin/vllm", "serve"]. Default: vLLM's server of this environment."""
     trainer_device: str = "auto"
     """Where the trainer keeps its own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
     adapter_folder: str | None = None
@@ -121,6 +124,7 @@ class VLLMModel(Spec):
 
 
 _SERVER_FLAGS = {
+    "server_command": "the servers that it names are started already; leave out one of the two",
     "tensor_parallel": "start the servers with --tensor-parallel-size, or leave out `servers`",
     "deterministic": "start the servers with VLLM_BATCH_INVARIANT=1, or leave out `servers`",
     "kv_cache_gb": "start the servers with --kv-cache-memory-bytes, or leave out `servers`",

@@ -11,7 +11,9 @@ from support.vllm_servers.processes import MODEL, VLLMServerProcess
 from support.vllm_servers.questions import ask, request
 
 from collab.models.conformance import conform
+from collab.models.vllm.backend import Capacity
 from collab.models.vllm.engine import VLLMEngine
+from collab.models.vllm.own_server import OwnServer
 from collab.recipe.model import VLLMModel
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
@@ -51,6 +53,30 @@ def test_two_servers_share_the_load_and_every_version(
         assert answers[0] != answers[1]
     finally:
         asyncio.run(engine.aclose())
+
+
+def test_a_server_of_a_rank_starts_answers_and_tells_its_load(
+    adapters: dict[str, Path], tmp_path: Path
+) -> None:
+    spec = VLLMModel(name=MODEL, dtype="float32", context=256, kv_cache_gb=0.2)
+    own = OwnServer(spec, Capacity(adapters=2, rank=16), tmp_path / "log")
+    try:
+        engine = VLLMEngine(VLLMModel(name=MODEL, servers=(own.wait(),)))
+        folder = str(next(iter(adapters.values())))
+
+        async def main() -> Any:
+            asked = [request("Name a colour.", adapter=folder), request("Name a colour.")]
+            try:
+                return await engine.generate(asked), await engine.report()
+            finally:
+                await engine.aclose()
+
+        actions, report = asyncio.run(main())
+    finally:
+        own.stop()
+    assert [action.failure for action in actions] == [None, None]
+    assert report.metrics["1/preempted"] == 0
+    assert "1/waiting" in report.metrics
 
 
 def test_they_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:

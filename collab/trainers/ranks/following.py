@@ -18,6 +18,7 @@ from collab.trainers.learner.policy import open_policies
 from collab.trainers.ranks.group import Group
 from collab.trainers.ranks.leading import device_of, learn_together
 from collab.trainers.ranks.orders import Begin, End, Learn, Order, Restore
+from collab.trainers.ranks.samplers import with_servers
 from collab.trainers.ranks.telling import is_told
 
 
@@ -52,7 +53,8 @@ def follow() -> None:
 
 
 def _open(begin: Begin, ranks: Group) -> TorchLearner:
-    policies = ranks.each(lambda: open_policies(begin.recipe, begin.spec))
+    recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
+    policies = ranks.each(lambda: open_policies(recipe, begin.spec))
     ranks.compute_on(device_of(policies))
     return TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
 

@@ -50,6 +50,7 @@ class Group:
         self._told = self._handed = dist.group.WORLD
         self._summed: Any = None
         self._lost = False
+        self._ending: list[Callable[[], None]] = []
 
     def wait_no_longer_than(self, spec: RanksSpec) -> None:
         """Take the limits of a recipe from here on; called by every rank."""
@@ -122,8 +123,14 @@ class Group:
         """As `Ranks.about`."""
         return {"ranks": self.world}
 
+    def on_close(self, end: Callable[[], None]) -> None:
+        """Call `end` when the others are left."""
+        self._ending.append(end)
+
     def close(self) -> None:
         """Leave the others; nothing more can be told."""
+        while self._ending:
+            self._ending.pop()()
         if not self._lost:
             with suppress(RuntimeError):
                 dist.destroy_process_group()

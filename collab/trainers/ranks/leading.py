@@ -21,17 +21,25 @@ from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import Group
 from collab.trainers.ranks.orders import Begin, End, Learn, Restore
+from collab.trainers.ranks.samplers import with_servers
 from collab.trainers.ranks.telling import RankLost, is_told
 
 CHECK_EVERY = 10
 """Steps from one comparison of all ranks' parameters to the next."""
 
 
-def begin(ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path) -> None:
-    """Have the other ranks, where there are some, open what they need."""
-    if isinstance(ranks, Group):
-        ranks.hand_over(Begin(recipe, spec, total_steps, folder))
-        ranks.wait_no_longer_than(spec.ranks)
+def begin(
+    ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
+) -> Recipe:
+    """Have the other ranks, where there are some, open what they need.
+
+    Returns the recipe by which models are opened: with a vLLM server on each rank.
+    """
+    if not isinstance(ranks, Group):
+        return recipe
+    ranks.hand_over(Begin(recipe, spec, total_steps, folder))
+    ranks.wait_no_longer_than(spec.ranks)
+    return with_servers(recipe, spec, folder, ranks)
 
 
 def end(ranks: Group) -> None:

@@ -43,6 +43,6 @@ def open_learner(
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
     """Open the policies of a team, on every rank, and what learns them; raises as it fails."""
-    begin(ranks, recipe, spec, total_steps, out)
+    recipe = begin(ranks, recipe, spec, total_steps, out)
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     return policies, led(TorchLearner(policies, spec, total_steps, recipe.seed, ranks), ranks)

@@ -1,0 +1,61 @@
+"""Runs a command that ends with the process that it works for, even one that is killed.
+
+`python -m collab.models.vllm.guard PROCESS COMMAND ...`
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import psutil
+
+LOOK_SECONDS = 0.3
+GRACE_SECONDS = 10.0
+"""How long what is ended has before it is killed."""
+
+
+def main(process: int, command: list[str]) -> int:
+    """Run `command` until it ends or `process`, the parent of this one, does."""
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when
+    with subprocess.Popen(command) as child:
+        try:
+            while child.poll() is None and os.getppid() == process:
+                time.sleep(LOOK_SECONDS)
+        finally:
+            end_tree(child.pid)
+        return child.wait()
+
+
+def end_tree(process: int) -> None:
+    """End a process and all that it has started."""
+    try:
+        root = psutil.Process(process)
+        found = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for one in found:
+        _quietly(one.terminate)
+    _, left = psutil.wait_procs(found, GRACE_SECONDS)
+    for one in left:
+        _quietly(one.kill)
+
+
+def _quietly(act: Any) -> None:
+    try:
+        act()
+    except psutil.NoSuchProcess:
+        return
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

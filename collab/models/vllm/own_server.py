@@ -1,0 +1,114 @@
+"""A vLLM server that this process starts, at an address that only this machine reaches."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from collab.distribution import install
+from collab.errors import ModelTimeout, ModelUnavailable
+from collab.models import store
+from collab.models.vllm.backend import Capacity
+from collab.models.vllm.calls import engine_options
+from collab.models.vllm.process import environment_of
+from collab.recipe.model import VLLMModel
+
+HOST = "127.0.0.1"
+COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
+LOOK_SECONDS = 0.3
+STOP_SECONDS = 20.0
+OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
+"""Options of an engine in this process that no server is given."""
+OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
+"""Variables of torchrun; vLLM would take itself for a part of this training."""
+
+
+class OwnServer:
+    """Started when it is made; ends with this process, or by `stop`."""
+
+    def __init__(self, spec: VLLMModel, capacity: Capacity, log: Path) -> None:
+        """What it says goes to `log`. Raises ModelUnavailable where there is no vLLM."""
+        if not spec.server_command and find_spec("vllm") is None:
+            raise ModelUnavailable(
+                f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, or say"
+                " what starts it as the model's server_command, or give `servers` that run it"
+            )
+        folder = store.resolve(spec.name, spec.revision)
+        options = engine_options(spec, folder, capacity, sleep=False)
+        self._seconds, self._log = spec.ready_seconds, log
+        self.url = f"http://{HOST}:{_free_port()}"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        guard = (sys.executable, "-m", "collab.models.vllm.guard", str(os.getpid()))
+        place = ("--host", HOST, "--port", self.url.rpartition(":")[2])
+        with log.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [*guard, *(spec.server_command or COMMAND), *flags(options), *place],
+                stdout=stream,
+                stderr=stream,
+                env=_environment(spec),
+            )
+
+    def wait(self) -> str:
+        """Wait until it answers; its address.
+
+        Raises ModelUnavailable where it has ended, ModelTimeout after `ready_seconds`.
+        """
+        import httpx
+
+        until = time.monotonic() + self._seconds
+        while time.monotonic() < until:
+            if (status := self._process.poll()) is not None:
+                raise ModelUnavailable(
+                    f"vLLM's server ended while it started, exit status {status}; what it said is"
+                    f" in {self._log}"
+                )
+            try:
+                if httpx.get(f"{self.url}/health", timeout=5.0).is_success:
+                    return self.url
+            except httpx.HTTPError:
+                pass  # not yet
+            time.sleep(LOOK_SECONDS)
+        raise ModelTimeout(
+            f"vLLM's server did not start within {self._seconds:g} s; what it says is in"
+            f" {self._log}; raise the model's ready_seconds"
+        )
+
+    def stop(self) -> None:
+        """End it and all that it has started."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def flags(options: Mapping[str, Any]) -> Iterator[str]:
+    """The options of an engine as those of vLLM's command."""
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if value is None or name in OF_PYTHON:
+            continue
+        if isinstance(value, bool):
+            yield f"--{flag}" if value else f"--no-{flag}"
+        else:
+            yield f"--{flag}"
+            yield str(value).removeprefix("torch.")
+
+
+def _environment(spec: VLLMModel) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(OF_RANKS)}
+    return {**environment_of(spec), **own, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

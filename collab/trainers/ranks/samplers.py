@@ -1,0 +1,86 @@
+"""A vLLM server on each rank, which rank 0 samples by."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from collab.errors import RecipeError
+from collab.models.vllm.adapter_files import check_servable, is_adapter
+from collab.models.vllm.backend import Capacity
+from collab.models.vllm.own_server import OwnServer
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import VLLMModel
+from collab.runs.layout import LOGS
+from collab.trainers.ranks.group import Group
+
+OF_MODEL = ("name", "revision", "dtype", "context", "trainer_device")
+KEPT = (*OF_MODEL, "adapter_folder", "seconds", "ready_seconds")
+"""Options of a model that are the same for the servers that run it."""
+
+
+def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Group) -> Recipe:
+    """The recipe whose vLLM models are run by a server on each rank; called by every rank.
+
+    Servers are stopped when `ranks` are left. What they say is under `logs/` in `folder`.
+
+    Raises:
+        RecipeError: an option that servers of ranks do not have, or ranks on several machines.
+        ModelUnavailable, ModelTimeout: a server does not start, with its rank; on every rank.
+    """
+    found = [recipe.model_of(name) for name in recipe.team.agents]
+    wanted = [m for m in found if isinstance(m, VLLMModel) and not m.servers]
+    models = list(dict.fromkeys(wanted))
+    if not models or ranks.world == 1:
+        return recipe
+    hosts = ranks.together(lambda: [socket.gethostname()])
+    ranks.each(partial(_check, models, hosts))
+    changed: dict[VLLMModel, VLLMModel] = {}
+    for place, model in enumerate(models):
+        log = folder / LOGS / f"vllm-{place}-rank-{ranks.rank}.log"
+        start = partial(_started, model, recipe, spec, log, ranks)
+        urls = tuple(ranks.together(start))
+        kept = {key: getattr(model, key) for key in KEPT}
+        changed[model] = VLLMModel(servers=urls, **kept)
+    return recipe.with_agents(
+        {
+            name: {"model": changed[model]}
+            for name, model in zip(recipe.team.agents, found, strict=True)
+            if isinstance(model, VLLMModel) and model in changed
+        }
+    )
+
+
+def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
+    if len(set(hosts)) > 1:
+        raise RecipeError(
+            f"ranks are on several machines ({', '.join(dict.fromkeys(hosts))}), and their vLLM"
+            " servers listen on their own machine alone; start servers on each, and set the model's"
+            " `servers`, and adapter_folder to a folder on a disk that all of them see"
+        )
+    for model in models:
+        if model.sleep or model.tensor_parallel > 1:
+            option = "sleep" if model.sleep else f"tensor_parallel {model.tensor_parallel}"
+            raise RecipeError(
+                f"the model's {option} is not for a vLLM server on each rank, which has one GPU and"
+                " keeps its memory; remove it and set memory_share, or give `servers` that are"
+                " started so"
+            )
+
+
+def _started(
+    model: VLLMModel, recipe: Recipe, spec: TrainerSpec, log: Path, ranks: Group
+) -> list[str]:
+    server = OwnServer(model, _capacity(model, recipe, spec), log)
+    ranks.on_close(server.stop)
+    return [server.wait()]
+
+
+def _capacity(model: VLLMModel, recipe: Recipe, spec: TrainerSpec) -> Capacity:
+    """Two versions of each agent's adapter: one that goes, and one that comes."""
+    own = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
+    starts = [Path(agent.adapter) for agent in own if agent.adapter]
+    given = [check_servable(folder) for folder in starts if is_adapter(folder)]
+    return Capacity(adapters=2 * len(own), rank=max([spec.lora.rank, *given]), training=True)
