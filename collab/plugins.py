@@ -82,8 +82,9 @@ def check_module(kind: str, reference: str) -> None:
     if is_of_python(reference) and given(reference) is None:
         raise RecipeError(
             f"{kind} '{reference}': the function {name} was given in Python, by a script or a"
-            " notebook that has ended, so it cannot be run from the record; put it into a file and"
-            f" name it FILE.py:{name}, or give it in Python again"
+            " notebook that has ended, so it cannot be run from the record; give it in"
+            f" Python again, e.g. collab.load(RUN, rewards=[{name}]), or put it into a file and"
+            f" name it FILE.py:{name}; a run keeps functions that a script imports from a file"
         )
     if not origin.endswith(".py"):
         _refuse_pythons_own(kind, reference, origin)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from collab.api.training import Training
-from collab.errors import RecipeError, UnknownName
+from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec, load_recipe
-from collab.recipe.base import Spec, path_of
-from collab.recipe.in_python.objects import Named, Objects, Rewards, Task
+from collab.recipe.base import Spec
+from collab.recipe.in_python.objects import Named, Rewards, Task
+from collab.recipe.in_python.settings import keys_of_the_top, settings_of
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_id
 from collab.runs.layout import TRAINING
@@ -135,42 +134,19 @@ def _recipe(
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden
         team = team.recipe
+    sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
+    top, within = settings_of(settings, sections, top=keys_of_the_top("team", "task", "trainer"))
     return load_recipe(
         team,
         task=task,
         rewards=rewards,
         hidden=hidden,
-        settings=_settings(settings),
+        settings=within,
         defaults={"trainer": "magrpo"},
         trust=trust,
         trainer=trainer,
-        **{key: value for key, value in settings.items() if key in _keys_of_the_top()},
+        **top,
     )
-
-
-def _keys_of_the_top() -> set[str]:
-    """The recipe's own keys, less those of sections that are arguments."""
-    return {*Recipe.model_fields} - {"team", "task", "trainer"}
-
-
-def _settings(given: Mapping[str, Any]) -> list[str]:
-    """The settings of the trainer and of sections, as on the command line.
-
-    Raises:
-        UnknownName: a key that none of them has.
-    """
-    objects, found = Objects(), []
-    sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
-    for key, value in given.items():
-        if key in _keys_of_the_top():
-            continue
-        path = path_of(key, sections)
-        if path is None:
-            known = {name for section in sections.values() for name in section.model_fields}
-            raise UnknownName("setting", key, known | _keys_of_the_top())
-        text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
-        found.append(f"{path}={text}")
-    return found
 
 
 def _check_resumed(*others: object) -> None:

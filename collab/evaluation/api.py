@@ -11,6 +11,7 @@ from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.results import Results
 from collab.evaluation.teams import choose_k, find_teams
 from collab.recipe.in_python.objects import Named, Rewards, Rows, rows_in
+from collab.recipe.in_python.settings import PLAYED, settings_of
 from collab.runtime import Team
 from collab.runtime.problems import flat_addresses
 from collab.runtime.waiting import wait_for
@@ -31,6 +32,7 @@ def evaluate(
     settings: Sequence[str] = (),
     trust: Consent = False,
     out: str | Path | None = None,
+    **more: Any,
 ) -> Results:
     """Teams side by side on the same problems; also in a notebook.
 
@@ -41,15 +43,21 @@ def evaluate(
         rewards: functions in place of the task's reward, e.g. `[right, (short, 0.5)]`.
         hidden: fields of the task that no agent sees, in place of its own.
         samples: episodes of each problem; pass@k takes k of them.
+        split: the part of the suite that is evaluated, e.g. `"test"`.
+        seed: of the sampling; equal seeds give equal episodes where the engine keeps them.
+        greedy: each agent's most likely response, in place of a drawn one.
+        model: one for all agents, in place of their own.
         k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
         settings: overrides as on the command line, for every team.
         trust: True for a yes to the functions of teams from elsewhere.
         out: a folder for the record, which the same call goes on with; None leaves none.
+        more: keys of a section of the recipe, for every team, e.g. `max_new_tokens=64`.
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
             What fails within an episode is counted as failed.
     """
+    _, within = settings_of(more, PLAYED, top=set())
     rows = rows_in(task)
     evaluated_teams = find_teams(
         [team.recipe if isinstance(team, Team) else team for team in teams],
@@ -62,7 +70,7 @@ def evaluate(
         seed=seed,
         greedy=greedy,
         model=model,
-        settings=settings,
+        settings=[*settings, *within],
         trust=trust,
     )
     ks = choose_k(k, evaluated_teams[0].recipe.samples)

@@ -78,7 +78,9 @@ class EvaluationFolder:
         self._taken: set[Path] = set()
         try:
             if path.exists() and not (path / EVAL).exists() and _visible(path):
-                raise RecordError(f"{path} holds something else; give another folder with --out")
+                raise RecordError(
+                    f"{path} holds something else; give another folder with --out (in Python: out=)"
+                )
             path.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(path / LOCK, blocking=False)
             self._lock.acquire()

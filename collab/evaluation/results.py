@@ -117,6 +117,9 @@ class Results(Record):
         told = f"{teams or 'no team yet'} on {self.suite}, {problems}, "
         return f"<Results {self.status}: {told}{counted(self.samples, 'sample')}>"
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def _repr_html_(self) -> str:
         """A row for a metric, a column for a team, for notebooks; then the differences."""
         tables = _table({team.label: team.metrics for team in self.teams})

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collab.recipe.feedback import FeedbackSpec
     from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
     from collab.recipe.model import ModelSpec
-    from collab.recipe.question import about_rows, check_functions
+    from collab.recipe.question import about_rows, allow, check_functions
     from collab.recipe.recipe import BudgetSpec, Recipe
     from collab.recipe.reward import PartSpec, RewardSpec
     from collab.recipe.sampling import SamplingSpec
@@ -41,6 +41,7 @@ __all__ = [
     "TeamSpec",
     "TrainerSpec",
     "about_rows",
+    "allow",
     "check_functions",
     "json_schema",
     "load_recipe",
@@ -68,6 +69,7 @@ _MODULES = {
     "TeamSpec": "collab.recipe.team",
     "TrainerSpec": "collab.recipe.trainer",
     "about_rows": "collab.recipe.question",
+    "allow": "collab.recipe.question",
     "check_functions": "collab.recipe.question",
     "json_schema": "collab.recipe.schema",
     "load_recipe": "collab.recipe.load",

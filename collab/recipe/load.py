@@ -17,11 +17,11 @@ from collab.recipe.files import Files
 from collab.recipe.in_python.objects import Named, Objects, Rewards, Task, given_task, with_rewards
 from collab.recipe.library import Kind, member
 from collab.recipe.model import parse_model
-from collab.recipe.question import check_functions, question_of
+from collab.recipe.question import allow, question_of, settled_in
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
 from collab.runs.layout import RECIPE
-from collab.trust import Consent, Question, from_hub, settle
+from collab.trust import Consent, Question, from_hub
 
 S = TypeVar("S", bound=Spec)
 
@@ -67,8 +67,7 @@ def load_recipe(
         defaults=defaults,
         **top,
     )
-    check_functions(recipe)
-    settle(question, trust)
+    allow(recipe, question, trust)
     return recipe
 
 
@@ -111,7 +110,8 @@ def read_recipe(
     place = name if isinstance(name, str) else str(data.get("name") or "the recipe given in Python")
     recipe = validate(Recipe, data, place)
     words = {str(value) for value in (task, *top.values()) if value} | objects.words
-    given = overrides.texts(settings) | words
+    settled = settled_in(name) if isinstance(name, Spec) else set()
+    given = overrides.texts(settings) | words | settled
     return recipe, question_of(place, recipe, files, set() if written_in else given)
 
 
@@ -137,8 +137,7 @@ def load_task(
         RecipeError, Untrusted: as `load_recipe`.
     """
     spec, question = read_task(name, settings=settings, like=like)
-    check_functions(spec)
-    settle(question, trust)
+    allow(spec, question, trust)
     return spec
 
 

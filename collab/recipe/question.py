@@ -26,9 +26,9 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.recipe.training.curriculum import FilterSpec
-from collab.trust import Item, Question
+from collab.trust import Consent, Item, Question, settle
 from collab.trust.elsewhere import is_own
-from collab.trust.held import hold, of_function, release
+from collab.trust.held import hold, is_free, of_function, release
 from collab.trust.sources import digest_of
 
 _OPENAI = "https://api.openai.com/v1"
@@ -63,6 +63,29 @@ def check_functions(spec: Spec) -> None:
     for kind, key, text in named_in(spec):
         if kind == "module function":
             plugins.check_module(key, text)
+
+
+def settled_in(spec: Spec) -> set[str]:
+    """What a recipe in memory names and may do, as it was asked about when it was read."""
+    kinds = ("file function", "module function")
+    named = {text for kind, _, text in named_in(spec) if kind in kinds}
+    settled = {text for text in named if is_free(of_function(text))}
+    for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
+        if is_free(server.lock):
+            settled |= {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
+    return settled
+
+
+def allow(recipe: Spec, question: Question, trust: Consent) -> None:
+    """Let `recipe` do what it names; of what `question` asks besides, nothing is asked.
+
+    Raises:
+        RecipeError: it names a function that cannot be had here.
+        Untrusted: it comes from elsewhere and would run code, and there is no yes.
+    """
+    check_functions(recipe)
+    named = {text for _, _, text in named_in(recipe)}
+    settle(question.less(named), trust)
 
 
 def _functions(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:

@@ -31,7 +31,9 @@ class RunFolder:
             RecordError: the folder holds a run already, or cannot be written.
         """
         if (path / EPISODES).exists():
-            raise RecordError(f"{path} holds a run already; give another folder with --out")
+            raise RecordError(
+                f"{path} holds a run already; give another folder with --out (in Python: out=)"
+            )
         try:
             path.mkdir(parents=True, exist_ok=True)
             write_recipe(path / RECIPE, recipe, Packing(path))

@@ -13,8 +13,9 @@ from typing import Any, Self
 from collab import distribution
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
-from collab.recipe import Recipe, load_recipe
+from collab.recipe import Recipe, allow, load_recipe, read_recipe
 from collab.recipe.in_python.objects import Named, Problems, Rewards, Task, recipe_of_parts, rows_in
+from collab.recipe.in_python.settings import PLAYED, keys_of_the_top, settings_of
 from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
@@ -174,15 +175,18 @@ def load(
         hidden: fields of the task that no agent sees, in place of its own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
         trust: True for a yes to the functions of a recipe or a folder from elsewhere.
-        top: top-level keys of the recipe, e.g. `model="echo"`, `samples=4`, `seed=1`.
+        top: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,
+            `max_new_tokens=64`.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: it comes from elsewhere and would run code, and there is no yes.
     """
-    recipe = load_recipe(name, task=task, settings=settings, trust=trust, **top)
+    keys, within = settings_of(top, PLAYED, top=keys_of_the_top("team", "task"))
+    recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)
     if recipe.task is not None and not (rewards is None and hidden is None):
-        recipe = load_recipe(recipe, rewards=rewards, hidden=hidden, trust=trust)
+        recipe, _ = read_recipe(recipe, rewards=rewards, hidden=hidden)
+    allow(recipe, question, trust)
     return Team(recipe, trust=trust, rewards=rewards, hidden=hidden)
 
 

@@ -17,15 +17,21 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
     There it is done in a loop of its own, on a thread of its own, while the caller's thread waits.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _in_a_loop():
         return asyncio.run(work)
     loop = LoopThread()
     try:
         return loop.wait_for(work)
     finally:
         loop.close()
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class LoopThread:

@@ -45,15 +45,11 @@ def app(
     check_installed()
     if settings.get("mcp"):
         check_mcp()
-    from collab.recipe import load_recipe
     from collab.serving.application import Application
     from collab.serving.settings import Settings
-    from collab.serving.teams import named
+    from collab.serving.teams import named, read_teams
 
-    recipes = {
-        name: load_recipe(given, trust=trust, model=model)
-        for name, given in named(names, served_as).items()
-    }
+    recipes = read_teams(named(names, served_as), trust=trust, model=model)
     return Application(recipes, Settings(**settings))
 
 

@@ -13,12 +13,13 @@ from collab.errors import RecipeError
 from collab.models import Model
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
-from collab.recipe import Recipe
+from collab.recipe import Recipe, allow, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.runtime import Session
 from collab.serving.fields import fields_of
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
+from collab.trust import Consent
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
@@ -52,6 +53,29 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
         if given in served:
             raise RecipeError(f"two teams are called '{given}'; tell them apart with --name")
         served[given] = name
+    return served
+
+
+def read_teams(
+    names: Mapping[str, str],
+    *,
+    settings: Sequence[str] = (),
+    model: str | None = None,
+    trust: Consent = False,
+) -> dict[str, Recipe]:
+    """The recipe of each team by the name it is served under, without its task.
+
+    What only the task names, such as its reward's functions, is neither needed nor asked about.
+
+    Raises:
+        RecipeError: a team that is not known.
+        Untrusted: a recipe comes from elsewhere and would run code, and there is no yes.
+    """
+    served = {}
+    for name, given in names.items():
+        recipe, question = read_recipe(given, settings=settings, model=model)
+        served[name] = recipe.model_copy(update={"task": None})
+        allow(served[name], question, trust)
     return served
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
+from collab.recipe.in_python.rows import told_as
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
 from collab.tasks.sources import PlacedRow, Row
 
@@ -45,8 +46,11 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
         if name not in known:
             close = nearest(name, known)
             remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(known)}"
+            place = told_as(source)
+            if place != source:
+                remedy += "; give it, or rewards that need none, with hidden=[]"
             raise TaskError(
-                f"the suite '{spec.name}': `{key}` names '{name}', which no row of {source} has;"
+                f"the suite '{spec.name}': `{key}` names '{name}', which no row of {place} has;"
                 f" {remedy}"
             )
 

@@ -26,6 +26,11 @@ def release(name: str) -> None:
     _held.discard(name)
 
 
+def is_free(name: str) -> bool:
+    """Whether there was a yes to it in this process, or it is the user's own."""
+    return name in _free
+
+
 def is_held(name: str) -> bool:
     """Whether it may not run yet."""
     return name in _held

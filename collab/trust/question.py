@@ -52,6 +52,11 @@ class Question:
         chosen = tuple(item for item in self.items if item.reference in references)
         return replace(self, items=chosen)
 
+    def less(self, named: Iterable[str]) -> Question:
+        """The question without the functions that are not among those `named`."""
+        kept = {"", *named}
+        return replace(self, items=tuple(item for item in self.items if item.reference in kept))
+
     def remember(self) -> None:
         """Note the yes; raises OSError where it cannot be written."""
         for item in self.items:

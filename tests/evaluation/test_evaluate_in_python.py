@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 import collab
+from collab.errors import RecipeError
 
 ROWS = [{"prompt": "red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
 
@@ -28,6 +31,7 @@ def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
     assert [found.metrics["return"].mean for found in results.teams] == [0.5, 1.0]
     assert repr(results).startswith("<Results done: one, two on ")
     assert len(repr(results)) < 150
+    assert str(results) == repr(results)
     shown = results._repr_html_()
     assert "<td>one</td><td>two</td>" in shown
     assert "less one, on the same problems" in shown
@@ -36,3 +40,11 @@ def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
 def test_a_notebook_shows_names_as_text() -> None:
     results = collab.evaluate(team("a<b>", "red"), task=ROWS)
     assert "<td>a&lt;b&gt;</td>" in results._repr_html_()
+
+
+def test_a_key_of_a_section_is_a_setting() -> None:
+    made = team("a", "one two three four")
+    results = collab.evaluate(made, task=ROWS, max_new_tokens=2)
+    assert results.teams[0].agents["a"]["new_tokens"] == 2 * len(ROWS)
+    with pytest.raises(RecipeError, match="unknown setting 'num_turns'; it is 'turns' here"):
+        collab.evaluate(made, task=ROWS, num_turns=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import signal
 import threading
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 import collab
 from collab.cli.app import app
-from collab.errors import CollabError, RecipeError
+from collab.errors import CollabError, RecipeError, TaskError
 from collab.models import open as opening
 from collab.runtime.waiting import LoopThread, wait_for
 
@@ -163,6 +164,10 @@ def test_the_record_is_read_where_its_functions_are_gone(
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match="given in Python"):
         collab.load(run)
+    again = collab.load(
+        run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]
+    )
+    assert rewards(again.run()) == [0.5, 0.5], "given again, they take the place of the others"
     runner = CliRunner()
     assert runner.invoke(app, ["show", run]).exit_code == 0
     assert runner.invoke(app, ["report", run]).exit_code == 0
@@ -181,3 +186,41 @@ def test_a_rollout_shows_itself_shortly_and_escaped() -> None:
     assert repr(rollout) == ("<Rollout: 30 episodes, 0 solved, 0 failed, mean return 1.00 of 1.00>")
     page = rollout._repr_html_()
     assert (page.count("<tr>"), "&lt;b&gt;red" in page, "<b>red" in page) == (21, True, False)
+
+
+def test_a_key_of_a_section_is_a_setting_of_load() -> None:
+    recipe = collab.load(make().recipe, max_new_tokens=7, turns=2, seed=3).recipe
+    assert (recipe.sampling.max_new_tokens, recipe.team.turns, recipe.seed) == (7, 2, 3)
+    with pytest.raises(RecipeError, match="unknown setting 'steps'"):
+        collab.load(make().recipe, steps=2)
+
+
+def test_a_run_of_ones_own_is_not_asked_about_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "judging.py").write_text("def judged(context):\n    return 0.25\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    judged = importlib.import_module("judging").judged
+    agents = {"a": collab.Agent(prompt="{{ task.prompt }}")}
+    make(rewards=[judged], agents=agents).run(ROWS, out="run")
+    team = collab.load("run")
+    assert rewards(team.run({"prompt": "red", "answer": "no"})) == [0.25]
+    results = collab.evaluate(team, task=ROWS)
+    assert results.teams[0].metrics["return"].mean == 0.25
+
+
+def test_a_question_without_its_answer_is_asked_by_another_reward(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    make().run(ROWS, out=run)
+    with pytest.raises(TaskError, match=r"no row of what was given in Python.*hidden=\[\]"):
+        collab.load(run).run({"prompt": "green"})
+    other = collab.load(run, rewards=[lambda context: 0.5], hidden=[])
+    assert rewards(other.run({"prompt": "green"})) == [0.5]
+
+
+def test_an_error_has_no_history_of_ours(tmp_path: Path) -> None:
+    make().run(ROWS, out=tmp_path / "run")
+    with pytest.raises(CollabError, match=r"in Python: out=") as found:
+        make().run(ROWS, out=tmp_path / "run")
+    assert found.value.__context__ is None

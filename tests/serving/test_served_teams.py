@@ -11,12 +11,13 @@ import httpx
 import pytest
 from support.served import DUO, SOLO, Server, recipe
 
+import collab
 from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
 from collab.records import read_episodes
 from collab.serving.fields import fields_of
 from collab.serving.settings import Settings
-from collab.serving.teams import as_served, named
+from collab.serving.teams import as_served, named, read_teams
 
 
 def ask(server: Server, model: str, **more: Any) -> httpx.Response:
@@ -57,6 +58,26 @@ def test_names_of_teams_files_and_folders(tmp_path: Path) -> None:
     assert named(["x"], ["y"]) == {"y": "x"}
     with pytest.raises(RecipeError, match="two teams are called 'x'"):
         named(["a/x", "b/x"])
+
+
+def test_what_only_the_reward_names_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(tmp_path / "run")
+    agents = {"one": collab.Agent(prompt="{{ task.prompt }}")}
+    made = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
+    made.run([{"prompt": "red"}], out=run)
+    monkeypatch.setattr("collab.given._GIVEN", {})
+    with pytest.raises(RecipeError, match=r"given in Python.*collab\.load\(RUN, rewards="):
+        load_recipe(run)
+    served = read_teams({"run": run})["run"]
+    assert (served.task, list(served.team.agents)) == (None, ["one"])
+    shouting = {"one": collab.Agent(prompt="{{ task.prompt }}", parser=lambda text: text.upper())}
+    made = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
+    made.run([{"prompt": "red"}], out=tmp_path / "parsed")
+    monkeypatch.setattr("collab.given._GIVEN", {})
+    with pytest.raises(RecipeError, match=r"parser.*given in Python"):
+        read_teams({"parsed": str(tmp_path / "parsed")})
 
 
 def test_feedback_that_needs_hidden_fields_or_leave_is_left_out() -> None:

@@ -82,11 +82,10 @@ def command(
     Exit status: 0 ended by a signal, 2 bad usage or something is missing (a
     key, a package, a free port).
     """
-    from collab.recipe import load_recipe
     from collab.serving import check_installed, check_mcp
     from collab.serving.keys import local_names, read_keys
     from collab.serving.settings import Settings as Serving
-    from collab.serving.teams import named, tool_names
+    from collab.serving.teams import named, read_teams, tool_names
 
     check_installed()
     keys = read_keys(key or ())
@@ -97,15 +96,9 @@ def command(
         one_of("--mcp", mcp, ("http", "stdio"))
         check_mcp()
         tool_names(names)
-    recipes = {
-        served: load_recipe(
-            given,
-            settings=with_sandbox(settings, sandbox),
-            trust=consent(trust),
-            model=model,
-        )
-        for served, given in names.items()
-    }
+    recipes = read_teams(
+        names, settings=with_sandbox(settings, sandbox), trust=consent(trust), model=model
+    )
     serving = Serving(
         keys=keys,
         concurrency=concurrency,

@@ -43,6 +43,7 @@ def command(run: Watched, *, json: Json = False) -> None:
     from collab.cli.live.live import LiveView
     from collab.cli.live.recorded import how_it_ended
     from collab.runs.at_work import KILLED
+    from collab.runs.layout import TRAINING
 
     view, events = _opened(run, json=json)
     if isinstance(view, LiveView):
@@ -54,7 +55,8 @@ def command(run: Watched, *, json: Json = False) -> None:
         view.close()
     status = how_it_ended(run)
     if status == KILLED:
-        print(f"{run} was killed: its process is gone", file=sys.stderr)
+        remedy = f"; go on with collab train --resume {run}" if (run / TRAINING).is_file() else ""
+        print(f"{run} was killed: its process is gone{remedy}", file=sys.stderr)
     elif status != "done":
         print(f"{run}: {status}", file=sys.stderr)
     raise typer.Exit(int(status != "done"))

@@ -105,7 +105,7 @@ class TrainingFolder:
         if (path / EPISODES).exists():
             raise RecordError(
                 f"{path} holds a run already; give another folder with --out, or go on with"
-                f" --resume {path}"
+                f" --resume {path} (in Python: out=, resume=)"
             )
 
     @staticmethod
