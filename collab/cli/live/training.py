@@ -241,7 +241,7 @@ def held_out(event: Evaluation) -> str:
 
 def gains_table(gains: dict[str, dict[str, Any]]) -> tuple[list[Column], list[list[Piece]]]:
     """Before and after on held-out tasks."""
-    names = ("held out", "tasks", "return before", "after", "gain", "solved before", "after")
+    names = ("held out", "tasks", "return before", "after", "gain ± s.e.", "solved before", "after")
     rows: list[list[Piece]] = []
     for name, gain in gains.items():
         error = gain["error"]

@@ -30,6 +30,8 @@ _BY_OTHERS = {
     "num_turns": "turns",
     "output_dir": "out",
     "per_device_train_batch_size": "tasks_per_step",
+    "rollout_buffer_size": "tasks_per_step",
+    "train_batch_size": "tasks_per_step",
     "train_dataset": "task",
 }
 """What other libraries of training call a key, or an argument, that is here."""
