@@ -25,6 +25,17 @@ def test_lists_the_episodes(collab, run: Path) -> None:
     assert result.err == ""
 
 
+def test_a_training_says_what_it_gained(collab, run: Path) -> None:
+    gain = {"before": 0.5, "after": 1.5, "gain": 1.0, "error": 0.25, "maximum": 2.0, "tasks": 4}
+    gains = {"sampled": gain | {"solved_before": None, "solved_after": None}}
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "summary": {"gains": gains}}))
+    lines = collab("show", str(run)).out.splitlines()
+    assert "gain ± s.e." in lines[-2]
+    told = "sampled 4 0.50 of 2.00 1.50 of 2.00 +1.00 ± 0.25 - -"
+    assert lines[-1].split() == told.split()
+
+
 def test_programs_have_columns_of_their_own(collab) -> None:
     lines = collab("show", str(Path(__file__).parents[1] / "recorded/run")).out.splitlines()
     assert lines[1].split()[-5:] == ["tests", "turns", "tokens", "scheme", "flags"]

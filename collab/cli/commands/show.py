@@ -114,6 +114,7 @@ def _show_run(
     run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
 ) -> None:
     from collab.cli.arguments.episodes import select
+    from collab.cli.live.training import gains_table
     from collab.cli.screen.choose import open_page
     from collab.cli.screen.episode_list import show_list
     from collab.cli.screen.streams import json_text
@@ -128,7 +129,10 @@ def _show_run(
         for item in chosen:
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
-        show_list(open_page(), record.about, chosen, shown(reward_in(run)))
+        page = open_page()
+        show_list(page, record.about, chosen, shown(reward_in(run)))
+        if gains := record.about.get("summary", {}).get("gains"):
+            page.table(*gains_table(gains))
     else:
         for item in chosen:
             _show(open_page(), item, whole=turn is None)
