@@ -58,12 +58,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
         Untrusted: a recipe from elsewhere names it, and there is no yes.
     """
     origin, _, attribute = reference.rpartition(":")
-    check_module(kind, reference)
-    if is_held(of_function(reference)):
-        raise Untrusted(
-            f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
-            " you trust it, give --trust (in Python: trust=True)"
-        )
+    check_free(kind, reference)
     if (function := given(reference)) is not None:
         return function
     module = _from_file(kind, origin) if origin.endswith(".py") else _from_module(kind, origin)
@@ -74,6 +69,16 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     if inspect.isroutine(function) or inspect.isclass(function):
         _refuse_pythons_own(kind, reference, str(function.__module__))
     return function  # type: ignore[no-any-return]
+
+
+def check_free(kind: str, reference: str) -> None:
+    """Raise RecipeError or Untrusted for a function that may not be loaded, as `load` does."""
+    check_module(kind, reference)
+    if is_held(of_function(reference)):
+        raise Untrusted(
+            f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
+            " you trust it, give --trust (in Python: trust=True)"
+        )
 
 
 def check_module(kind: str, reference: str) -> None:

@@ -1,6 +1,7 @@
 """Where components are found by name: the user's project first, then the shipped library.
 
-Suites by the hundred have no file each: `reasoning_gym/NAME` is the suite of one of its sets.
+Suites by the hundred have no file each: `reasoning_gym/NAME` is the suite of one of its sets, and
+`verifiers/NAME` that of an environment.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ FOLDERS: dict[Kind, str] = {
     "trainer": "trainers",
 }
 
-REASONING_GYM = "reasoning_gym"
-_MEMBER = re.compile(rf"({REASONING_GYM}/[a-z]\w*)(?:/(.*))?", re.ASCII | re.DOTALL)
+FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
+"""Suites with members, and the option of the generator of that name that says which."""
+_MEMBER = re.compile(rf"((?:{'|'.join(FAMILIES)})/[a-z][\w-]*)(?:/(.*))?", re.ASCII | re.DOTALL)
 
 
 def roots() -> list[Path]:
@@ -71,16 +73,16 @@ def components(kind: Kind) -> Iterator[tuple[str, Path]]:
 
 
 def member(name: str) -> dict[str, Any] | None:
-    """The suite of a set, as one that extends its family; None for any other name."""
+    """The suite of a member, as one that extends its family; None for any other name."""
     found = _MEMBER.fullmatch(name)
     if found is None or found[2] is not None:
         return None
-    chosen = name.partition("/")[2]
-    source = {"generate": {"use": REASONING_GYM, "options": {"name": chosen}}}
-    return {"extends": REASONING_GYM, "name": name, "source": source}
+    family, _, chosen = name.partition("/")
+    source = {"generate": {"use": family, "options": {FAMILIES[family]: chosen}}}
+    return {"extends": family, "name": name, "source": source}
 
 
 def split_member(address: str) -> tuple[str, str] | None:
-    """The suite of a set and what is selected in it, for an address in one."""
+    """The suite of a member and what is selected in it, for an address in one."""
     found = _MEMBER.fullmatch(address)
     return (found[1], found[2] or "") if found else None

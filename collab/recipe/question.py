@@ -54,8 +54,7 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
 
 def about_rows(task: TaskSpec, question: Question) -> Question:
     """What is to be asked before the rows of a suite are had: the functions that make them."""
-    made_by = (task.source.generate, task.source.adapt)
-    return question.about(*(function.use for function in made_by if function))
+    return question.about(*(text for kind, _, text in named_in(task.source) if "function" in kind))
 
 
 def check_functions(spec: Spec) -> None:

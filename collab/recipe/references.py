@@ -40,6 +40,9 @@ _FREE_TEXT = {
 _OF_THE_USER = {"agents", "parts"}
 """Keys of mappings whose own keys are names of the user's choice, and mean nothing here."""
 
+VERIFIERS = "verifiers"
+"""The generator whose option `environment` names a module, which it imports."""
+
 _FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
 _MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
 _COMPONENT_FILE = (".yaml", ".yml", ".jsonl", ".json", ".gz")
@@ -51,10 +54,19 @@ def is_file_function(text: str) -> bool:
     return _FILE_FUNCTION.fullmatch(text) is not None
 
 
+def environment_function(name: str) -> str:
+    """An environment of verifiers as a function of the module that holds it."""
+    return f"{name.replace('-', '_').lower()}:taskset"
+
+
 def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
     """What the fields of a part of a recipe name, and of all parts below it: kind, field, text."""
     for part in specs_in(spec):
-        for key, value in part if not isinstance(part, Component) else ():
+        if isinstance(part, Component):
+            if part.use == VERIFIERS and (name := part.options.get("environment")):
+                yield "module function", "generate", environment_function(str(name))
+            continue
+        for key, value in part:
             for item in value if isinstance(value, tuple) else (value,):
                 text = item.use if isinstance(item, Component) else item
                 if (

@@ -2,6 +2,13 @@
 
 from collab.rewards.answers.exact import exact_answer
 from collab.rewards.answers.reasoning_gym import score_answer
+from collab.rewards.answers.verifiers import environment_score
 from collab.rewards.family import Family
 
-FAMILY = Family({"exact_answer": exact_answer, "score_answer": score_answer})
+FAMILY = Family(
+    {
+        "exact_answer": exact_answer,
+        "score_answer": score_answer,
+        "environment_score": environment_score,
+    }
+)

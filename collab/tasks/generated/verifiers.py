@@ -1,0 +1,103 @@
+"""Problems of environments of the package verifiers, all through one door: `verifiers/NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from collab.distribution import install
+from collab.errors import RecipeError, TaskError
+from collab.plugins import check_free
+from collab.recipe.references import environment_function
+
+
+def verifiers(random: Random, *, environment: str = "", **options: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG001
+    """The tasks of an environment, in its order; options are those of its taskset.
+
+    `environment_score` scores an answer to one. An environment's answers are single ones: where
+    something else is needed, it is refused.
+
+    Raises:
+        RecipeError: no environment is named, or it does not take these options.
+        Untrusted: a recipe from elsewhere names it, and there is no yes.
+        TaskError: the package or the environment is not installed, or it needs more than answers.
+    """
+    if not environment:
+        raise RecipeError("name an environment of verifiers: verifiers/NAME")
+    check_free("environment", environment_function(environment))
+    vf = _package(environment)
+    try:
+        config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
+    except ModuleNotFoundError as error:
+        raise TaskError(
+            f"the environment '{environment}' of verifiers cannot be imported: {error}; install the"
+            " package that has it"
+        ) from error
+    except ValueError as error:
+        told = " ".join(str(error).split())
+        raise RecipeError(f"the environment '{environment}' of verifiers: {told}") from error
+    taskset = vf.load_taskset(config)
+    _check_taskset(vf, environment, taskset)
+    for task in taskset:
+        if needs := _needs(vf, task):
+            raise _refused(environment, needs)
+        data = task.data.model_dump(mode="json")
+        if type(task).data_type().model_validate(data) != task.data:
+            raise _refused(environment, "tasks that live on beside their data")
+        yield {
+            "prompt": "\n\n".join(filter(None, [task.data.system_prompt, task.data.prompt_text])),
+            "environment": environment,
+            "options": options,
+            "data": data,
+        }
+
+
+def _package(environment: str) -> Any:
+    try:
+        import verifiers.v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise TaskError(
+            f"the suite verifiers/{environment} needs the package verifiers, 0.4; remedy:"
+            f" {install('verifiers')}"
+        ) from error
+    return vf
+
+
+def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
+    kind = vf.environment_class(environment)
+    if kind is not vf.SingleAgentEnv:
+        raise _refused(environment, f"turns or agents that its own {kind.__name__} plays")
+    if type(taskset).toolsets(taskset.config):
+        raise _refused(environment, "tools")
+
+
+def _needs(vf: Any, task: Any) -> str:
+    """What a task needs besides an answer in text, its rewards included; "" for nothing."""
+    kind = type(task)
+    messages = task.data.prompt if isinstance(task.data.prompt, list) else []
+    needed = {
+        "a container": kind.NEEDS_CONTAINER,
+        "a machine that is set up for each task": kind.setup is not vf.Task.setup,
+        "rewards of what was done on a machine": kind.finalize is not vf.Task.finalize
+        or any(map(_runs, task.hooks("reward"))),
+        "tools": kind.toolsets(task.config),
+        "models that judge": task.config.judges,
+        "a user who begins": not task.data.prompt_text.strip(),
+        "prompts of more than text": any(not isinstance(m.content, str) for m in messages),
+        "prompts with answers in them": any(m.role not in ("system", "user") for m in messages),
+    }
+    return next((told for told, found in needed.items() if found), "")
+
+
+def _runs(reward: Any) -> bool:
+    """Whether a reward asks for the machine that a task was done on."""
+    code = getattr(reward, "__func__", reward).__code__
+    return "runtime" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _refused(environment: str, needs: str) -> TaskError:
+    return TaskError(
+        f"the environment '{environment}' of verifiers needs {needs}; only those that score one"
+        " answer in text can be a suite here"
+    )
