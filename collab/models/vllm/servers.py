@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ LOOK_SECONDS = 0.5
 """Between two looks at a server that is not there."""
 ATTEMPTS = 4
 """At one response or one adapter, on servers that go away under it."""
+KEPT_IDLE = 20
+"""Connections to one server that stay open without a request."""
 LAG_SECONDS = 60.0
 """How long a server may not see an adapter yet that was written to a shared disk."""
 
@@ -38,7 +41,7 @@ class Servers:
         """Raises ModelUnavailable for a key that cannot be sent."""
         self._spec = spec
         self._key = read_key(KEY)
-        self._client: Any = None
+        self._clients: list[Any] = []
         self._servers: list[Server] = []
         self._trouble: dict[Server, str] = {}
         """Why servers cannot be asked now."""
@@ -49,11 +52,12 @@ class Servers:
     async def open(self, folder: Path, capacity: Capacity) -> None:  # noqa: ARG002
         if self._servers:
             return
-        if self._client is None:
-            self._client = self._connect()
+        if not self._clients:
+            self._clients = list(self._connect())
         limit, key = self._spec.seconds, self._key
         lag = LAG_SECONDS if self._spec.adapter_folder else 0.0
-        servers = [Server(url, self._client, limit, key, lag) for url in self._spec.servers]
+        places = zip(self._spec.servers, self._clients, strict=True)
+        servers = [Server(url, client, limit, key, lag) for url, client in places]
         await self._meet_all(servers)
         self._servers = self._loads.servers = servers
         self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
@@ -104,18 +108,23 @@ class Servers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         await self._loads.aclose()
-        if self._client is not None:
-            await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
 
-    def _connect(self) -> Any:
-        from httpx import AsyncClient, Limits
+    def _connect(self) -> Iterator[Any]:
+        """A client for each server: a client looks at all of its connections for each request."""
+        from httpx import AsyncClient, Limits, create_ssl_context
 
-        # Time limits are ours; how many requests are under way is the runtime's.
-        return AsyncClient(
-            headers={"authorization": f"Bearer {self._key}"} if self._key else {},
-            limits=Limits(max_connections=None),
-            timeout=None,
-        )
+        trusted = create_ssl_context()
+        for _ in self._spec.servers:
+            # Time limits are ours; how many requests are under way is the runtime's. Of idle
+            # connections more than a few are closed, since they are looked at again and again.
+            yield AsyncClient(
+                headers={"authorization": f"Bearer {self._key}"} if self._key else {},
+                limits=Limits(max_connections=None, max_keepalive_connections=KEPT_IDLE),
+                timeout=None,
+                verify=trusted,
+            )
 
     async def _meet_all(self, servers: list[Server]) -> None:
         """Meet servers that may still be starting."""
