@@ -1,63 +1,91 @@
-"""A team's episodes as spans of OpenTelemetry, by the names of its conventions for generative AI.
+"""What is done as spans of OpenTelemetry, by the names of its conventions for generative AI.
 
-An episode is `invoke_workflow TEAM`, an agent's response `invoke_agent AGENT` below it. They go to
-whatever the process has set up, and nowhere without that. What agents read or wrote is not in them.
+An episode is `invoke_workflow TEAM`, an agent's response `invoke_agent AGENT` below it; a run, a
+training, its steps and evaluations are spans above. They go to whatever the process has set up, and
+nowhere without that. What agents read or wrote is not in them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
+from collab.distribution import install
 from collab.records import Decision, Episode
-from collab.runtime.events import AgentActed, AgentActing, EpisodeFinished, Event
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
+Attributes = Mapping[str, str | int | float]
+
 _NANOSECONDS = 1_000_000_000
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+_asked: ContextVar[Attributes | None] = ContextVar("asked", default=None)
+"""What is known of who asks for the episodes that are played here."""
 
 
-class Spans:
+def set_up() -> str | None:
+    """Send this process's spans to the collector that its environment names, where it names one.
+
+    A process that has a provider of spans already keeps it. Returns what the user is to be told
+    where spans cannot be sent; of a process that asks for none, nothing of OpenTelemetry is
+    imported.
+    """
+    named = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
+    if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        return f"{named} is set, and no spans are sent: run {install('otel')}"
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        os.environ.setdefault("OTEL_SERVICE_NAME", "collab")
+        provider = TracerProvider()
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        trace.set_tracer_provider(provider)
+    return None
+
+
+class EpisodeSpans:
     """The spans of one episode, made of its events."""
 
-    def __init__(self, tracer: Tracer | None, team: str) -> None:
+    def __init__(self, tracer: Tracer | None, workflow: Span | None) -> None:
         """Without a tracer nothing is done."""
-        self._tracer, self._team = tracer, team
-        self._workflow: Span | None = None
+        self._tracer, self._workflow = tracer, workflow
         self._began: dict[tuple[int, int, str, int], int] = {}
         self._steps: dict[tuple[int, int, str], int] = {}
 
-    def begin(self, attributes: Mapping[str, str | int], parent: Any = None) -> None:
-        """The episode begins; `parent` is the context of who asked for it."""
-        if self._tracer is not None:
-            named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": self._team}
-            self._workflow = self._tracer.start_span(
-                f"invoke_workflow {self._team}", parent, attributes={**named, **attributes}
-            )
+    def heard(self, emit: Callable[[Any], None]) -> Callable[[Any], None]:
+        """An `emit` for the episode's events that these spans hear too."""
+        if self._workflow is None:
+            return emit
 
-    def see(self, event: Event) -> None:
-        """Take what an event tells."""
-        match event:
-            case AgentActing(turn=turn, round=round_, agent=agent):
-                place = (turn, round_, agent)
+        def both(event: Any) -> None:
+            self._see(event)
+            emit(event)
+
+        return both
+
+    def _see(self, event: Any) -> None:
+        """Take what an event of `collab.runtime.events` tells."""
+        match event.type:
+            case "agent.acting":
+                place = (event.turn, event.round, event.agent)
                 step = self._steps[place] = self._steps.get(place, -1) + 1
                 self._began[(*place, step)] = time.time_ns()
-            case AgentActed(turn=turn, decision=decision):
-                self._act(turn, decision)
-            case EpisodeFinished(episode=episode):
-                self._finish(episode)
-
-    def end(self, failure: str | None = None) -> None:
-        """The episode is over; `failure` says why it has no end of its own."""
-        if self._workflow is not None:
-            if failure:
-                self._workflow.set_attribute("error.type", failure)
-            self._workflow.end()
-            self._workflow = None
+            case "agent.acted":
+                self._act(event.turn, event.decision)
+            case "episode.finished":
+                self._finish(event.episode)
 
     def _act(self, turn: int, decision: Decision) -> None:
         if self._tracer is None or self._workflow is None:
@@ -88,34 +116,113 @@ class Spans:
         span.end(min(end, began + int(action.seconds * _NANOSECONDS)))
 
     def _finish(self, episode: Episode) -> None:
-        if self._workflow is not None and episode.reward is not None:
-            score = {"gen_ai.evaluation.name": "reward"}
-            self._workflow.add_event(
-                "gen_ai.evaluation.result",
-                {**score, "gen_ai.evaluation.score.value": episode.reward},
-            )
-        self.end(episode.failure.type if episode.failure else None)
+        if self._workflow is None:
+            return
+        if episode.reward is not None:
+            _evaluated(self._workflow, "reward", episode.reward)
+        if episode.failure:
+            self._workflow.set_attribute("error.type", episode.failure.type)
 
 
 @contextmanager
-def traced(
-    team: str, attributes: Mapping[str, str | int], carrier: Mapping[str, str] | None = None
-) -> Iterator[Spans]:
-    """The spans of an episode, ended with the block; `carrier` holds the asker's `traceparent`."""
-    tracer, parent = _tracer(), None
-    if tracer is not None and carrier:
-        from opentelemetry.propagate import extract
+def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
+    """The spans of an episode that is played within the block."""
+    named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
+    with operation(
+        f"invoke_workflow {team}", {**named, **(_asked.get() or {}), **attributes}
+    ) as done:
+        yield EpisodeSpans(_tracer(), done.span)
 
-        parent = extract(dict(carrier))
-    spans = Spans(tracer, team)
-    spans.begin(attributes, parent)
+
+class Operation:
+    """Something that takes a while, and its span; None where nobody traces."""
+
+    def __init__(self, span: Span | None) -> None:
+        self.span = span
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        if self.span is not None:
+            self.span.set_attributes(attributes)
+
+    def evaluated(self, name: str, score: float | None) -> None:
+        """Tell of an evaluation's score, where there is one."""
+        if self.span is not None and score is not None:
+            _evaluated(self.span, name, score)
+
+    def context(self) -> Context | None:
+        """A context for tasks whose spans are to stand below this one; None for the caller's."""
+        if self.span is None:
+            return None
+        context = copy_context()
+        context.run(self._attach)
+        return context
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """While entered, further spans stand below this one; not for generators, which pause."""
+        if self.span is None:
+            yield
+            return
+        from opentelemetry.context import detach
+
+        token = self._attach()
+        try:
+            yield
+        finally:
+            detach(token)
+
+    def _attach(self) -> Any:
+        from opentelemetry.context import attach
+        from opentelemetry.trace import set_span_in_context
+
+        assert self.span is not None
+        return attach(set_span_in_context(self.span))
+
+
+@contextmanager
+def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
+    """A span that ends with the block; an error that leaves it is told by its type."""
+    tracer = _tracer()
+    if tracer is None:
+        yield Operation(None)
+        return
+    span = tracer.start_span(name, attributes=dict(attributes))
     try:
-        yield spans
+        yield Operation(span)
     except BaseException as error:
-        spans.end(type(error).__name__)
+        if not isinstance(error, GeneratorExit):
+            span.set_attribute("error.type", type(error).__name__)
         raise
     finally:
-        spans.end()
+        span.end()
+
+
+@contextmanager
+def asked_by(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
+    """While entered, episodes belong to the trace of who asks, whose `traceparent` is in `carrier`.
+
+    `attributes` are added to each of them.
+    """
+    if _tracer() is None:
+        yield
+        return
+    from opentelemetry.context import attach, detach
+    from opentelemetry.propagate import extract
+
+    token, noted = attach(extract(dict(carrier or {}))), _asked.set(attributes)
+    try:
+        yield
+    finally:
+        _asked.reset(noted)
+        detach(token)
+
+
+def _evaluated(span: Span, name: str, score: float) -> None:
+    span.add_event(
+        "gen_ai.evaluation.result",
+        {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": score},
+    )
 
 
 def _tracer() -> Tracer | None:

@@ -31,6 +31,7 @@ from collab.recipe import RewardSpec
 from collab.runs import metric_names as names
 from collab.runs.about import new_run_id
 from collab.runtime.team import versions
+from collab.telemetry import operation
 from collab.trust import Consent
 from collab.wording import counted
 
@@ -81,9 +82,11 @@ class Evaluation:
         """
         try:
             async with AsyncExitStack() as stack:
+                planned = {"collab.teams": len(self.teams)}
+                whole = stack.enter_context(operation(f"eval {self.teams[0].suite.name}", planned))
                 pool = await stack.enter_async_context(ModelPool(progress=loading))
                 for run in self._runs:
-                    await run.prepare(pool, stack)
+                    await run.prepare(pool, stack, whole)
                 for run in self._runs:
                     await run.load()
                 yield self._begin()

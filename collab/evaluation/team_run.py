@@ -21,6 +21,7 @@ from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.summary import summarise
 from collab.runtime.team import versions
+from collab.telemetry import Operation
 from collab.trust import Consent, settle
 
 
@@ -67,8 +68,10 @@ class TeamRun:
             settle(self.team.question, self._trust)
             self._trust = True
 
-    async def prepare(self, pool: ModelPool, stack: AsyncExitStack) -> None:
+    async def prepare(self, pool: ModelPool, stack: AsyncExitStack, within: Operation) -> None:
         """Open all that playing takes; nothing where nothing is missing.
+
+        Its spans stand below that of `within`.
 
         Raises:
             RecipeError, ModelUnavailable: it cannot be played.
@@ -78,7 +81,7 @@ class TeamRun:
         if self.missing:
             self.settle()
             self._models = {name: pool.open(recipe.model_of(name)) for name in recipe.team.agents}
-            self._session = Session(recipe, models=self._models)
+            self._session = Session(recipe, models=self._models, within=within)
             self.models = dict(self._session.model_names())
             await stack.enter_async_context(self._session)
 

@@ -28,6 +28,7 @@ from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
+from collab.telemetry import Attributes, Operation, traced_episode
 from collab.tools import ToolServers, open_tools
 
 Adjust = Callable[[Sampling], Sampling]
@@ -51,12 +52,14 @@ class Session:
         pool: ModelPool | None = None,
         loading: StoreProgress | None = None,
         serve: bool = True,
+        within: Operation | None = None,
     ) -> None:
         """`models` answer for the agents they name, in place of the recipe's; they stay open.
 
         So do those of a `pool`, which is the caller's: several sessions share them.
         `loading` is told of models that are fetched, on the thread that does it. Without `serve`
         no MCP server is started, and agents have none of their tools: to look, not to play.
+        The spans of episodes stand below that of `within`, or else below the current one.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
@@ -70,6 +73,7 @@ class Session:
         self._agents: dict[str, RunningAgent] = {}
         self._protocol: Protocol | None = None
         self._join: Join | None = None
+        self._within = within
 
     async def open(self) -> Session:
         """Open everything; `aclose` closes it, without asking whether a script was used up."""
@@ -164,7 +168,8 @@ class Session:
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         work = asyncio.create_task(
-            self._play_all(starts, seed, events.put_nowait, progress, adjust)
+            self._play_all(starts, seed, events.put_nowait, progress, adjust),
+            context=self._within.context() if self._within else None,
         )
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -218,10 +223,10 @@ class Session:
             games=self._games,
         )
         try:
-            runs = (EpisodeRun(context, start, seed) for start in starts)
+            left = iter(starts)
             async with asyncio.TaskGroup() as group:
                 for _ in range(lanes):
-                    group.create_task(_play_lane(runs, scheduler))
+                    group.create_task(_play_lane(context, left, seed))
         finally:
             await scheduler.aclose()
 
@@ -240,12 +245,18 @@ def _adjusted(agents: Mapping[str, RunningAgent], adjust: Adjust) -> dict[str, R
     return {name: replace(agent, sampling=adjust(agent.sampling)) for name, agent in agents.items()}
 
 
-async def _play_lane(runs: Iterator[EpisodeRun], scheduler: Scheduler) -> None:
+async def _play_lane(context: RolloutContext, starts: Iterator[Start], seed: int) -> None:
     try:
-        for run in runs:
-            await run.play()
+        for start in starts:
+            about: Attributes = {
+                "collab.task": start.problem.address,
+                "collab.sample": start.sample,
+            }
+            with traced_episode(context.recipe.team.name, about) as spans:
+                heard = replace(context, emit=spans.heard(context.emit))
+                await EpisodeRun(heard, start, seed).play()
     finally:
-        scheduler.leave()
+        context.scheduler.leave()
 
 
 def _reporter(emit: Emit) -> Progress:

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from collab.runtime.rollout import Rollout
 from collab.runtime.session import Session
 from collab.runtime.summary import summarise
 from collab.tasks import split_address
+from collab.telemetry import operation
 from collab.trust import Consent
 
 
@@ -209,7 +210,12 @@ async def play(
     folder = None
     status = "interrupted"
     try:
-        async with Session(recipe, pool=pool, loading=loading) as session:
+        async with AsyncExitStack() as stack:
+            planned = {"collab.episodes": len(problems) * recipe.samples}
+            whole = stack.enter_context(operation(f"run {recipe.team.name}", planned))
+            session = await stack.enter_async_context(
+                Session(recipe, pool=pool, loading=loading, within=whole)
+            )
             opening = _opening(recipe, session, problems, Path(out) if out else None)
             about = {
                 **opening.model_dump(mode="json", exclude={"type"}),

@@ -14,7 +14,7 @@ from collab.serving.asking import Asked
 from collab.serving.refusal import of_failure, too_slow
 from collab.serving.service import Service
 from collab.serving.team import ServedTeam
-from collab.telemetry import traced
+from collab.telemetry import asked_by
 
 Hear = Callable[[Event], Awaitable[None]]
 """Is told what happens while it happens; the time that it takes counts as the episode's."""
@@ -42,13 +42,8 @@ async def play(
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
-            with traced(team.recipe.team.name, {"collab.request": request}, carrier) as spans:
-
-                async def follow(event: Event) -> None:
-                    spans.see(event)
-                    await hear(event)
-
-                episode = await _watch(team, asked, problem, follow)
+            with asked_by(carrier, {"collab.request": request}):
+                episode = await _watch(team, asked, problem, hear)
     except CollabError as error:
         raise of_failure(failure_of(error)) from error
     except TimeoutError:

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 from support.served import DUO, Server, Talker, recipe
 
-sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")
-
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-@pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    from opentelemetry import trace
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
-    yield exporter
-    provider.shutdown()
 
 
 def ask(server: Server, **headers: str) -> None:
@@ -63,13 +44,3 @@ def test_an_episode_that_is_cut_off_ends_its_span(exported: Any) -> None:
         ask(server)
     [team] = exported.get_finished_spans()
     assert team.attributes["error.type"] == "CancelledError"
-
-
-def test_nothing_is_imported_when_it_is_off() -> None:
-    told = (
-        "import sys, collab.telemetry as t\n"
-        "with t.traced('team', {}): pass\n"
-        "print('opentelemetry' in sys.modules)"
-    )
-    shown = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    assert shown.stdout == "False\n"

@@ -137,10 +137,12 @@ def _evaluate(
         follow,
     )
     from collab.cli.live.views import open_view
+    from collab.cli.tracing import send_spans
     from collab.evaluation.evaluation import Evaluation
     from collab.runs.about import new_run_id
     from collab.runtime.dry_run import dry_run
 
+    send_spans()
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
     evaluation = Evaluation(teams, ks, out=folder, trust=trust)
     with ExitStack() as on_refusal:

@@ -149,8 +149,10 @@ def _run(
     from collab.cli.live.playing import exit_status, play
     from collab.cli.live.running import LiveRun, RunReport
     from collab.cli.live.views import open_view
+    from collab.cli.tracing import send_spans
     from collab.runs.about import new_run_id
 
+    send_spans()
     recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
     view = open_view(RunReport, LiveRun, json=json)

@@ -82,6 +82,7 @@ def command(
     Exit status: 0 ended by a signal, 2 bad usage or something is missing (a
     key, a package, a free port).
     """
+    from collab.cli.tracing import send_spans
     from collab.serving import check_installed, check_mcp
     from collab.serving.keys import local_names, read_keys
     from collab.serving.settings import Settings as Serving
@@ -115,6 +116,7 @@ def command(
         hosts=hosts,
         origins=tuple(origin or ()),
     )
+    send_spans()
     if mcp == "stdio":
         _serve_stdio(recipes, serving)
     else:

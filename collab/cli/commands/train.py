@@ -242,11 +242,13 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     from collab.cli.live.playing import Interruption
     from collab.cli.live.training import LiveTraining, TrainingReport
     from collab.cli.live.views import open_view
+    from collab.cli.tracing import send_spans
     from collab.runs.about import mark_interrupted
     from collab.runs.layout import TRAINING
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
+    send_spans()
     view = open_view(TrainingReport, LiveTraining, json=json)
 
     def emit(event: TrainingEvent) -> None:

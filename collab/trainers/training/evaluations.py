@@ -8,6 +8,7 @@ from typing import Any
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Problem
 from collab.seeds import seed_of
+from collab.telemetry import operation
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.weights_to_sampler import publish
 from collab.trainers.training.events import Evaluation, Gain, HeldOut
@@ -85,16 +86,18 @@ class Evaluations:
         await publish(policies)
         sizes = folder.sizes()
         try:
-            found = await evaluate(
-                policies.acting(self._recipe),
-                policies.models,
-                self._problems,
-                spec,
-                step=step,
-                tokens=tokens,
-                seed=seed_of(self._recipe.seed, "evaluation"),
-                keep=keep,
-            )
+            with operation("evaluation", {"collab.step": step}) as span, span.entered():
+                found = await evaluate(
+                    policies.acting(self._recipe),
+                    policies.models,
+                    self._problems,
+                    spec,
+                    step=step,
+                    tokens=tokens,
+                    seed=seed_of(self._recipe.seed, "evaluation"),
+                    keep=keep,
+                )
+                span.evaluated("return", mean_return(found.sampled))
         except BaseException:
             # A part of an evaluation tells nothing: it is played again as a whole.
             folder.cut(sizes)

@@ -13,9 +13,11 @@ from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import failure_of
+from collab.runs import metric_names as names
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished
 from collab.runtime.notes import begun_by, tools_told
+from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.failures import OutOfMemory
@@ -40,14 +42,10 @@ from collab.trainers.training.lessons.rates import Rates
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import open_learner, run_started
 from collab.trainers.training.recorded_step import AnyStepper, stepper_for
-from collab.trainers.training.trackers import Tracker, open_trackers
+from collab.trainers.training.trackers import Trackers
 from collab.trainers.training.validation import mean_return
 
 Emit = Callable[[TrainingEvent], None]
-
-
-def _ignore(event: TrainingEvent) -> None:
-    """The emit of a caller who does not watch."""
 
 
 class TrainingRun:
@@ -86,13 +84,13 @@ class TrainingRun:
         self.total_steps = self.tasks.total_steps(self.spec)
         self._ending = Ending.of(self.spec, self.total_steps)
         self._history = History(recipe, self.spec, self.total_steps)
-        self._emit = emit or _ignore
+        self._emit = emit or (lambda _: None)
         self._loading = loading
         self.levels = Levels(self.tasks, self.spec.levels)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
-        self._trackers: list[Tracker] = []
+        self._trackers = Trackers()
         self._opening = run_started(recipe, self.spec, self.tasks, out)
         self._began = time.perf_counter()
 
@@ -108,6 +106,11 @@ class TrainingRun:
             RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
         """
         self._began = time.perf_counter()
+        planned = {"collab.steps": self.total_steps}
+        with operation(f"train {self.recipe.team.name}", planned) as whole, whole.entered():
+            return await self._run()
+
+    async def _run(self) -> dict[str, Any]:
         about = self._check_folder()
         self._emit(self._opening)
         shape = (self.recipe, self.spec, self.total_steps, self.out)
@@ -141,7 +144,8 @@ class TrainingRun:
         self._folder = self._open_folder(about, int(checkpoint["step"]) if checkpoint else 0)
         status = "interrupted"
         try:
-            self._open_trackers(about)
+            config = self.recipe.model_dump(mode="json")
+            self._trackers.open(self.spec.report_to, str(about["run"]), self.out, config)
             await self._filter(about, policies, begun=checkpoint is not None)
             self._begin(policies, checkpoint)
             await self._train(policies, stepper)
@@ -156,8 +160,7 @@ class TrainingRun:
             about["failure"] = failure_of(attribute(error, CollabError)).model_dump()
             raise
         finally:
-            for tracker in self._trackers:
-                tracker.close()
+            self._trackers.close()
             summary = self._summary()
             self._folder.about({**about, "status": status, "summary": summary})
             self._folder.close()
@@ -206,11 +209,6 @@ class TrainingRun:
             return TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
         return TrainingFolder.create(self.out, self.recipe, about)
 
-    def _open_trackers(self, about: Mapping[str, Any]) -> None:
-        self._trackers = open_trackers(
-            self.spec.report_to, str(about["run"]), self.out, self.recipe.model_dump(mode="json")
-        )
-
     async def _train(self, policies: Policies, stepper: AnyStepper) -> None:
         if await self._evaluate_when_due(policies) and self.step > 0:
             self._save_when_due(policies)
@@ -238,27 +236,29 @@ class TrainingRun:
         self.levels.restore(state.get("levels", {}))
 
     async def _take_step(self, stepper: AnyStepper, policies: Policies) -> None:
-        began = time.perf_counter()
-        groups, times = await self._ahead.play(self.step)
-        self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
-        self._ahead.begin(self.step, self.tokens, groups)
-        data = await stepper.learn(self.step, groups, times, self._report)
-        data.times["step"] = time.perf_counter() - began
-        metrics = step_metrics(data, policies)
-        warnings = (*data.warnings, *self._history.add(metrics))
-        self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
-        self._track(metrics)
-        self._emit(
-            StepFinished(
-                step=self.step,
-                steps=self.total_steps,
-                metrics=metrics,
-                warnings=warnings,
-                tokens=self.tokens,
-                of_tokens=self.spec.tokens,
+        with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
+            began = time.perf_counter()
+            groups, times = await self._ahead.play(self.step)
+            self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
+            self._ahead.begin(self.step, self.tokens, groups)
+            data = await stepper.learn(self.step, groups, times, self._report)
+            data.times["step"] = time.perf_counter() - began
+            metrics = step_metrics(data, policies)
+            warnings = (*data.warnings, *self._history.add(metrics))
+            self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
+            self._trackers.log(metrics, self.step)
+            self._emit(
+                StepFinished(
+                    step=self.step,
+                    steps=self.total_steps,
+                    metrics=metrics,
+                    warnings=warnings,
+                    tokens=self.tokens,
+                    of_tokens=self.spec.tokens,
+                )
             )
-        )
-        self._history.check_skipped(data.skipped)
+            step.evaluated("return", metrics.get(names.RETURN))
+            self._history.check_skipped(data.skipped)
         await self._evaluate_when_due(policies)
 
     async def _evaluate_when_due(self, policies: Policies) -> bool:
@@ -267,13 +267,9 @@ class TrainingRun:
         found = await self.evaluations.play(
             self.step, self.tokens, policies, self._folder, self._report
         )
-        self._track({"held_out/return": mean_return(found.sampled)})
+        self._trackers.log({"held_out/return": mean_return(found.sampled)}, self.step)
         self._emit(found)
         return True
-
-    def _track(self, metrics: Mapping[str, float]) -> None:
-        for tracker in self._trackers:
-            tracker.log(metrics, self.step)
 
     def _save_when_due(self, policies: Policies) -> None:
         best_now = self.evaluations.best_step == self.step

@@ -65,9 +65,23 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
             )
 
 
-def open_trackers(
-    names: Sequence[TrackerName], run: str, folder: Path, config: Mapping[str, Any]
-) -> list[Tracker]:
-    """The trackers called `names`, which must be installed."""
-    found = [_TRACKERS[name] for name in names]
-    return [make(import_module(module), run, folder, config) for module, make in found]
+class Trackers:
+    """Those of one training run; none before `open`."""
+
+    def __init__(self) -> None:
+        self._opened: list[Tracker] = []
+
+    def open(
+        self, names: Sequence[TrackerName], run: str, folder: Path, config: Mapping[str, Any]
+    ) -> None:
+        """Open the trackers called `names`, which must be installed."""
+        for module, make in (_TRACKERS[name] for name in names):
+            self._opened.append(make(import_module(module), run, folder, config))
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        for tracker in self._opened:
+            tracker.log(metrics, step)
+
+    def close(self) -> None:
+        for tracker in self._opened:
+            tracker.close()

@@ -1,0 +1,120 @@
+"""Runs and evaluations as spans, read by OpenTelemetry's own exporter in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import collab
+
+TESTS = Path(__file__).parent.parent
+ROWS = [{"prompt": "my secret red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
+
+OFF = """
+import sys
+from runtime.test_run_spans import team
+team().run({"prompt": "x", "answer": "y"})
+print([name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+SENT = """
+import sys, types
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+class Exporter(InMemorySpanExporter):
+    def export(self, spans):
+        print(*sorted(span.name for span in spans))
+        return super().export(spans)
+
+module = types.ModuleType("exporter")
+module.OTLPSpanExporter = Exporter
+for part in ("", ".otlp", ".otlp.proto", ".otlp.proto.http", ".otlp.proto.http.trace_exporter"):
+    sys.modules["opentelemetry.exporter" + part] = module
+from collab import telemetry
+print(telemetry.set_up(), telemetry.set_up())
+from runtime.test_run_spans import team
+team().run({"prompt": "x", "answer": "y"})
+"""
+
+
+def right(context: Any) -> float:
+    return float(context.field("answer") in context.joint.text)
+
+
+def team(name: str = "duo", **parts: Any) -> collab.Team:
+    agents = {agent: collab.Agent(prompt="{{ task.prompt }}") for agent in ("aux", "main")}
+    return collab.Team(
+        name=name, agents=agents, model="echo", rewards=[right], hidden=["answer"], **parts
+    )
+
+
+def test_a_run_is_a_tree_of_spans_without_texts(exported: Any) -> None:
+    team().run(ROWS)
+    *spans, run = exported.get_finished_spans()
+    assert run.name == "run duo"
+    episodes = [span for span in spans if span.name == "invoke_workflow duo"]
+    agents = [span for span in spans if span.name.startswith("invoke_agent")]
+    assert (len(episodes), len(agents)) == (2, 4)
+    assert {span.parent.span_id for span in episodes} == {run.context.span_id}
+    ids = {span.context.span_id for span in episodes}
+    assert {span.parent.span_id for span in agents} == ids
+    assert {span.attributes["gen_ai.agent.name"] for span in agents} == {"aux", "main"}
+    rewards = [span.events[0].attributes["gen_ai.evaluation.score.value"] for span in episodes]
+    assert sorted(rewards) == [0.0, 1.0]
+    assert "secret" not in "".join(span.to_json() for span in spans)
+
+
+def test_an_evaluation_holds_the_episodes_of_all_teams(exported: Any) -> None:
+    collab.evaluate(team("one"), team("two"), task=ROWS)
+    *spans, whole = exported.get_finished_spans()
+    assert whole.name.startswith("eval ")
+    episodes = [span for span in spans if span.name.startswith("invoke_workflow")]
+    assert sorted(span.attributes["gen_ai.workflow.name"] for span in episodes) == [
+        *("one", "one"),
+        *("two", "two"),
+    ]
+    assert {span.parent.span_id for span in episodes} == {whole.context.span_id}
+
+
+def test_a_run_stands_below_the_span_of_who_calls_it(exported: Any) -> None:
+    from opentelemetry.trace import get_tracer
+
+    with get_tracer("mine").start_as_current_span("mine") as mine:
+        team().run(ROWS[:1])
+    spans = {span.name: span for span in exported.get_finished_spans()}
+    assert spans["run duo"].parent.span_id == mine.get_span_context().span_id
+
+
+def told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
+        check=True,
+    )
+
+
+def test_nothing_is_imported_when_it_is_off() -> None:
+    assert told(OFF).stdout == "[]\n"
+
+
+def test_a_collector_in_the_environment_is_sent_all_spans() -> None:
+    done = told(SENT, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    assert done.stdout.splitlines() == [
+        "None None",
+        "invoke_agent aux invoke_agent main invoke_workflow duo run duo",
+    ]
+
+
+def test_a_collector_without_the_exporter_is_noted() -> None:
+    blocked = "import sys; sys.modules['opentelemetry.exporter'] = None\n"
+    code = blocked + "from collab.cli.tracing import send_spans; send_spans()"
+    done = told(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    assert done.stderr == (
+        "note: OTEL_EXPORTER_OTLP_ENDPOINT is set, and no spans are sent: run"
+        " pip install 'collab-agents[otel]'\n"
+    )
+    assert told(code, OTEL_EXPORTER_OTLP_ENDPOINT="").stderr == ""
