@@ -17,7 +17,7 @@ _SAY_NOTHING = {
     "": {"name", "description", "samples", "trainer"},
     "team": {"name", "description"},
     "task": {"description", "source", "splits"},
-    "sandbox": {"workers"},
+    "sandbox": {"workers", "executor", "address"},
 }
 """Keys of a recipe that change no episode; a suite counts by its rows."""
 

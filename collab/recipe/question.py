@@ -46,6 +46,7 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     if files.foreign:
         found += _addresses(spec, typed)
         found += _isolation(spec, typed)
+        found += _clusters(spec, typed)
     if found and files.foreign:
         found += _reads(spec, files, typed)
     items = {(item.content, item.reference, item.lock): item for item in found}
@@ -177,6 +178,19 @@ def _isolation(spec: Spec, typed: set[str]) -> Iterator[Item]:
     if any(part.isolation == "unsafe" for part in sandboxes) and "unsafe" not in typed:
         text = "run programs without any isolation (sandbox.isolation: unsafe)"
         yield Item("isolation", text, "unsafe")
+
+
+def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
+    """Clusters beyond this machine that programs are sent to with their tests."""
+    for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
+        own = part.address in ("auto", "local") or _is_loopback(f"ray://{_host(part.address)}")
+        if part.executor == "ray" and not own and part.address not in typed:
+            text = f"send programs with their tests to the ray cluster at {part.address}"
+            yield Item("address", text, f"address ray {part.address}")
+
+
+def _host(address: str) -> str:
+    return address.rpartition("://")[2]
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from collab.recipe.base import Spec
 
@@ -32,3 +33,18 @@ class SandboxSpec(Spec):
     """Programs judged at the same time, each in a jail of its own; 0 takes one for each processor.
 
     It changes no verdict."""
+    executor: Literal["local", "ray"] = "local"
+    """`local` judges on this machine, `ray` on the nodes of a ray cluster, in the same jails; it
+    needs `pip install 'collab-agents[ray]'`, there and here. It changes no verdict."""
+    address: str = "auto"
+    """Of the ray cluster: `HOST:PORT`, or `auto` for the one that this machine is part of."""
+
+    @model_validator(mode="after")
+    def _address_is_of_a_cluster(self) -> SandboxSpec:
+        if self.executor == "local" and self.address != "auto":
+            raise PydanticCustomError(
+                "address_without_cluster",
+                "address is of a ray cluster, and programs are judged on this machine; set"
+                " executor: ray, or leave address out",
+            )
+        return self

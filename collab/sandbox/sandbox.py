@@ -12,7 +12,7 @@ from collab.sandbox.executors import Executor, Job, Result, open_executor
 from collab.sandbox.verdict import Trial, Verdict
 
 UNSAFE_HINT = "or run without isolation by choice: --sandbox unsafe"
-_OF_THE_EXECUTOR = {"isolation", "workers"}
+_OF_THE_EXECUTOR = {"isolation", "workers", "executor", "address"}
 """Settings that are no limits of a program."""
 
 
@@ -20,7 +20,7 @@ class Sandbox:
     """Runs untrusted programs against trusted tests, as `spec` says.
 
     Cheap to construct: processes start with the first trial, and again after `close`. It may serve
-    several event loops in turn.
+    several event loops in turn. Raises SandboxUnavailable where `spec.executor` is not installed.
 
         async with Sandbox(SandboxSpec()) as sandbox:
             verdict = await sandbox.check(trial)
@@ -74,9 +74,11 @@ class Sandbox:
         }
 
     def _verdict(self, result: Result) -> Verdict:
+        node = result.pop("node", None)
         if refused := result.get("refused"):
+            place = f"on the node {node}" if node else "here"
             raise SandboxUnavailable(
-                f"programs cannot be isolated here: the layer `{refused['layer']}` is not to be "
+                f"programs cannot be isolated {place}: the layer `{refused['layer']}` is not to be "
                 f"had ({refused['reason']}); {refused['remedy']}; {UNSAFE_HINT}"
             )
         if "trouble" in result:

@@ -30,7 +30,17 @@ FLOORS = [
 ]
 """From the ground up."""
 
-HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets", "starlette"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "peft",
+    "anthropic",
+    "httpx",
+    "vllm",
+    "datasets",
+    "starlette",
+    "ray",
+}
 
 
 def floor_of(room: str) -> int:

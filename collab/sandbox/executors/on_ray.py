@@ -1,0 +1,152 @@
+"""Trials on the nodes of a ray cluster, by way of a process that alone imports ray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import count
+from typing import Any
+
+from collab.errors import SandboxError, SandboxUnavailable
+from collab.sandbox.executors.base import Job, Result
+from collab.sandbox.jail import wire
+
+END_SECONDS = 10.0
+_ANSWER_BYTES = 1 << 28
+_MODULE = "collab.sandbox.executors.ray_driver"
+
+
+class RayExecutor:
+    """At most `workers` jobs at the same time; 0: one for each processor of the cluster.
+
+    Raises:
+        SandboxUnavailable: ray is not installed.
+    """
+
+    def __init__(self, isolation: str, workers: int, address: str) -> None:
+        if find_spec("ray") is None:
+            raise SandboxUnavailable(
+                "sandbox.executor 'ray' needs ray, which is not installed: pip install"
+                " 'collab-agents[ray]', or leave the setting out to judge on this machine"
+            )
+        self._settings = (address, isolation, str(workers))
+        self._lock = threading.Lock()
+        self._driver: _Driver | None = None
+
+    async def run(self, job: Job) -> Result:
+        driver = await asyncio.to_thread(self._running)
+        number, expected = driver.expect()
+        waiting = asyncio.wrap_future(expected)
+        try:
+            await asyncio.to_thread(driver.send, {"id": number, "job": job})
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            await asyncio.to_thread(driver.send, {"id": number})
+            await asyncio.wait([waiting])
+            waiting.exception()  # of a job that nobody waits for any more
+            raise
+        result = waiting.result()
+        if told := result.get("unavailable"):
+            raise SandboxUnavailable(told)
+        return result
+
+    def close(self) -> None:
+        with self._lock:
+            driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.end()
+
+    def _running(self) -> _Driver:
+        with self._lock:
+            if self._driver is None or not self._driver.alive:
+                if self._driver is not None:
+                    self._driver.end()
+                self._driver = _Driver(self._settings)
+            return self._driver
+
+
+class _Driver:
+    """The process, and what is expected of it; a thread takes what comes."""
+
+    def __init__(self, settings: tuple[str, ...]) -> None:
+        address, isolation, workers = settings
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE, str(os.getpid()), address, isolation, workers],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._numbers = count()
+        self._expected: dict[int, Future[Result]] = {}
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+        self._told = ""
+        self._thread = threading.Thread(target=self._receive, name="sandbox on ray", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None and self._thread.is_alive()
+
+    def expect(self) -> tuple[int, Future[Result]]:
+        """A number for the next job, and what its result will be."""
+        number, waiting = next(self._numbers), Future[Result]()
+        with self._lock:
+            self._expected[number] = waiting
+        if not self._thread.is_alive():
+            self._fail()
+        return number, waiting
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Hand a request over; where nobody takes it, what is expected fails by itself."""
+        assert self._process.stdin is not None
+        with self._sending, suppress(wire.Closed, ValueError):
+            wire.send(self._process.stdin.fileno(), request)
+
+    def end(self) -> None:
+        """Have the process leave its cluster, and wait until it is gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join()
+
+    def _receive(self) -> None:
+        assert self._process.stdout is not None
+        reader = wire.Reader(self._process.stdout.fileno(), _ANSWER_BYTES)
+        with suppress(wire.Closed, wire.Malformed):
+            while True:
+                frame = reader.receive()
+                if "unavailable" in frame:
+                    self._told = frame["unavailable"]
+                    break
+                with self._lock:
+                    waiting = self._expected.pop(frame["id"])
+                waiting.set_result(frame["result"])
+        self._process.stdout.close()
+        self._fail()
+
+    def _fail(self) -> None:
+        with self._lock:
+            lost, self._expected = self._expected, {}
+        for waiting in lost.values():
+            if self._told:
+                waiting.set_result({"unavailable": self._told})
+            else:
+                waiting.set_exception(
+                    SandboxError(
+                        "the process that speaks to the ray cluster (sandbox.executor) ended in the"
+                        " middle of a trial; is the cluster still there? The next trial starts"
+                        " another"
+                    )
+                )
