@@ -30,7 +30,8 @@ class RayExecutor:
     """
 
     def __init__(self, isolation: str, workers: int, address: str) -> None:
-        if find_spec("ray") is None:
+        found = find_spec("ray")
+        if found is None or found.origin is None:  # a folder that is called so is no package
             raise SandboxUnavailable(
                 "sandbox.executor 'ray' needs ray, which is not installed: pip install"
                 " 'collab-agents[ray]', or leave the setting out to judge on this machine"
