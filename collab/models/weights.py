@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 from collab.errors import ModelError, ModelUnavailable
+from collab.models.four_bits import check_four_bits, four_bits, keep_gradients
+from collab.recipe.model import TransformersModel
 
 DTYPES = {
     "bfloat16": torch.bfloat16,
@@ -37,35 +39,53 @@ class LoadedModel:
     stop_ids: frozenset[int]
     """The tokens that end a response."""
     pad_id: int
+    sharded: bool = False
+    """Whether ranks hold a part of its layers each, so that no one of them can run it alone."""
 
 
-def load_model(
-    folder: Path, name: str, dtype: str, device: str, attention: str | None = None
-) -> LoadedModel:
-    """Load the model in `folder`; `name` is what messages call it.
+Load = Callable[[Path, TransformersModel], LoadedModel]
+"""Loads the model in a folder, as a spec says."""
 
-    `attention` is an implementation of it that transformers knows; None lets it choose.
+
+def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
+    """Load the model in `folder`, where and as `spec` says, which names it in messages.
 
     Raises ModelUnavailable for a device that is not there or a folder that holds no whole model,
     ModelError when it does not fit into memory.
     """
-    target = pick_device(device)
+    target = pick_device(spec.device)
+    if spec.load_in == "4bit":
+        check_four_bits(spec.name, target)
+    return read_model(folder, spec, target, into=target)
+
+
+def read_model(
+    folder: Path, spec: TransformersModel, target: torch.device, *, into: torch.device
+) -> LoadedModel:
+    """Read a model that is to run on `target`, and leave it on `into` for now.
+
+    On the `meta` device it is made without weights, which are not read.
+
+    Raises:
+        As `load_model`.
+    """
     try:
         with quiet_transformers():
-            from transformers import AutoModelForCausalLM, AutoTokenizer
+            from transformers import AutoTokenizer
 
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            module = AutoModelForCausalLM.from_pretrained(
-                folder,
-                local_files_only=True,
-                dtype=pick_dtype(dtype, target),
-                attn_implementation=attention,
-            )
-        module = module.to(target).eval()
+            module = _module(folder, spec, pick_dtype(spec.dtype, target), into)
+        if spec.load_in == "4bit":
+            keep_gradients(module)
+        else:
+            module = module.to(into)
+        module.eval()
     except torch.OutOfMemoryError as error:
-        raise ModelError(f"model {name!r} does not fit into the memory of {target}") from error
+        raise ModelError(f"model {spec.name!r} does not fit into the memory of {into}") from error
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise ModelUnavailable(f"model {name!r} cannot be loaded from {folder}: {error}") from error
+        raise ModelUnavailable(
+            f"model {spec.name!r} cannot be loaded from {folder}: {error}"
+        ) from error
     return LoadedModel(
         module=module,
         tokenizer=tokenizer,
@@ -74,6 +94,19 @@ def load_model(
         stop_ids=_stop_ids(module, tokenizer),
         pad_id=_pad_id(tokenizer),
     )
+
+
+def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, into: torch.device) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": spec.attn_implementation}
+    if into.type == "meta":
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        with into:
+            return AutoModelForCausalLM.from_config(config, **options)
+    if spec.load_in == "4bit":
+        options |= four_bits(dtype, into)
+    return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, **options)
 
 
 def pick_device(name: str) -> torch.device:

@@ -33,6 +33,10 @@ class TransformersModel(Spec):
     """A hub revision: branch, tag or commit."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """`auto` takes bfloat16 where the processor is good at it, else float32."""
+    load_in: Literal["4bit"] | None = None
+    """`4bit` holds the layers' weights in NF4, which takes about a quarter of the memory and makes
+    each product slower; adapters can be trained on them (QLoRA). Needs
+    `pip install 'collab-agents[4bit]'`."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
     attn_implementation: (

@@ -70,7 +70,8 @@ def export_adapters(run: Path, out: Path) -> dict[str, str]:
 def export_merged(run: Path, out: Path) -> dict[str, str]:
     """Write a whole model for each agent to `out`/AGENT: its base, with its adapter added.
 
-    The sum is taken in float32 and kept in the precision of the base.
+    The sum is taken in float32 and kept in the precision of the base. A base that was trained on in
+    4 bits is that which its 4 bits give, as the adapter has learned beside it.
 
     Raises:
         RecordError: there is no adapter, or `out` is not empty.
@@ -82,24 +83,30 @@ def export_merged(run: Path, out: Path) -> dict[str, str]:
     for agent, folder in adapters.items():
         base = base_of(recipe, agent)
         bases[agent] = public_name(base.name)
-        _merge(resolve(base.name, base.revision), folder, out / agent)
+        _merge(base, folder, out / agent)
     return bases
 
 
-def _merge(base: Path, adapter: Path, out: Path) -> None:
+def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     import torch
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    from collab.models.four_bits import check_four_bits, four_bits
     from collab.models.weights import quiet_transformers
 
+    weights, device = resolve(base.name, base.revision), torch.device("cpu")
+    if base.load_in:
+        check_four_bits(base.name, device)
     with quiet_transformers():
-        kept = AutoConfig.from_pretrained(base).dtype or torch.float32
-        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+        kept = AutoConfig.from_pretrained(weights).dtype or torch.float32
+        rounded = four_bits(torch.float32, device) if base.load_in else {}
+        model: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32, **rounded)
+        model = model.dequantize() if base.load_in else model
         merged: Any = PeftModel.from_pretrained(model, str(adapter))
         merged = merged.merge_and_unload(safe_merge=True).to(kept)
         merged.save_pretrained(out)
-        AutoTokenizer.from_pretrained(base).save_pretrained(out)
+        AutoTokenizer.from_pretrained(weights).save_pretrained(out)
 
 
 def _check_free(out: Path) -> None:

@@ -15,6 +15,7 @@ from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
 from collab.recipe.dump import dump_recipe
+from collab.recipe.model import TransformersModel
 from collab.trainers.training.run import TrainingRun
 
 
@@ -24,9 +25,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     load = weights.load_model
 
-    def counted(folder: Path, name: str, *rest: Any) -> Any:
-        names.append(name)
-        return load(folder, name, *rest)
+    def counted(folder: Path, spec: TransformersModel) -> Any:
+        names.append(spec.name)
+        return load(folder, spec)
 
     monkeypatch.setattr(weights, "load_model", counted)
     return names

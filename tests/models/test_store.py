@@ -22,6 +22,7 @@ from collab.models import store
 from collab.models.store import wheels
 from collab.models.store.subprocesses import run_watched
 from collab.models.weights import load_model
+from collab.recipe.model import TransformersModel
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +96,7 @@ def test_a_killed_conversion_leaves_nothing_and_two_processes_share_one(
 
 
 def _check_tiny_model(folder: Path) -> None:
-    weights = load_model(folder, "tiny", "auto", "cpu")
+    weights = load_model(folder, TransformersModel(name="tiny", device="cpu"))
     assert weights.context == 96
     assert weights.stop_ids == {2}
     assert weights.tokenizer.chat_template

@@ -25,7 +25,7 @@ from collab.records import Action
 if TYPE_CHECKING:
     from collab.models.local.adapters import Adapters
     from collab.models.local.decoding import Report
-    from collab.models.weights import LoadedModel
+    from collab.models.weights import Load, LoadedModel
 
 
 class TransformersEngine:
@@ -52,6 +52,7 @@ class TransformersEngine:
         self._lock = Lock()
         self._loaded: LoadedModel | None = None
         self._adapters: Adapters | None = None
+        self._load_by: Load | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
 
     @property
@@ -82,6 +83,10 @@ class TransformersEngine:
         """
         return self._load(self._progress)[0]
 
+    def load_by(self, load: Load | None) -> None:
+        """Have the weights loaded by `load`, before they are; None for the usual way."""
+        self._load_by = load
+
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter's folder, once, and return its name in `module`.
 
@@ -98,9 +103,7 @@ class TransformersEngine:
             if self._loaded is None or self._adapters is None:
                 folder = store.resolve(spec.name, spec.revision, progress)
                 progress("load", 0, 0)
-                self._loaded = load_model(
-                    folder, spec.name, spec.dtype, spec.device, spec.attn_implementation
-                )
+                self._loaded = (self._load_by or load_model)(folder, spec)
                 self._adapters = Adapters(self._loaded, spec.name)
             return self._loaded, self._adapters
 
@@ -132,6 +135,11 @@ class TransformersEngine:
             self._progress(stage, done, total)
 
         loaded, adapters = self._load(progress)
+        if loaded.sharded:
+            raise ModelError(
+                f"model {self.name!r} is sharded over the ranks, so that none of them can sample"
+                " from it; have it sampled by vllm, or set trainer.ranks.shard=false"
+            )
         from collab.models.local.generation import Generation
 
         generation = Generation(

@@ -71,8 +71,9 @@ class RowAdapters:
             ranks += [(name, len(down)) for name, down in zip(names, own, strict=True)]
             downs += own
             up = [layer.lora_B[name].weight.T * layer.scaling[name] for name in names]
-            weight = base_of(layer).weight
-            ups.append(torch.cat(up) if up else weight.new_zeros(0, len(weight)))
+            base = base_of(layer)
+            none = torch.zeros(0, base.out_features, dtype=dtype, device=base.weight.device)
+            ups.append(torch.cat(up) if up else none)
         if not ranks:
             return None
         down, up = torch.cat(downs), torch.block_diag(*ups)  # type: ignore[no-untyped-call]
@@ -134,11 +135,15 @@ class _OfOne:
         self._scaling = layer.scaling[name]
 
     def __call__(self, x: Tensor) -> Tensor:
-        dtype = self._base.weight.dtype
+        dtype = computed_in(self._base, x)
         flat = x.reshape(-1, x.shape[-1])
         inner = functional.linear(flat, self._down.to(dtype))
         up = (self._up * self._scaling).to(dtype)
-        y: Tensor = self._base(flat).addmm_(inner, up.T)
+        y: Tensor = self._base(flat)
+        if self._base.weight.dtype.is_floating_point:
+            y.addmm_(inner, up.T)
+        else:  # what bitsandbytes gives is its own, and may be a view
+            y = torch.addmm(y, inner, up.T)
         return y.view(*x.shape[:-1], -1)
 
 
@@ -155,6 +160,15 @@ def adapted_layers(module: nn.Module) -> list[Any]:
 def base_of(layer: Any) -> Any:
     """The layer that LoRA is around, or itself where there is none."""
     return getattr(layer, "base_layer", layer)
+
+
+def computed_in(base: Any, x: Tensor) -> torch.dtype:
+    """The type that a linear layer computes in: its weights', or where they are bits, its input's.
+
+    Adapters are computed in it too.
+    """
+    dtype: torch.dtype = base.weight.dtype
+    return dtype if dtype.is_floating_point else x.dtype
 
 
 def can_mix(module: nn.Module) -> bool:

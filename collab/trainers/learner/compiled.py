@@ -16,6 +16,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 from collab.models.local.layers import decoder_layers, replaced
+from collab.models.local.multi_lora import computed_in
 from collab.trainers.learner.prefix_tree import attention
 
 BACKEND = "inductor"
@@ -32,7 +33,7 @@ class AdaptedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From [..., in] to [..., out]."""
-        dtype = self.base.weight.dtype
+        dtype = computed_in(self.base, x)
         inner = functional.linear(x, self.down.to(dtype))
         y: Tensor = self.base(x) + functional.linear(inner, (self.up * self.scaling).to(dtype))
         return y

@@ -18,6 +18,7 @@ from collab.models.local.fast.memory import trim, trimmed
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
+from collab.trainers.learner.checks import check_change, check_mismatch, fingerprint
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.failures import Cancelled, NotFinite, memory_told
@@ -31,17 +32,15 @@ from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_s
 from collab.trainers.learner.ranks import ALONE, GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
-from collab.trainers.learner.update import MicroBatch, Pass, Tallied, Tally, Update, most_on
+from collab.trainers.learner.update import MicroBatch, Pass, Share, Tally, Update
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
 
-STALE_HINT = (
-    ". With max_staleness 1 what a step learns is a part of it: lower trainer.learning_rate, or set"
-    " max_staleness to 0"
-)
-
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
+
+PADDING: list[PackedSequence] = [[Sample("", (0,), (0,), (0.0,), 1.0, weight=0.0, scale=0.0)]]
+"""The rows of a pass that a rank makes only as others make one."""
 
 
 class TorchLearner:
@@ -146,19 +145,18 @@ class TorchLearner:
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
         batches, optimiser = self._batches(policy, samples), self.optimisers[policy.name]
-        own = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
-        mine = [MicroBatch(n, batches[n], self._reference(policy, batches[n])) for n in own]
+        share = self._share(policy, batches)
         for epoch in range(self.spec.inner_epochs):
             gradients = self._ranks.gradients(optimiser.masters, len(batches))
             compute = self._compute_first if epoch == 0 else self._compute
-            work = partial(compute, policy, mine, gradients, cancelled)
+            work = partial(compute, policy, share, gradients, cancelled)
             passes = sorted(self._ranks.together(work), key=lambda one: one.number)
             gradients.finish()
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:
                     one.add_to(update)
-                self._check_mismatch(policy, update, passes)
+                check_mismatch(policy, update, passes, self.spec, self._ranks.world)
             norm = optimiser.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):
                 raise NotFinite(f"the gradient norm of policy '{policy.name}' is {norm}")
@@ -166,49 +164,73 @@ class TorchLearner:
                 update.losses[policy.name] = sum(one.loss for one in passes)
                 update.gradient_norms[policy.name] = norm
         if before is not None:
-            self._check_change(policy, before, update)
+            check_change(policy, before, update)
+            self._seen_to_change.add(policy.name)
+
+    def _share(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
+        """What this rank computes, with the reference's log-probabilities where they count."""
+        dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
+        own = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
+        share = Share(own, max(map(len, dealt)), self._probes(policy, batches[0]))
+        if self.spec.kl_coef:
+            rows = [batch.rows for batch in own]
+            for batch, found in zip(own, self._references(policy, rows, share.most), strict=True):
+                batch.reference = found
+        return share
 
     def _compute(
-        self,
-        policy: Policy,
-        mine: Sequence[MicroBatch],
-        gradients: GradientSum,
-        cancelled: Event,
+        self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[Pass]:
         """The losses of this rank's micro-batches, whose gradients are left in `gradients`."""
-        passes = []
+
+        def check() -> None:
+            if cancelled.is_set():
+                raise Cancelled
+
         with (
             policy.training(compiled=self.spec.compile_layers) as model,
             self._attention(policy, model),
             trimmed(decoder_layers(unwrapped(model))),
         ):
-            for batch in mine:
-                if cancelled.is_set():
-                    raise Cancelled
-                logprobs, outside_support = self._scored(policy, model, batch.rows)
-                learned = [sample for row in batch.rows for sample in row]
-                found = token_loss(
-                    logprobs, learned, self.spec, start=batch.start, reference=batch.reference
-                )
-                first = outside_support if batch.start is None else None
-                tally = Tally(learned, found, logprobs.detach(), first)
-                self._backward(policy, found)
-                gradients.add()
-                tallied = tally.read()
-                if not math.isfinite(tallied.loss):
-                    raise NotFinite(f"the loss of policy '{policy.name}' is {tallied.loss}")
-                tokens = len(batch.rows) * max(map(width, batch.rows))
-                passes.append(Pass(batch.number, self._ranks.rank, tokens, [tallied]))
-                batch.start = logprobs.detach() if batch.start is None else batch.start
-        return passes
+            work = partial(self._pass, policy, model, gradients)
+            pad = partial(self._padding_pass, policy, model)
+            return self._ranks.pass_by_pass(share.own, share.most, work, pad, check)
 
-    def _compute_first(
-        self, policy: Policy, mine: Sequence[MicroBatch], *others: Any
-    ) -> list[Pass]:
+    def _pass(self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch) -> Pass:
+        with self._ranks.passing():
+            logprobs, outside_support = self._scored(policy, model, batch.rows)
+            learned = [sample for row in batch.rows for sample in row]
+            found = token_loss(
+                logprobs, learned, self.spec, start=batch.start, reference=batch.reference
+            )
+            first = outside_support if batch.start is None else None
+            tally = Tally(learned, found, logprobs.detach(), first)
+            self._backward(policy, found)
+        gradients.add()
+        tallied = tally.read()
+        if not math.isfinite(tallied.loss):
+            raise NotFinite(f"the loss of policy '{policy.name}' is {tallied.loss}")
+        tokens = len(batch.rows) * max(map(width, batch.rows))
+        batch.start = logprobs.detach() if batch.start is None else batch.start
+        return Pass(batch.number, self._ranks.rank, tokens, [tallied])
+
+    def _padding_pass(self, policy: Policy, model: Any) -> None:
+        """A pass that nothing is learned from, beside other ranks that have a micro-batch left."""
+        with self.optimisers[policy.name].untouched(), self._ranks.passing():
+            scored = self._scored(policy, model, PADDING)
+            scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
+
+    def _compute_first(self, policy: Policy, share: Share, *others: Any) -> list[Pass]:
         """As `_compute`; and the divergence of a few responses, by the rank that has the first."""
-        passes = self._compute(policy, mine, *others)
-        if mine and mine[0].number == 0 and mine[0].start is not None:
-            passes[0].tallied += self._probe_kl(policy, mine[0].rows, mine[0].start)
+        passes = self._compute(policy, share, *others)
+        if share.probes:
+            first = [batch for batch in share.own if batch.number == 0]
+            found = self._references(policy, [[share.probes] for _ in first], 1)
+            for batch, reference in zip(first, found, strict=True):
+                assert batch.start is not None, "its pass was made"
+                logprobs = batch.start[: len(reference)]
+                loss = token_loss(logprobs, share.probes, self.spec, reference=reference)
+                passes[0].tallied.append(Tally(share.probes, loss, logprobs).read())
         return passes
 
     def _batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
@@ -245,56 +267,21 @@ class TorchLearner:
             )
         found.total.backward()  # type: ignore[no-untyped-call]
 
-    def _reference(self, policy: Policy, batch: Sequence[PackedSequence]) -> Tensor | None:
-        if not self.spec.kl_coef:
-            return None
-        with policy.reference() as model:
-            return self._scored(policy, model, batch).logprobs
+    def _references(
+        self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]], most: int
+    ) -> list[Tensor]:
+        """Log-probabilities of the responses of each piece under the policy before training."""
 
-    def _probe_kl(
-        self, policy: Policy, batch: Sequence[PackedSequence], logprobs: Tensor
-    ) -> list[Tallied]:
-        """The divergence on a few responses, where the loss does not measure it."""
+        def score(rows: Sequence[PackedSequence]) -> Tensor:
+            with policy.reference() as model, self._ranks.passing():
+                return self._scored(policy, model, rows).logprobs
+
+        return self._ranks.pass_by_pass(pieces, most, score, partial(score, PADDING))
+
+    def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
+        """The responses whose divergence is measured although the loss has no use for it."""
         probes = batch[0][:KL_PROBES]
         # Truncated distributions may leave out each other's tokens: their divergence is infinite.
         if self.spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
             return []
-        with policy.reference() as model:
-            reference = self._scored(policy, model, [probes]).logprobs
-        found = token_loss(logprobs[: len(reference)], probes, self.spec, reference=reference)
-        return [Tally(probes, found, logprobs[: len(reference)]).read()]
-
-    def _check_mismatch(self, policy: Policy, update: Update, passes: Sequence[Pass]) -> None:
-        for agent in policy.agents:
-            sums = update.sums.get(agent)
-            mismatch = sums.mismatch / sums.tokens if sums else 0.0
-            if not mismatch <= self.spec.tolerance_used:
-                raise TrainingError(
-                    f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
-                    f" {mismatch:.3g} nats a token, more than"
-                    f" trainer.mismatch_tolerance {self.spec.tolerance_used:g}"
-                    f"{most_on(passes, agent) if self._ranks.world > 1 else ''}: the model that"
-                    " sampled is not the one that is trained, or rounding is too coarse for it."
-                    " float32 agrees to 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32,"
-                    " or raise trainer.mismatch_tolerance and set trainer.importance_cap; if it is"
-                    " as large in float32, check that both hold the same adapter"
-                    f"{STALE_HINT if self.spec.max_staleness else ''}"
-                )
-
-    def _check_change(self, policy: Policy, before: Any, update: Update) -> None:
-        if update.rate > 0 and fingerprint(policy) == before:
-            norm = update.gradient_norms[policy.name]
-            raise TrainingError(
-                f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
-                f" learning rate {update.rate:g}): the optimiser does not hold the parameters that"
-                " act, or the rate is below their rounding; raise trainer.learning_rate"
-            )
-        self._seen_to_change.add(policy.name)
-
-
-def fingerprint(policy: Policy) -> list[tuple[float, float]]:
-    """Changes when a parameter in the acting model does."""
-    return [
-        (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
-        for p in policy.acting_parameters()
-    ]
+        return probes

@@ -48,6 +48,7 @@ class PolicyModels:
                 f"agent '{agent}' has no frozen base that a critic can read, as policies 'full'"
                 " trains it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
             )
+        _check_whole(policy.engine, agent)
         return Frozen(policy.engine, self._spec, self._thread)
 
     def other(self, name: str) -> Frozen:
@@ -61,6 +62,7 @@ class PolicyModels:
     ) -> list[tuple[float, ...]]:
         """As `TeamModels.logprobs`."""
         policy, sampling = self._policies.of(agent), self._samplings[agent]
+        _check_whole(policy.engine, agent)
         samples = [_sample(agent, action, sampling) for action in actions]
         return await _on(
             self._thread,
@@ -115,6 +117,15 @@ class Frozen:
                 at_last = states[torch.arange(len(rows), device=states.device), last]
                 found[list(batch)] = at_last.float().cpu()
         return found
+
+
+def _check_whole(engine: TransformersEngine, agent: str) -> None:
+    if engine.load().sharded:
+        raise RecipeError(
+            f"the algorithm reads the model of agent '{agent}', which trainer.ranks.shard shares"
+            " out over the ranks: the first one would wait for the others; set trainer.ranks.shard"
+            " to false, give the algorithm a 'model' if it takes one, or choose another"
+        )
 
 
 @contextmanager

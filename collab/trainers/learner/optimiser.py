@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -72,6 +73,18 @@ class Optimiser:
         """Drop the gradients that were made since the last step."""
         for parameter in (*self._parameters, *self._masters):
             parameter.grad = None
+
+    @contextmanager
+    def untouched(self) -> Iterator[None]:
+        """While entered, gradients are made in vain: afterwards they are what they were."""
+        every = (*self._parameters, *self._masters)
+        before = [parameter.grad for parameter in every]
+        self.forget()
+        try:
+            yield
+        finally:
+            for parameter, gradient in zip(every, before, strict=True):
+                parameter.grad = gradient
 
     def state(self) -> dict[str, Any]:
         """All that a later run needs to go on bit by bit."""

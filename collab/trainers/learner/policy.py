@@ -18,6 +18,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
+from collab.models.weights import Load
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
@@ -181,9 +182,15 @@ class Policies:
 
 
 def open_policies(
-    recipe: Recipe, spec: TrainerSpec, *, loading: StoreProgress | None = None
+    recipe: Recipe,
+    spec: TrainerSpec,
+    *,
+    loading: StoreProgress | None = None,
+    load: Load | None = None,
 ) -> Policies:
     """Open every model of the team, load those that are trained, and make the policies.
+
+    `load` is how those are loaded where that is not in the usual way.
 
     Raises:
         RecipeError: an agent that cannot be trained. ModelUnavailable, ModelError: its model.
@@ -199,6 +206,8 @@ def open_policies(
         else:
             models[name] = pool.open(recipe.model_of(name))
     engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
+    for engine in engines.values():
+        engine.load_by(load)
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
         check_device(spec, policy.device)

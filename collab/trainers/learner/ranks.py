@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar
 
+P = TypeVar("P")
 T = TypeVar("T")
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 class GradientSum(Protocol):
@@ -26,8 +32,8 @@ class Ranks(Protocol):
     world: int
     """How many there are."""
 
-    def deal(self, costs: Sequence[float]) -> Sequence[int]:
-        """The places of the pieces of work that are this rank's, in their order."""
+    def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
+        """By rank: the places of the pieces of work that are its own, in their order."""
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         """Do this rank's part of a work; returns what all ranks found, rank by rank.
@@ -35,6 +41,23 @@ class Ranks(Protocol):
         Raises:
             What failed on any rank, on all of them, with the rank in the message.
         """
+
+    def pass_by_pass(
+        self,
+        pieces: Sequence[P],
+        most: int,
+        work: Callable[[P], T],
+        pad: Callable[[], object],
+        before: Callable[[], None] = nothing,
+    ) -> list[T]:
+        """What `work` finds in a pass over each of this rank's pieces; `before` precedes each.
+
+        Where every rank holds a part of a model, all of them make `most` passes at the same time,
+        and `pad` stands for the pieces that a rank lacks. Raises as `together` then.
+        """
+
+    def passing(self) -> AbstractContextManager[None]:
+        """Around what a pass computes, which may take all ranks at the same time."""
 
     def each(self, work: Callable[[], T]) -> T:
         """Do what every rank does for itself; returns its own result, and raises as `together`."""
@@ -51,9 +74,28 @@ class Alone:
 
     rank, world = 0, 1
 
-    def deal(self, costs: Sequence[float]) -> Sequence[int]:
+    def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
         """All of them."""
-        return range(len(costs))
+        return [range(len(costs))]
+
+    def pass_by_pass(
+        self,
+        pieces: Sequence[P],
+        most: int,  # noqa: ARG002
+        work: Callable[[P], T],
+        pad: Callable[[], object],  # noqa: ARG002
+        before: Callable[[], None] = nothing,
+    ) -> list[T]:
+        """One piece after the other."""
+        found = []
+        for piece in pieces:
+            before()
+            found.append(work(piece))
+        return found
+
+    def passing(self) -> AbstractContextManager[None]:
+        """Nothing else is to be done."""
+        return nullcontext()
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         """What the work finds."""

@@ -98,9 +98,20 @@ class MicroBatch:
     number: int
     """Its place among the micro-batches of all ranks."""
     rows: list[PackedSequence]
-    reference: Tensor | None
+    reference: Tensor | None = None
     start: Tensor | None = None
     """The log-probabilities of the first pass, once it was made."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one rank computes of a policy's step."""
+
+    own: list[MicroBatch]
+    most: int
+    """Micro-batches of the rank that has most of them."""
+    probes: PackedSequence
+    """The responses whose divergence is measured, on the rank that has the first micro-batch."""
 
 
 @dataclass

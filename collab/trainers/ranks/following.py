@@ -16,9 +16,10 @@ from collab.runs.layout import LOGS
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
 from collab.trainers.ranks.group import Group
-from collab.trainers.ranks.leading import device_of, learn_together
+from collab.trainers.ranks.leading import device_of, learn_together, open_together
 from collab.trainers.ranks.orders import Begin, End, Learn, Order, Restore
 from collab.trainers.ranks.samplers import with_servers
+from collab.trainers.ranks.sharding import parts_told
 from collab.trainers.ranks.telling import is_told
 
 
@@ -45,6 +46,8 @@ def follow() -> None:
     order: Order = ranks.hand_over()
     if not isinstance(order, End):
         write_log(begin.folder, ranks.rank)
+        if told := parts_told(learner.policies):
+            print(told, flush=True)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
         order = ranks.hand_over()
@@ -54,7 +57,7 @@ def follow() -> None:
 
 def _open(begin: Begin, ranks: Group) -> TorchLearner:
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
-    policies = ranks.each(lambda: open_policies(recipe, begin.spec))
+    policies = open_together(ranks, lambda load: open_policies(recipe, begin.spec, load=load))
     ranks.compute_on(device_of(policies))
     return TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
 

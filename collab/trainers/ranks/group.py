@@ -11,24 +11,29 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from collab.errors import TrainingError
 from collab.recipe.training.ranks import RanksSpec
-from collab.trainers.learner.ranks import GradientSum
+from collab.trainers.learner.ranks import ALONE, GradientSum, nothing
 from collab.trainers.ranks.dealing import deal
 from collab.trainers.ranks.gradients import ExactSum, FlatSum
 from collab.trainers.ranks.telling import (
     Outcome,
     RankLost,
+    is_of_others,
     known_to_all,
     outcome_of,
     raise_failures,
+    words_of,
 )
 
+P = TypeVar("P")
 T = TypeVar("T")
 
 JOIN_SECONDS = 3600.0
@@ -36,6 +41,14 @@ JOIN_SECONDS = 3600.0
 
 LOST_SECONDS = 0.5
 """How long a rank that has lost another waits to be ended by torchrun, which says which it was."""
+
+TELL_SECONDS = 2.0
+"""How long a rank that failed in a pass waits before it ends, so that the first one tells why."""
+
+FAILED = "failed in a pass"
+"""The key of torchrun's store under which the first rank that failed in a pass says why."""
+
+GO_ON = "; go on with --resume"
 
 
 class Group:
@@ -47,14 +60,20 @@ class Group:
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._limit = self._play_limit = JOIN_SECONDS
+        self.shards = False
+        """Whether each rank holds a part of the base model."""
+        self.learning = False
+        """Whether all ranks take a step of learning."""
         self._told = self._handed = dist.group.WORLD
         self._summed: Any = None
+        self._mesh: DeviceMesh | None = None
         self._lost = False
         self._ending: list[Callable[[], None]] = []
 
     def wait_no_longer_than(self, spec: RanksSpec) -> None:
         """Take the limits of a recipe from here on; called by every rank."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
+        self.shards = spec.shard and self.world > 1
         self._told = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
@@ -64,6 +83,26 @@ class Group:
         Raises:
             TrainingError: others compute on another type.
         """
+        self._check_devices(device)
+        if device == "cuda":
+            self._summed = self._new_group(device)
+
+    def mesh(self, device: str) -> DeviceMesh:
+        """The ranks as those that hold the parts of a model; called by every rank.
+
+        Raises:
+            TrainingError: others compute on another type of device.
+        """
+        if self._mesh is None:
+            self._check_devices(device)
+            self._mesh = DeviceMesh.from_group(self._new_group(device), device)
+        return self._mesh
+
+    def _new_group(self, device: str) -> Any:
+        limit = timedelta(seconds=self._limit)
+        return dist.new_group(backend="nccl" if device == "cuda" else "gloo", timeout=limit)
+
+    def _check_devices(self, device: str) -> None:
         devices = self._gather(device)
         if len(set(devices)) > 1:
             each = ", ".join(f"rank {rank}: {name}" for rank, name in enumerate(devices))
@@ -73,9 +112,6 @@ class Group:
                     " GPUs, or set model.device"
                 )
             )
-        if device == "cuda":
-            limit = timedelta(seconds=self._limit)
-            self._summed = dist.new_group(backend="nccl", timeout=limit)
 
     def hand_over(self, order: T | None = None) -> T:
         """Give the others rank 0's `order`; they wait for it, and get it too."""
@@ -84,9 +120,60 @@ class Group:
             dist.broadcast_object_list(box, src=0, group=self._handed)
         return box[0]  # type: ignore[return-value]
 
-    def deal(self, costs: Sequence[float]) -> Sequence[int]:
+    def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
         """As `Ranks.deal`."""
-        return deal(costs, self.world)[self.rank]
+        return deal(costs, self.world)
+
+    def pass_by_pass(
+        self,
+        pieces: Sequence[P],
+        most: int,
+        work: Callable[[P], T],
+        pad: Callable[[], object],
+        before: Callable[[], None] = nothing,
+    ) -> list[T]:
+        """As `Ranks.pass_by_pass`; where layers are shared out, ranks agree around each pass."""
+        if not self.shards:
+            return ALONE.pass_by_pass(pieces, most, work, pad, before)
+        found = []
+        for number in range(most):
+            self.each(before)
+            if number < len(pieces):
+                found.append(self.each(partial(work, pieces[number])))
+            else:
+                self.each(pad)
+        return found
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """As `Ranks.passing`; whatever fails in it ends all ranks, in the words of the first.
+
+        The others wait in it for this rank's part, so nothing can be agreed on any more.
+        """
+        began = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            if not self.shards:
+                raise
+            raise self._lost_in_pass(error, began) from error
+
+    def _lost_in_pass(self, error: Exception, began: float) -> RankLost:
+        """What to raise for a failure in a pass, in the words of the rank that failed first."""
+        self._lost = True
+        own = "" if is_of_others(error) else words_of(self.rank, error)
+        said = self._first_words(own)
+        if own and self._mesh is not None:
+            for group in (self._mesh.get_group(), self._told):
+                with suppress(RuntimeError):  # what the others wait in fails, and they tell why
+                    dist.distributed_c10d._abort_process_group(group)
+            time.sleep(TELL_SECONDS)
+        return RankLost(f"{said or 'another rank ' + _why(began, self._limit)}{GO_ON}")
+
+    def _first_words(self, own: str = "") -> str:
+        """What the rank said that failed first in a pass; `own` where that is this one."""
+        store = dist.distributed_c10d._get_default_store()
+        return store.compare_set(FAILED, "", own).decode()
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         """As `Ranks.together`."""
@@ -159,8 +246,10 @@ class Group:
         try:
             with _losing(whom, seconds):
                 yield
-        except RankLost:
+        except RankLost as error:
             self._lost = True
+            if self.shards and (said := self._first_words()):
+                raise RankLost(f"{said}{GO_ON}") from error
             raise
 
 
@@ -173,9 +262,12 @@ def _losing(whom: str, seconds: float) -> Iterator[None]:
     except RuntimeError as error:
         missing = re.search(r"Ranks? ([\d, ]+?) failed to pass", str(error))
         who = f"rank {missing[1].strip()}" if missing else whom
-        if time.monotonic() - began >= seconds:
-            why = f"did not come within {seconds:g} s (trainer.ranks.limit)"
-        else:
-            time.sleep(LOST_SECONDS)
-            why = "ended or cannot be reached"
-        raise RankLost(f"{who} {why}; go on with --resume") from error
+        raise RankLost(f"{who} {_why(began, seconds)}{GO_ON}") from error
+
+
+def _why(began: float, seconds: float) -> str:
+    """Why a rank is lost that was waited for since `began`."""
+    if time.monotonic() - began >= seconds:
+        return f"did not come within {seconds:g} s (trainer.ranks.limit)"
+    time.sleep(LOST_SECONDS)
+    return "ended or cannot be reached"

@@ -55,7 +55,14 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     status = ended[rank]
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
     log = folder / LOGS / f"rank-{rank}.log"
-    told = f"; what it said is in {log}" if log.is_file() else ""
+    told = f"{_last_error(log)}; what it said is in {log}" if log.is_file() else ""
     begun = (folder / TRAINING).is_file()
     going_on = f"; go on with: collab train --resume {folder}" if begun else ""
     raise TrainingError(f"rank {rank} ended: {why}{told}{going_on}")
+
+
+def _last_error(log: Path) -> str:
+    """What a rank has told as its error, behind a colon; nothing where it has not."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line.removeprefix("error") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -12,16 +12,18 @@ from typing import Any
 
 import torch
 
+from collab.models.weights import Load
 from collab.recipe import Recipe, TrainerSpec
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.ranks import Ranks
+from collab.trainers.learner.ranks import Ranks, nothing
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import Group
 from collab.trainers.ranks.orders import Begin, End, Learn, Restore
 from collab.trainers.ranks.samplers import with_servers
+from collab.trainers.ranks.sharding import shared_load
 from collab.trainers.ranks.telling import RankLost, is_told
 
 CHECK_EVERY = 10
@@ -48,6 +50,24 @@ def end(ranks: Group) -> None:
         if ranks.is_whole:
             ranks.hand_over(End())
     ranks.close()
+
+
+def open_together(ranks: Ranks, work: Callable[[Load | None], Policies]) -> Policies:
+    """Open the policies as every rank does, given how bases are loaded; raises as `each`.
+
+    Ranks that share a base out agree on the way, and what fails besides is told at the next time.
+    """
+    load = shared_load(ranks)
+    if load is None:
+        return ranks.each(lambda: work(None))
+    try:
+        policies = work(load)
+    except Exception as error:
+        if not is_told(error):
+            ranks.each(partial(_fail, error))
+        raise
+    ranks.each(nothing)
+    return policies
 
 
 def led(learner: TorchLearner, ranks: Ranks) -> Learner:
@@ -106,6 +126,7 @@ def learn_together(own: TorchLearner, ranks: Group, order: Learn, cancelled: Eve
 
     What fails between two agreements is told at the next one.
     """
+    ranks.learning = True
     try:
         if order.step % CHECK_EVERY == 0:
             ranks.same("parameters", checksum(own.policies))
@@ -114,7 +135,9 @@ def learn_together(own: TorchLearner, ranks: Group, order: Learn, cancelled: Eve
         if not is_told(error):
             ranks.each(partial(_fail, error))
         raise
-    ranks.each(lambda: None)
+    finally:
+        ranks.learning = False
+    ranks.each(nothing)
     return update
 
 

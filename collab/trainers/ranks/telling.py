@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -53,6 +54,21 @@ def _kind_of(error: Exception) -> type[Exception]:
 
 def _text_of(error: Exception) -> str:
     return str(error) if isinstance(error, (CollabError, *KEPT)) else told(error)
+
+
+def words_of(rank: int, error: Exception) -> str:
+    """What a rank says of its failure in a pass, which it cannot agree on with the others."""
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        return (
+            f"no memory is left on rank {rank} for a pass; lower trainer.micro_batch_tokens, or set"
+            " trainer.gradient_checkpointing=true"
+        )
+    return f"rank {rank}: {_text_of(error)}"
+
+
+def is_of_others(error: Exception) -> bool:
+    """Whether a pass failed only as another rank has left it, or did not come."""
+    return isinstance(error, RuntimeError) and bool(re.search("gloo|NCCL", str(error)))
 
 
 def raise_failures(outcomes: Sequence[Outcome[T]]) -> None:

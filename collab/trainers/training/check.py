@@ -20,6 +20,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
 from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
+from collab.trainers.ranks.check_shard import check_shard
 from collab.trainers.training.curriculum import phases
 from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.trackers import check_trackers
@@ -45,6 +46,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
     _check_staleness(recipe, spec, trained)
+    check_shard(recipe, spec)
     _check_algorithm(recipe, spec)
     _check_functions(recipe)
     check_trackers(spec.report_to)
@@ -102,6 +104,11 @@ def _check_agent(recipe: Recipe, name: str) -> None:
         raise RecipeError(
             f"agent '{name}' cannot be trained in float16: small gradients become 0 in it; set"
             f" {key}.dtype to bfloat16 or float32, or agents.{name}.trainable=false"
+        )
+    if weights.load_in and recipe.trainer and recipe.trainer.policies == "full":
+        raise RecipeError(
+            f"agent '{name}' cannot be trained as a whole model in {weights.load_in}: such weights"
+            " stay as they are; set trainer.policies to 'adapters', or leave out load_in"
         )
     if sampling.temperature == 0:
         raise RecipeError(

@@ -12,7 +12,7 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import Ranks
-from collab.trainers.ranks.leading import begin, led
+from collab.trainers.ranks.leading import begin, led, open_together
 from collab.trainers.training.data import TaskOrder
 
 
@@ -44,5 +44,7 @@ def open_learner(
 ) -> tuple[Policies, Learner]:
     """Open the policies of a team, on every rank, and what learns them; raises as it fails."""
     recipe = begin(ranks, recipe, spec, total_steps, out)
-    policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
+    policies = open_together(
+        ranks, lambda load: open_policies(recipe, spec, loading=loading, load=load)
+    )
     return policies, led(TorchLearner(policies, spec, total_steps, recipe.seed, ranks), ranks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from collab.trainers.learner.failures import NotFinite
 from collab.trainers.learner.ranks import ALONE, cost_of
 from collab.trainers.ranks.dealing import deal
 from collab.trainers.ranks.gradients import ExactSum, FlatSum
+from collab.trainers.ranks.launching import _tell
 from collab.trainers.ranks.telling import is_told, outcome_of, raise_failures
 
 COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
@@ -115,6 +117,17 @@ def test_a_failure_keeps_the_kind_that_a_learner_goes_on_from_and_names_its_rank
 
 
 def test_one_process_shares_nothing_out() -> None:
-    assert list(ALONE.deal([3.0, 1.0])) == [0, 1]
+    [dealt] = ALONE.deal([3.0, 1.0])
+    assert list(dealt) == [0, 1]
     assert ALONE.together(lambda: [1, 2]) == [1, 2]
     assert ALONE.about() == {}
+
+
+def test_what_a_rank_said_last_is_told_with_how_it_ended(tmp_path: Path) -> None:
+    log = tmp_path / "logs/rank-1.log"
+    log.parent.mkdir()
+    log.write_text("step 1: 2.0 s\nerror: no memory is left on rank 1 for a pass\n")
+    with pytest.raises(
+        TrainingError, match="exit status 1: no memory is left on rank 1 for a pass"
+    ):
+        _tell({1: 1}, tmp_path)

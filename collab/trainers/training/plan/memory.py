@@ -71,9 +71,13 @@ class Counted:
 
 
 def count_memory(
-    recipe: Recipe, spec: TrainerSpec, lengths: Mapping[str, Sequence[Lengths]], gpu: int | None
+    recipe: Recipe,
+    spec: TrainerSpec,
+    lengths: Mapping[str, Sequence[Lengths]],
+    gpu: int | None,
+    ranks: int = 1,
 ) -> Counted:
-    """Count what `recipe` takes; `lengths` are by agent that is trained.
+    """Count what `recipe` takes of one of `ranks`; `lengths` are by agent that is trained.
 
     `gpu` counts for a GPU of so many bytes in place of the device that is here.
     """
@@ -87,13 +91,15 @@ def count_memory(
     parameters = sum(s.parameters for s in sizes.values()) + sum(starts)
     if not full:
         parameters += sum(s.adapter_parameters for _, s in policies)
+    shards = ranks if spec.ranks.shard else 1
+    parts = {_local(recipe, name).model_dump_json(): shards for name in lengths}
     on_cpu = any(s.device.type == "cpu" for s in sizes.values())
     copies = 2 if full and spec.kl_coef else 1
     memory = {
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
         "context": 0 if on_cpu else CONTEXT_BYTES,
         "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
-        "weights": copies * sum(s.parameters * s.bytes for s in sizes.values()),
+        "weights": copies * sum(_held(s, parts.get(key, 1)) for key, s in sizes.items()),
         "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 0 if full else sum(n * size for n, size in trained) + 4 * sum(starts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
@@ -124,6 +130,17 @@ def count_memory(
     memory["reserve"] = int(RESERVE * sum(memory.values()))
     tokens = sum(learned_tokens(rows[name], lengths[name]) for name in of_agent)
     return Counted(memory, parameters, trained, tokens, chosen, of_agent)
+
+
+def _held(sizes: Sizes, shards: int) -> int:
+    """Bytes of a model's weights on one rank, of which so many hold a part of its layers each.
+
+    While a layer is computed, it and the next one are whole.
+    """
+    if shards == 1:
+        return sizes.weight_bytes
+    gathered = 2 * sizes.layer_bytes // sizes.dimensions.layers
+    return sizes.weight_bytes - sizes.layer_bytes + sizes.layer_bytes // shards + gathered
 
 
 def _models(

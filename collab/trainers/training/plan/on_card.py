@@ -95,7 +95,7 @@ def on_card(
         batches += ceil(tokens / chosen.micro_batch_tokens)
     least = min(found.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
     steps = max(sum(item.new for item in items) for items in lengths.values())
-    read = steps * max(s.parameters * s.bytes for s in found.sizes.values())
+    read = steps * max(s.weight_bytes for s in found.sizes.values())
     learning = flops / ranks / (LEARNING_SHARE * card.flops) if card.flops else None
     sampling = read / (READING_SHARE * card.bandwidth) if card.bandwidth else None
     return OnCard(

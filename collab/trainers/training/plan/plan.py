@@ -100,8 +100,9 @@ class Plan:
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     """The plan of training `recipe`, here or on `ranks` GPUs of a kind, which need not be here.
 
-    Memory is that of one process, or its GPU's, which holds every local model; frozen teammates
-    count by their weights. Sampling and learning take turns, so of the two only the larger counts.
+    Memory is that of one process, or its GPU's, which holds every local model, or its part of a
+    base that ranks share out; frozen teammates count by their weights. Sampling and learning take
+    turns, so of the two only the larger counts.
 
     Raises:
         RecipeError, TaskError: the recipe cannot be trained.
@@ -128,7 +129,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         overlap=_overlap(spec),
         judging=judging(recipe.sandbox),
     )
-    found = count_memory(recipe, spec, lengths, card.memory if card else None)
+    found = count_memory(recipe, spec, lengths, card.memory if card else None, ranks)
     plan.parameters, plan.memory = found.parameters, found.memory
     plan.trainable = sum(count for count, _ in found.trained)
     plan.update_tokens_per_step = found.update_tokens

@@ -21,6 +21,10 @@ class Sizes:
     """A language model's dimensions, as its configuration gives them."""
 
     parameters: int
+    weight_bytes: int
+    """Of all of them."""
+    layer_bytes: int
+    """Of those that are in the decoder's layers."""
     adapter_parameters: int
     """Of one adapter."""
     dimensions: Dimensions
@@ -53,8 +57,10 @@ def _measure(text: str, lora: str, gpu: int | None) -> Sizes:
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
+    from collab.models.four_bits import BYTES, four_bit_weights
     from collab.models.local.fast.prepacked_weights import can_pack, weights_to_pack
     from collab.models.local.fast.shared_prefix import attends_to_all
+    from collab.models.local.layers import decoder_layers
     from collab.models.weights import pick_device, pick_dtype, quiet_transformers
     from collab.trainers.learner.lora import lora_config
 
@@ -67,12 +73,18 @@ def _measure(text: str, lora: str, gpu: int | None) -> Sizes:
             _config(model.name, model.revision), attn_implementation=model.attn_implementation
         )
         parameters = sum(p.numel() for p in module.parameters())
-        packed = weights_to_pack(module) if can_pack(number, place) else 0
+        bits = four_bit_weights(module) if model.load_in else 0
+        saved = int(bits * (number.itemsize - BYTES))
+        within = sum(p.numel() for layer in decoder_layers(module) for p in layer.parameters())
+        plain = module.get_output_embeddings() if model.load_in else module
+        packed = weights_to_pack(plain) if can_pack(number, place) else 0
         adapted = get_peft_model(module, lora_config(LoraSpec.model_validate_json(lora)))
         adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     config = module.config.get_text_config()
     return Sizes(
         parameters=parameters,
+        weight_bytes=parameters * number.itemsize - saved,
+        layer_bytes=within * number.itemsize - saved,
         adapter_parameters=adapter,
         dimensions=dimensions_of(config, number, place),
         packed=packed,

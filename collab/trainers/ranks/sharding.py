@@ -1,0 +1,123 @@
+"""A frozen base of which every rank holds a part: its layers, by torch's FSDP2.
+
+A layer is gathered from all ranks for each pass over it, and let go after it. So all ranks make
+the same passes at the same time. Adapters are put around the layers afterwards and are whole on
+every rank, as are embeddings, the last norm and the head: the head is asked for a chunk of tokens
+at a time, and ranks have different numbers of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from collab.errors import ModelUnavailable, TrainingError
+from collab.models.local.layers import decoder_layers
+from collab.models.local.multi_lora import unwrapped
+from collab.models.weights import Load, LoadedModel, pick_device, read_model
+from collab.recipe.model import TransformersModel
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.ranks import Ranks
+from collab.trainers.ranks.group import Group
+
+
+def shared_load(ranks: Ranks) -> Load | None:
+    """How bases are loaded that ranks hold parts of; None where each holds them whole."""
+    return partial(_load, ranks) if isinstance(ranks, Group) and ranks.shards else None
+
+
+def _load(ranks: Group, folder: Path, spec: TransformersModel) -> LoadedModel:
+    """Only rank 0 reads the weights, into the host's memory; the others get their parts of them."""
+    device = pick_device(spec.device)
+    into = torch.device("cpu" if ranks.rank == 0 else "meta")
+    loaded = ranks.each(partial(read_model, folder, spec, device, into=into))
+    layers = list(decoder_layers(loaded.module))
+    if not layers:
+        raise ModelUnavailable(
+            f"model {spec.name!r} has no list of layers that could be shared out over ranks; set"
+            " trainer.ranks.shard=false"
+        )
+    share_out(loaded.module, layers, ranks.mesh(device.type), device)
+    loaded.sharded = True
+    loaded.module.base_model.register_forward_pre_hook(
+        partial(_check_all_are_here, ranks), prepend=True
+    )
+    return loaded
+
+
+def share_out(
+    module: Any, layers: Sequence[nn.Module], mesh: DeviceMesh, device: torch.device
+) -> None:
+    """Shard the layers of a model that rank 0 has and the others have without weights.
+
+    A device has to hold no more than its part, one whole layer, and what is not sharded.
+    """
+    group = mesh.get_group()
+    module.requires_grad_(False)
+    within = {part for layer in layers for part in layer.modules()}
+    outside = [part for part in module.modules() if part not in within]
+    _move(outside, device)
+    module.tie_weights()  # moved one by one, those of embeddings and head are two
+    _hand_out(outside, group)
+    for layer in layers:
+        _move(layer.modules(), device)
+        _hand_out(layer.modules(), group)
+        fully_shard(layer, mesh=mesh, reshard_after_forward=True)
+    whole = {parameter for part in outside for parameter in part.parameters(recurse=False)}
+    fully_shard(module.base_model, mesh=mesh, ignored_params=whole)
+
+
+def parts_told(policies: Policies) -> str:
+    """How much of the base models this rank holds; nothing where it holds them whole."""
+    engines = dict.fromkeys(policy.engine for policy in policies)
+    told = []
+    for engine in engines:
+        loaded = engine.load()
+        if loaded.sharded:
+            base = unwrapped(loaded.module).named_parameters()
+            frozen = [p for name, p in base if ".lora_" not in name]
+            own = sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in frozen)
+            whole = sum(p.numel() for p in frozen)
+            told.append(f"holds {own:,} of {whole:,} parameters of {engine.name}")
+    return "\n".join(told)
+
+
+def _move(parts: Iterable[nn.Module], device: torch.device) -> None:
+    """Bring what the parts themselves hold to `device`; what has no numbers gets some."""
+
+    def moved(tensor: Tensor) -> Tensor:
+        return torch.empty_like(tensor, device=device) if tensor.is_meta else tensor.to(device)
+
+    for part in parts:
+        part._apply(moved, recurse=False)  # type: ignore[no-untyped-call]
+
+
+def _hand_out(parts: Iterable[nn.Module], group: Any) -> None:
+    """Give all ranks what rank 0 holds."""
+    held = (
+        tensor
+        for part in parts
+        for tensor in (*part._parameters.values(), *part._buffers.values())
+        if tensor is not None
+    )
+    for tensor in dict.fromkeys(held):
+        dist.broadcast(tensor.detach(), 0, group=group)
+
+
+def _check_all_are_here(ranks: Group, *_: Any) -> None:
+    """Before a pass: raise TrainingError where the others do not make it too."""
+    if not ranks.learning:
+        raise TrainingError(
+            "the base model is sharded over the ranks (trainer.ranks.shard), and rank"
+            f" {ranks.rank} alone cannot run it: it would wait for the others; set"
+            " trainer.ranks.shard=false, or leave out what asks the base model beside learning"
+        )
