@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-slow test-ranks test-notebooks test-browser test-ray test-vllm test-gpu lint types check schema picture docs bench clean
+.PHONY: run test test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run pocket-smollm2 --task pocket-code/120
@@ -41,6 +41,10 @@ test-browser: $(VENV)/.installed
 		|| { echo 'test-browser needs chromium: install it, or name one with CHROMIUM=PATH' >&2; exit 2; }
 	$(BIN)/pytest -m browser
 
+test-frameworks: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check 'openai-agents>=0.24,<0.25' 'langchain-openai>=1.7,<1.8'
+	$(BIN)/pytest tests/serving/test_frameworks.py
+
 # Kept outside the clone and used again by the next one: 3.5 GB.
 COLLAB_VLLM_ENV ?= $(HOME)/.cache/collab/vllm-env
 VLLM_INSTALLED := $(COLLAB_VLLM_ENV)/.installed-$(shell cksum requirements-vllm.txt | cut -d' ' -f1)
@@ -57,6 +61,10 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+
+types-examples: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error examples
 
 check: lint types test
 

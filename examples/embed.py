@@ -12,8 +12,9 @@ def main(address: str, model: str = "smollm2-135m") -> None:
     team = collab.load("coding", model=model, samples=2, seed=1)
     rollout = team.run(address)
     for episode in rollout.episodes:
-        print(f"{episode.id}: reward {episode.reward} of {episode.score.maximum}")
-        for agent, code in episode.turns[-1].artefacts.items():
+        if episode.score is not None:  # a failed episode may have none
+            print(f"{episode.id}: reward {episode.reward} of {episode.score.maximum}")
+        for agent, code in (episode.turns[-1].artefacts if episode.turns else {}).items():
             print(f"--- {agent}\n{code}")
 
 

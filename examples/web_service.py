@@ -4,7 +4,8 @@
     curl -N localhost:8000/run/humaneval/12
 
 Only the standard library is used, so that the embedding itself can be seen: `team.stream` is an
-async iterator, it never blocks the loop, and leaving it (the client hangs up) cancels the run.
+async iterator, it never blocks the loop, and leaving it (the client hangs up) cancels the run. The
+team is entered by `async with`, so that its model is loaded once, for the first request.
 """
 
 import asyncio
@@ -58,10 +59,10 @@ class Service:
 
 
 async def main(port: int, model: str = "smollm2-135m") -> None:
-    service = Service(collab.load("coding", model=model))
-    server = await asyncio.start_server(service.answer, "127.0.0.1", port)
-    async with server:
-        await server.serve_forever()
+    async with collab.load("coding", model=model) as team:
+        server = await asyncio.start_server(Service(team).answer, "127.0.0.1", port)
+        async with server:
+            await server.serve_forever()
 
 
 if __name__ == "__main__":

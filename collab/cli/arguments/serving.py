@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from collab.cli.arguments import completion
+
 PROTECTION = "Who may ask"
 LIMITS = "Limits"
 
@@ -15,6 +17,7 @@ Teams = Annotated[
     typer.Argument(
         metavar="TEAM|RECIPE|RUN...",
         help="Teams' names, team or recipe files, folders of runs.",
+        autocompletion=completion.teams,
     ),
 ]
 Names = Annotated[

@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained team.")]
+from collab.cli.arguments import completion
+
+Run = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="The folder of a trained team.", autocompletion=completion.runs
+    ),
+]
 Adapters = Annotated[
     Path | None,
     typer.Option("--adapters", metavar="DIR", help="Each agent's adapter, in PEFT's format."),

@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run or a training.")]
+from collab.cli.arguments import completion
+
+Run = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="The folder of a run or a training.",
+        autocompletion=completion.runs,
+    ),
+]
 To = Annotated[str, typer.Option("--to", metavar="OWNER/NAME", help="The repository on the hub.")]
 Licence = Annotated[
     str | None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from collab.cli.arguments import completion
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
@@ -15,7 +16,11 @@ from collab.wording import counted
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Folders of runs, training runs or evaluations."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs, training runs or evaluations.",
+            autocompletion=completion.runs,
+        ),
     ],
     out: Annotated[
         Path | None,

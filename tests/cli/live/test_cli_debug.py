@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from typer.testing import CliRunner
@@ -60,3 +62,10 @@ def test_a_shell_is_answered(collab, line: str, told: str) -> None:
     place["COMP_CWORD"] = str(len(line.split()) - 1)
     result = CliRunner().invoke(app, [], env=place, prog_name="collab")
     assert told in result.stdout.split()
+
+
+@pytest.mark.parametrize("name", ["serve", "report", "export", "push"])
+def test_commands_that_take_a_run_complete_its_name(name: str) -> None:
+    command = import_module(f"collab.cli.commands.{name}").command
+    first = next(iter(get_type_hints(command, include_extras=True).values()))
+    assert first.__metadata__[0].autocompletion in (completion.runs, completion.teams)
