@@ -8,6 +8,7 @@ nowhere without that. What agents read or wrote is not in them.
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -96,7 +97,8 @@ class EpisodeSpans:
         place = (turn, decision.round, decision.agent, decision.step)
         end = time.time_ns()
         began = self._began.pop(place, end)
-        span = self._tracer.start_span(
+        span = _start(
+            self._tracer,
             f"invoke_agent {decision.agent}",
             set_span_in_context(self._workflow),
             start_time=began,
@@ -132,6 +134,20 @@ def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
         f"invoke_workflow {team}", {**named, **(_asked.get() or {}), **attributes}
     ) as done:
         yield EpisodeSpans(_tracer(), done.span)
+
+
+def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
+    """Start a span as `Tracer.start_span` does.
+
+    OpenTelemetry draws its id from Python's global random numbers. Training seeds these, and what
+    it draws from them must not hang on whether it is traced, nor ids repeat from run to run.
+    """
+    state = random.getstate()
+    random.seed()
+    try:
+        return tracer.start_span(*given, **named)
+    finally:
+        random.setstate(state)
 
 
 class Operation:
@@ -187,7 +203,7 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
     if tracer is None:
         yield Operation(None)
         return
-    span = tracer.start_span(name, attributes=dict(attributes))
+    span = _start(tracer, name, attributes=dict(attributes))
     try:
         yield Operation(span)
     except BaseException as error:

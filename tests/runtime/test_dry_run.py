@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.library import suite_of
+from support.library import TEAMS, suite_of
 from support.tiny_words import save_tiny
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, load_recipe, load_task
-from collab.recipe.library import components
 from collab.runtime.dry_run import characters, dry_run, is_first, most_new_tokens
 from collab.runtime.problems import find_problems
 from collab.runtime.team import Team
@@ -32,7 +31,7 @@ def played(recipe: Recipe, address: str = "words/0") -> Any:
     return dry_run(recipe, problems)
 
 
-@pytest.mark.parametrize("name", [name for name, _ in components("team")])
+@pytest.mark.parametrize("name", TEAMS)
 def test_every_team_of_the_library_is_played(name: str) -> None:
     suite = f"{suite_of(name)}/0"
     is_game = load_task(suite_of(name)).environment is not None  # whose turns are its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,17 @@ def team(name: str = "duo", **parts: Any) -> collab.Team:
     return collab.Team(
         name=name, agents=agents, model="echo", rewards=[right], hidden=["answer"], **parts
     )
+
+
+def test_spans_take_nothing_from_seeded_random_numbers_and_never_share_an_id(exported: Any) -> None:
+    drawn = []
+    for _ in range(2):
+        random.seed(7)
+        team().run(ROWS)
+        drawn.append(random.random())
+    assert set(drawn) == {random.Random(7).random()}
+    ids = [span.context.span_id for span in exported.get_finished_spans()]
+    assert len(set(ids)) == len(ids) == 14
 
 
 def test_a_run_is_a_tree_of_spans_without_texts(exported: Any) -> None:

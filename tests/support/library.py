@@ -2,6 +2,9 @@
 
 from collab.recipe.library import components
 
+TEAMS = [name for name, _ in components("team") if name != "classeval"]
+"""All but the one that reads fields which only its own suite has: tests/tasks/test_classeval.py."""
+
 
 def suite_of(team: str) -> str:
     """The suite of the team's own name, or of its kind; `humaneval` for teams that write code."""

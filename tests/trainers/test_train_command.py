@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.library import suite_of
+from support.library import TEAMS, suite_of
 from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
@@ -18,7 +18,6 @@ from collab.cli.app import app
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.dump import dump_recipe
-from collab.recipe.library import components
 from collab.trainers import TrainingRun
 from collab.trainers.training.plan.plan import make_plan
 
@@ -161,7 +160,7 @@ def test_the_plan_counts_once_what_responses_share(tiny_words: Path, tmp_path: P
     assert shared.update_tokens_per_step - new == (shared.tokens_per_step - new) / 4
 
 
-@pytest.mark.parametrize("name", [name for name, _ in components("team")])
+@pytest.mark.parametrize("name", TEAMS)
 def test_every_team_of_the_library_can_be_planned(name: str) -> None:
     recipe = load_recipe(name, task=suite_of(name), defaults={"trainer": "magrpo"})
     plan = make_plan(recipe)
