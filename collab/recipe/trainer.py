@@ -20,7 +20,7 @@ TurnStructure = Literal["chains", "tree", "greedy"]
 Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
 UpdateOrder = Literal["simultaneous", "alternating", "sequential"]
 Policies = Literal["adapters", "shared_adapter", "full"]
-TrackerName = Literal["trackio", "wandb", "tensorboard"]
+TrackerName = Literal["trackio", "wandb", "tensorboard", "mlflow"]
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
 TOLERANCE, STALE_TOLERANCE = 0.1, 1.0

@@ -128,6 +128,18 @@ def test_a_body_is_bounded_whether_it_says_its_size_or_not(http: httpx.Client) -
     assert error(answer)[0] == 413
 
 
+def test_who_has_sent_too_much_sees_the_answer(http: httpx.Client) -> None:
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
+    head += f"authorization: {http.headers['authorization']}\r\n"
+    body = b" " * 300_000
+    with socket.create_connection((http.base_url.host, http.base_url.port or 80)) as client:
+        client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode())
+        for place in range(0, len(body), 10_000):
+            client.sendall(body[place : place + 10_000])
+            time.sleep(0.002)
+        assert client.recv(100)[:12] == b"HTTP/1.1 413"
+
+
 def test_only_json_is_taken_so_that_no_page_can_ask_unnoticed(http: httpx.Client) -> None:
     answer = http.post(
         "/v1/chat/completions", content=b"{}", headers={"content-type": "text/plain"}

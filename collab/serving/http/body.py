@@ -8,6 +8,9 @@ from starlette.requests import Request
 
 from collab.serving.refusal import Refused
 
+LET_PASS = 1_000_000
+"""Bytes that are read and not kept: closed on while it sends, a client would see no answer."""
+
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """The whole body.
@@ -21,17 +24,23 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     if kind != "application/json":
         raise Refused(415, None, "send the header 'content-type: application/json'")
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and len(length) < 20 and int(length) > most:
+    declared = int(length) if length.isdecimal() and len(length) < 20 else 0
+    if declared > most + LET_PASS:
         raise _too_large(most)
-    body = bytearray()
+    body, passed = bytearray(), 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise _too_large(most)
+                if declared <= most and len(body) + len(chunk) <= most and not passed:
+                    body += chunk
+                elif (passed := passed + len(chunk)) > LET_PASS:
+                    break
     except TimeoutError:
-        raise Refused(408, "timeout", f"the body did not come within {seconds:g} s") from None
+        if not passed:
+            told = f"the body did not come within {seconds:g} s"
+            raise Refused(408, "timeout", told) from None
+    if passed:
+        raise _too_large(most)
     return bytes(body)
 
 

@@ -42,7 +42,7 @@ from collab.trainers.training.lessons.rates import Rates
 from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.opening import open_learner, run_started
 from collab.trainers.training.recorded_step import AnyStepper, stepper_for
-from collab.trainers.training.trackers import Trackers
+from collab.trainers.training.trackers import Tracked, Trackers
 from collab.trainers.training.validation import mean_return
 
 Emit = Callable[[TrainingEvent], None]
@@ -141,11 +141,11 @@ class TrainingRun:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
         if told := tools_told(self.recipe):
             about["tools"] = told
-        self._folder = self._open_folder(about, int(checkpoint["step"]) if checkpoint else 0)
+        step = int(checkpoint["step"]) if checkpoint else 0
+        self._folder = self._open_folder(about, step)
         status = "interrupted"
         try:
-            config = self.recipe.model_dump(mode="json")
-            self._trackers.open(self.spec.report_to, str(about["run"]), self.out, config)
+            self._trackers.open(self.spec.report_to, Tracked.of(about, self.recipe, self.out, step))
             await self._filter(about, policies, begun=checkpoint is not None)
             self._begin(policies, checkpoint)
             await self._train(policies, stepper)

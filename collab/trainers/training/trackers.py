@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, Protocol
 
 from collab.distribution import install
 from collab.errors import RecipeError
+from collab.recipe import Recipe
 from collab.recipe.trainer import TrackerName
 
 PROJECT = "collab"
@@ -21,13 +24,35 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
-class RunTracker:
-    """Trackio and Weights & Biases, which share their interface."""
+@dataclass(frozen=True)
+class Tracked:
+    """A run as trackers are told of it."""
 
-    def __init__(self, module: Any, run: str, folder: Path, config: Mapping[str, Any]) -> None:
+    name: str
+    started: str
+    """When it began, which stays where it goes on, also in another folder."""
+    folder: Path
+    config: Mapping[str, Any]
+    step: int
+    """The step that it goes on from; 0 of one that begins."""
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any], recipe: Recipe, folder: Path, step: int) -> Tracked:
+        """`about` is what `run.json` says."""
+        config = recipe.model_dump(mode="json")
+        return cls(str(about["run"]), str(about["started"]), folder, config, step)
+
+    @property
+    def key(self) -> str:
+        """Tells the run from others of its name."""
+        return sha256(f"{self.name} {self.started}".encode()).hexdigest()[:12]
+
+
+class Trackio:
+    def __init__(self, module: Any, run: Tracked) -> None:
         self._module = module
-        options = {"dir": str(folder)} if module.__name__ == "wandb" else {}
-        module.init(project=PROJECT, name=run, config=dict(config), **options)
+        name = f"{run.name}-{run.key}"  # by which it is found again
+        module.init(project=PROJECT, name=name, config=dict(run.config), resume="allow")
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._module.log(dict(metrics), step=step)
@@ -36,9 +61,24 @@ class RunTracker:
         self._module.finish()
 
 
+class WeightsAndBiases(Trackio):
+    def __init__(self, module: Any, run: Tracked) -> None:
+        self._module = module
+        module.init(
+            project=PROJECT,
+            name=run.name,
+            id=run.key,
+            resume="allow",
+            config=dict(run.config),
+            dir=str(run.folder),
+        )
+
+
 class TensorBoard:
-    def __init__(self, module: Any, run: str, folder: Path, config: Mapping[str, Any]) -> None:  # noqa: ARG002
-        self._writer = module.SummaryWriter(str(folder / "tensorboard"))
+    def __init__(self, module: Any, run: Tracked) -> None:
+        # Steps that a killed run took after its checkpoint are taken again, and shown once.
+        again = {"purge_step": run.step + 1} if run.step else {}
+        self._writer = module.SummaryWriter(str(run.folder / "tensorboard"), **again)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         for name, value in metrics.items():
@@ -48,10 +88,31 @@ class TensorBoard:
         self._writer.close()
 
 
+class MLflow:
+    def __init__(self, module: Any, run: Tracked) -> None:
+        self._module = module
+        experiment = module.set_experiment(PROJECT).experiment_id
+        tag = f"tags.collab = '{run.key}'"
+        found = module.MlflowClient().search_runs([experiment], tag, max_results=1)
+        if found:
+            module.start_run(run_id=found[0].info.run_id)
+        else:
+            module.start_run(run_name=run.name, tags={"collab": run.key})
+            module.log_dict(dict(run.config), "recipe.json")
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        # In a store of files `a` and `a/b` cannot both be metrics.
+        self._module.log_metrics({k.replace("/", "."): v for k, v in metrics.items()}, step=step)
+
+    def close(self) -> None:
+        self._module.end_run()
+
+
 _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
-    "trackio": ("trackio", RunTracker),
-    "wandb": ("wandb", RunTracker),
+    "trackio": ("trackio", Trackio),
+    "wandb": ("wandb", WeightsAndBiases),
     "tensorboard": ("torch.utils.tensorboard", TensorBoard),
+    "mlflow": ("mlflow", MLflow),
 }
 
 
@@ -71,12 +132,10 @@ class Trackers:
     def __init__(self) -> None:
         self._opened: list[Tracker] = []
 
-    def open(
-        self, names: Sequence[TrackerName], run: str, folder: Path, config: Mapping[str, Any]
-    ) -> None:
-        """Open the trackers called `names`, which must be installed."""
+    def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
+        """Open the trackers called `names`, which must be installed; a run that goes on, again."""
         for module, make in (_TRACKERS[name] for name in names):
-            self._opened.append(make(import_module(module), run, folder, config))
+            self._opened.append(make(import_module(module), run))
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         for tracker in self._opened:
