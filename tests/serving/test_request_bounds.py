@@ -1,0 +1,81 @@
+"""Requests that are too long or too slow are bounded."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from support.served import DUO, SOLO, Server, recipe
+
+PATH = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(recipe(DUO), max_body=5000) as running:
+        yield running
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url) as client:
+        yield client
+
+
+def test_a_body_is_bounded_whether_it_says_its_size_or_not(http: httpx.Client) -> None:
+    long = {"role": "user", "content": "x" * 6000}
+    told = http.post(PATH, json={"model": "duo", "messages": [long]})
+    assert (told.status_code, told.json()["error"]["code"]) == (413, "request_too_large")
+
+    def pieces() -> Iterator[bytes]:
+        yield from [b" " * 1000] * 8
+
+    kind = {"content-type": "application/json"}
+    answer = http.post(PATH, content=pieces(), headers=kind)
+    assert answer.status_code == 413
+
+
+def test_who_has_sent_too_much_sees_the_answer(http: httpx.Client) -> None:
+    head = f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    body = b" " * 300_000
+    with socket.create_connection((http.base_url.host, http.base_url.port or 80)) as client:
+        client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode())
+        for place in range(0, len(body), 10_000):
+            client.sendall(body[place : place + 10_000])
+            time.sleep(0.002)
+        assert client.recv(100)[:12] == b"HTTP/1.1 413"
+
+
+def test_headers_are_bounded(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 70_000)
+        client.settimeout(10)
+        assert b" 400 " in client.recv(100)
+
+
+def test_a_client_that_is_slow_with_its_headers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.serving.http.server._HEADER_SECONDS", 0.3)
+    with Server(recipe(SOLO)) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        for begun in (b"", b"GET /health HTTP/1.1\r\nhos"):
+            with socket.create_connection(place) as client:
+                client.sendall(begun)
+                client.settimeout(10)
+                assert client.recv(100) == b""
+
+
+def test_a_client_that_is_slow_with_its_body_is_left() -> None:
+    with Server(recipe(SOLO), client_seconds=0.3) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        with socket.create_connection(place) as client:
+            client.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 90\r\n"
+                b"content-type: application/json\r\n\r\n{"
+            )
+            client.settimeout(10)
+            began = time.monotonic()
+            assert b" 408 " in client.recv(100)
+            assert time.monotonic() - began < 8
