@@ -85,5 +85,5 @@ def test_a_run_at_work_appears_and_is_followed(open_page: Open, runs: Path) -> N
     with (run / "metrics.jsonl").open("a") as stream:
         stream.write('{"type": "step.finished", "step": 5, "return/mean": 3.21}\n')
     panel = page.locator(".panel", has=page.locator("h4:text-is('Joint return in training')"))
-    expect(panel.locator(".legend")).to_contain_text("3.21")
+    expect(panel.locator(".legend")).to_contain_text("3.21", timeout=30_000)
     expect(page.locator("#settings > details")).to_have_attribute("open", "")
