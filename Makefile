@@ -49,8 +49,9 @@ test-frameworks: $(VENV)/.installed
 COLLAB_VLLM_ENV ?= $(HOME)/.cache/collab/vllm-env
 VLLM_INSTALLED := $(COLLAB_VLLM_ENV)/.installed-$(shell cksum requirements-vllm.txt | cut -d' ' -f1)
 
+# Two at a time, since most of a test is the start of an engine, on one thread.
 test-vllm: $(VLLM_INSTALLED)
-	PYTHONPATH=$(CURDIR) $(COLLAB_VLLM_ENV)/bin/python -m pytest -W ignore -m vllm tests/with_vllm
+	PYTHONPATH=$(CURDIR) $(COLLAB_VLLM_ENV)/bin/python -m pytest -W ignore --numprocesses 2 --dist loadfile -m vllm tests/with_vllm
 
 test-gpu: $(VENV)/.installed
 	$(BIN)/pytest -m gpu -rs tests/with_gpu
@@ -65,6 +66,7 @@ types: $(VENV)/.installed
 types-examples: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check basedpyright
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error examples
+	$(BIN)/pytest tests/docs/test_types_of_pages.py
 
 check: lint types test
 

@@ -9,6 +9,7 @@ from collab.agents.joins import Joint
 from collab.errors import FeedbackError
 from collab.recipe.roles import NOBODY, Roles, roles_of
 from collab.records import Problem
+from collab.sandbox.jail.whole_program import MAIN
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ class Outcome:
             FeedbackError: the problem asks for no function, so `source` cannot tell anything.
         """
         return entry_point(self.problem, source)
+
+    @property
+    def function(self) -> str:
+        """The function that a code problem asks for; empty for a program that reads and prints, a
+        method or a class."""
+        name = str(self.problem.public["entry_point"])
+        return name if name.isidentifier() and name != MAIN else ""
 
 
 def entry_point(problem: Problem, source: str) -> str:

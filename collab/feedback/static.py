@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from collab.feedback.files import files_of, has_files, located_in_file, of_all_files, of_files
 from collab.feedback.outcome import Outcome
 from collab.feedback.structure import JOINT, blank_lines, structure, whole, writes
 from collab.feedback.tools import NOISE, Batcher, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Feedback, Finding
-from collab.syntax import parses
+from collab.sandbox.programs import program_parses
 
 Remark = tuple[str | None, Finding]
 """With the agent whose line it is on: None for the reader's own, "" where it is nobody's."""
@@ -41,8 +42,8 @@ class Static:
         Raises:
             FeedbackError: the problem is not about code, or a tool failed.
         """
-        entry_point = outcome.entry_point(self.name)
-        functions = self._functions(outcome, entry_point)
+        outcome.entry_point(self.name)  # raises for a problem that asks for no program
+        functions = self._functions(outcome)
         remarks = await self._remarks(outcome)
         told = {}
         for agent in outcome.agents:
@@ -58,7 +59,8 @@ class Static:
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
-        own = [*structure(outcome, agent, functions)] if with_ast else []
+        remarks_on = of_files if has_files(outcome) else structure
+        own = [*remarks_on(outcome, agent, functions)] if with_ast else []
         own += [finding for writer, finding in remarks if writer == agent]
         return [(None, finding) for finding in own]
 
@@ -68,9 +70,10 @@ class Static:
         """What is told to one who wrote none of the program: each remark with its writer's name."""
         found: list[Remark] = []
         if "ast" in self._spec.tools:
-            found += [("", finding) for finding in whole(outcome)]
+            together, each = (of_all_files, of_files) if has_files(outcome) else (whole, structure)
+            found += [("", finding) for finding in together(outcome)]
             for writer in filter(partial(writes, outcome), outcome.agents):
-                theirs = structure(outcome, writer, functions, whose="its")
+                theirs = each(outcome, writer, functions, whose="its")
                 found += [(writer, finding) for finding in theirs if finding.code != JOINT]
         return [*found, *remarks]
 
@@ -78,20 +81,23 @@ class Static:
         for tool in self._tools:
             await tool.aclose()
 
-    def _functions(self, outcome: Outcome, entry_point: str) -> dict[str, str]:
+    def _functions(self, outcome: Outcome) -> dict[str, str]:
         """By agent: the function that it is to define."""
+        if has_files(outcome):  # helpers call their functions what they like, and main.py counts
+            return dict(self._spec.functions)
         helpers = {agent: agent for agent in outcome.roles.helpers}
-        return {**helpers, outcome.roles.entry: entry_point, **self._spec.functions}
+        return {**helpers, outcome.roles.entry: outcome.function, **self._spec.functions}
 
     async def _remarks(self, outcome: Outcome) -> Remarks:
         """The tools' remarks on the joint program, each with the agent whose line it is on."""
         program = outcome.joint.text
-        broken = not parses(program)
+        broken = not program_parses(program)
         tools = [tool for tool in self._tools if not broken or tool.tool.name == "ruff"]
         if broken and "ast" in self._spec.tools:
             return []
         remarks = await asyncio.gather(*(tool.check(program) for tool in tools))
-        located = [_locate(outcome, remark) for found in remarks for remark in found]
+        locate = located_in_file if has_files(outcome) and files_of(program) else _locate
+        located = [locate(outcome, remark) for found in remarks for remark in found]
         return [item for item in located if item is not None and item[1].code not in NOISE]
 
     def _feedback(self, head: str, remarks: Remarks) -> Feedback:
@@ -139,7 +145,7 @@ def _line(writer: str | None, finding: Finding) -> str:
 
 def _place(writer: str | None, finding: Finding) -> str:
     line = f"line {finding.line}" if finding.line else ""
-    place = ", ".join(part for part in (writer, line) if part)
+    place = ", ".join(part for part in (writer, finding.file, line) if part)
     return f"{place}: " if place else ""
 
 
@@ -148,4 +154,6 @@ def _recorded(writer: str | None, finding: Finding) -> Finding:
     if writer is None:
         return finding
     message = f"{_place(writer, finding)}{finding.message}"
-    return finding.model_copy(update={"message": message, "line": None, "column": None})
+    return finding.model_copy(
+        update={"message": message, "line": None, "file": None, "column": None}
+    )

@@ -44,7 +44,7 @@ def structure(
 
 def whole(outcome: Outcome) -> Iterator[Finding]:
     """Remarks on the joint program, for somebody who wrote none of it."""
-    entry_point = str(outcome.problem.public["entry_point"])
+    function = outcome.function
     try:
         tree = parse(outcome.joint.text)
     except SyntaxError as error:
@@ -52,8 +52,8 @@ def whole(outcome: Outcome) -> Iterator[Finding]:
         because = f", because of the code of: {', '.join(broken)}" if broken else f": {error.msg}"
         yield _remark(JOINT, "error", f"the joint program does not parse{because}")
         return
-    if not outcome.joint.spans and returns_value(tree, entry_point) is None:
-        yield _remark("missing", "error", f"the joint program does not define `{entry_point}`")
+    if function and not outcome.joint.spans and returns_value(tree, function) is None:
+        yield _remark("missing", "error", f"the joint program does not define `{function}`")
 
 
 def lines_of(outcome: Outcome, agent: str) -> str:

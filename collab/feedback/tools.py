@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from collab.errors import FeedbackError, FeedbackUnavailable
+from collab.feedback.files import files_of
 from collab.records import Finding
 
 Severity = Literal["error", "warning", "info"]
@@ -68,7 +69,9 @@ def find_tool(name: str) -> Tool:
             raise _missing("mypy")
         pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
         lenient = "--ignore-missing-imports --no-error-summary --config-file="
-        return Tool(name, (sys.executable, "-m", "mypy", *pinned.split(), *lenient.split()))
+        # -P, or a file that an agent called mypy.py would run here
+        python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")
+        return Tool(name, (*python, *pinned.split(), *lenient.split()))
     return Tool(name, (_binary("ty"), "check", "--output-format", "concise", "--exit-zero"))
 
 
@@ -128,6 +131,8 @@ class Batcher:
 
     async def _each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
         """By program: its remarks, or why the tool has none; alone, where together fails."""
+        if len(programs) > 1 and any(map(files_of, programs)):
+            return [(await self._each([program]))[0] for program in programs]
         try:
             return [*await self._run(programs)]
         except Exception as error:
@@ -139,12 +144,15 @@ class Batcher:
         return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
+        if files_of(programs[0]):  # alone, since files of two programs may have one name
+            return [await self._run_files(programs[0])]
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
             # Programs of other episodes lie beside: none can import what it cannot name.
             modules = [f"program_{secrets.token_hex(16)}" for _ in programs]
             for module, program in zip(modules, programs, strict=True):
                 Path(folder, f"{module}.py").write_bytes(program.encode(errors="replace"))
-            output = await self._output([f"{module}.py" for module in modules], folder)
+            names = [f"{module}.py" for module in modules]
+            output = await self._output(names, folder, alone=len(names) == 1)
         found: dict[str, list[Finding]] = {module: [] for module in modules}
         for file, finding in self.tool.read(output):
             module = Path(file).stem
@@ -152,8 +160,30 @@ class Batcher:
             found[module].append(finding.model_copy(update={"message": message}))
         return [found[module] for module in modules]
 
-    async def _output(self, names: Sequence[str], folder: str) -> str:
-        """Standard output; the environment holds no key that a tool could show."""
+    async def _run_files(self, program: str) -> list[Finding]:
+        """Check the files of a program by their names; remarks have their lines in the whole."""
+        files = {file.name: file for file in files_of(program)}
+        with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
+            for name, file in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.source.encode(errors="replace"))
+            output = await self._output([*files], folder, alone=True)
+            remarks = [
+                (Path(folder, told).resolve(), each) for told, each in self.tool.read(output)
+            ]
+            paths = {Path(folder, name).resolve(): file for name, file in files.items()}
+        return [
+            each.model_copy(update={"line": paths[path].line + (each.line or 1) - 1})
+            for path, each in remarks
+            if path in paths
+        ]
+
+    async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
+        """Standard output; the environment holds no key that a tool could show.
+
+        Of a program that is `alone`, what a tool says as it gives up is a remark on it.
+        """
         pipe = subprocess.PIPE
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}
         with subprocess.Popen(
@@ -175,7 +205,7 @@ class Batcher:
             finally:
                 process.kill()
                 await asyncio.wait([reading])
-        told_why = output.strip() and len(names) == 1
+        told_why = output.strip() and alone
         if process.returncode not in (0, 1) and not told_why:
             words = trouble.decode(errors="replace").strip()[-300:]
             raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")

@@ -54,7 +54,7 @@ Progress = Callable[[Request, int, str], None]
 class Model(Protocol):
     """An engine with a model in it.
 
-    `batching` tells the runtime when to dispatch. A `static` engine answers a batch as a whole,
+    `batching` tells the runtime when to dispatch. A `static` engine takes a batch as a whole,
     so the runtime waits until no more requests can come; a `continuous` one takes requests at
     any time and is called at once.
 
@@ -74,6 +74,23 @@ class Model(Protocol):
     ) -> list[Action]: ...
 
     async def aclose(self) -> None: ...
+
+
+Answered = Callable[[int, Action], None]
+"""Called with the position of a request and its action."""
+
+
+@runtime_checkable
+class AnswersEach(Protocol):
+    """A static engine whose actions are not all complete at the same time.
+
+    The runtime judges and records what is complete while the rest of the batch is generated.
+    """
+
+    async def answer_each(
+        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+    ) -> None:
+        """As `generate`, but each action is handed to `answered` as soon as it is complete."""
 
 
 @runtime_checkable

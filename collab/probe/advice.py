@@ -24,6 +24,7 @@ def advice_on(probe: Probe) -> Iterator[str]:
     """Every sentence that there is reason for; one that says so where there is none."""
     found = [text for advice in ADVICE for text in advice(probe)]
     yield from found or ["nothing that was measured speaks against training this team so"]
+    yield from of_games(probe)
     yield from few_tasks(probe)
 
 
@@ -47,7 +48,7 @@ def nothing_is_solved(probe: Probe) -> Iterator[str]:
         if combined is not None and best.combinations:
             what = f"{best.combinations} combinations"
         yield (
-            f"nothing is solved even by the best of {what}, on none of {solved.tasks} tasks: take"
+            f"nothing is solved, even by the best of {what}, on any of {solved.tasks} tasks: take"
             " easier tasks, a warm start, a stronger model, or a reward that also pays for a part"
             " of the way"
         )
@@ -68,7 +69,8 @@ def dead_groups(probe: Probe) -> Iterator[str]:
     revived = probe.dead - crossed.dead if crossed else 0
     if probe.dead > DEAD * groups:
         remedy = "raise samples (trainer.group_size) or the temperature, or take tasks of another"
-        text = f"{probe.dead} of {counted(groups, 'group')} are dead: every return is equal, and"
+        are = "is" if groups == 1 else "are"
+        text = f"{probe.dead} of {counted(groups, 'group')} {are} dead: every return is equal, and"
         text += f" nothing is learned from them; {remedy} difficulty"
         if crossed and revived <= REVIVED * groups:
             text += f"; judging all combinations leaves {crossed.dead} dead"
@@ -139,6 +141,23 @@ def untrainable(probe: Probe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.untrainable:
             yield f"`{name}` takes part, and cannot be trained: {agent.untrainable}"
+
+
+def of_games(probe: Probe) -> Iterator[str]:
+    """What of a probe does not apply to a game."""
+    if probe.game is None:
+        return
+    if not probe.game.crosses:
+        yield (
+            "in a game of several turns what an answer earns depends on the turns before it:"
+            " answers are not crossed, and the best of G^2 does not apply"
+        )
+    if probe.game.zero_sum:
+        yield (
+            "the game is zero-sum, so that the joint return is always 0: what each agent earns"
+            " itself is told, and learned from; for self-play let the agents share an adapter"
+            " (trainer.policies: shared_adapter)"
+        )
 
 
 def few_tasks(probe: Probe) -> Iterator[str]:

@@ -46,8 +46,8 @@ class Crossing:
         chains = {"joint_mode": "aligned", "turn_structure": "chains"}
         self._spec = trainer.model_copy(update=chains)
         is_game = recipe.task is not None and recipe.task.environment is not None
-        self._crosses = not (is_game and recipe.team.turns > 1)
-        """In a game of several turns what a joint action earns depends on those before it."""
+        self.crosses = not (is_game and recipe.team.turns > 1)
+        """Not in a game of several turns: what a joint action earns depends on those before it."""
 
     async def judge(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> list[Judged]:
         """The groups of tasks with their whole episodes, with further joint actions scored."""
@@ -67,7 +67,7 @@ class Crossing:
         """What `cross` gives each group, and what it measures; None where nothing is crossed."""
         groups = [item.group for item in judged]
         n_agents = max((len(joined(g.episodes[0].turns[0])) for g in groups), default=1)
-        if n_agents < 2 or not self._crosses:
+        if n_agents < 2 or not self.crosses:
             return None
         size = max(len(group.episodes) for group in groups)
         fits = scored_at_most(size, n_agents, "all") <= MOST_SCORED
@@ -94,9 +94,7 @@ class Crossing:
         team = list(joined(episodes[0].turns[0]))
         combinations = len(nodes) ** len(team)
         crossed = (
-            self._crosses
-            and len(team) > 1
-            and all(judged.forms[name] == "crossed" for name in team)
+            self.crosses and len(team) > 1 and all(judged.forms[name] == "crossed" for name in team)
         )
         if crossed and combinations <= MOST_SCORED:
             choices = product(range(len(nodes)), repeat=len(team))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from collab.evaluation.intervals import mean_interval
-from collab.evaluation.results import Estimate
 from collab.probe.advice import advice_on
 from collab.probe.crossing import Crossing, Judged, is_dead, shares
+from collab.probe.estimates import any_solved, estimate, share_solved
+from collab.probe.games import Groups, best_game, game_of
 from collab.probe.results import AgentProbe, Best, Crossed, Probe
 from collab.recipe import Recipe
 from collab.recipe.model import local_weights
-from collab.records import Action, Episode, Problem, Score
+from collab.records import Action, Episode, Problem
 from collab.runs import metric_names as names
 from collab.stats import mean
 from collab.trainers.credit.marloo import marloo
-
-Groups = Mapping[str, Sequence[Episode]]
-"""Whole episodes by task."""
 
 
 async def probe(
@@ -39,6 +36,7 @@ async def probe(
     crossed = await _crossed(crossing, judged, tuple(recipe.team.agents))
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
+    is_game = recipe.task is not None and recipe.task.environment is not None
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
     found = Probe(
@@ -52,12 +50,13 @@ async def probe(
         failure=f"{failures[0].type}: {failures[0].message}" if failures else None,
         maximum=maximum,
         reward_maximum=max((s.maximum for item in judged for s in item.played), default=0.0),
-        mean=_estimate([mean(each) for each in returns], maximum),
-        solved=_share([[e.score for e in group] for group in groups.values()]),
+        mean=estimate([mean(each) for each in returns], maximum),
+        solved=share_solved([[e.score for e in group] for group in groups.values()]),
         dead=sum(is_dead(marloo(item.group)) for item in judged),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
-        best=_best(judged),
+        game=game_of(groups, recipe.team.agents, crosses=crossing.crosses) if is_game else None,
+        best=_best(judged) if crossing.crosses else best_game(groups),
         tokens=sum(_tokens(e) for e in episodes),
         seconds=round(seconds, 3),
         judging_seconds=round(time.perf_counter() - began, 3),
@@ -101,12 +100,12 @@ def _best(judged: Sequence[Judged]) -> Best | None:
     return Best(
         samples=max(map(len, played)),
         combinations=max(item.combinations or 0 for item in judged) if combined else None,
-        reward=_estimate([max(s.reward for s in scores) for scores in played], most),
-        reward_combined=_estimate([max(s.reward for s in scores) for scores in every], most)
+        reward=estimate([max(s.reward for s in scores) for scores in played], most),
+        reward_combined=estimate([max(s.reward for s in scores) for scores in every], most)
         if combined
         else None,
-        solved=_any_solved(played),
-        solved_combined=_any_solved(every) if combined else None,
+        solved=any_solved(played),
+        solved_combined=any_solved(every) if combined else None,
     )
 
 
@@ -124,8 +123,8 @@ def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
         responses=len(lengths),
         tokens=mean(lengths),
         limit=recipe.sampling_of(name).max_new_tokens,
-        truncated=_estimate([mean(each) for each in cut if each], 1.0),
-        empty=_estimate([mean(each) for each in empty if each], 1.0),
+        truncated=estimate([mean(each) for each in cut if each], 1.0),
+        empty=estimate([mean(each) for each in empty if each], 1.0),
     )
 
 
@@ -144,24 +143,3 @@ def _length(action: Action) -> int:
 
 def _tokens(episode: Episode) -> int:
     return sum(_length(d.action) for turn in episode.turns for d in turn.decisions)
-
-
-def _share(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
-    """Of the episodes that say whether they are solved."""
-    known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
-    values = [mean(each) for each in known if each]
-    return _estimate(values, 1.0) if values else None
-
-
-def _any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    known = [[s.solved for s in group if s.solved is not None] for group in groups]
-    values = [float(any(each)) for each in known if each]
-    return _estimate(values, 1.0) if values else None
-
-
-def _estimate(values: Sequence[float], most: float) -> Estimate:
-    """The mean over tasks; penalties may bring a value below 0."""
-    if not values:
-        return Estimate(mean=0.0, low=0.0, high=most, tasks=0)
-    low, high = mean_interval(values, min(0.0, *values), max(most, *values))
-    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))

@@ -48,11 +48,27 @@ class Crossed(Record):
     """The share that no agent decides by itself."""
 
 
+class Game(Record):
+    """What a team's play in an environment shows beside the joint return."""
+
+    zero_sum: bool
+    """Whether what one agent earns the others lose, so that the joint return is always 0."""
+    crosses: bool
+    """Whether answers may be judged in other combinations: in games of one turn alone."""
+    returns: dict[str, Estimate] = {}
+    """By agent: what it earned itself; empty where all earn the same."""
+    at_end: dict[str, Estimate] = {}
+    """What the game says at its end by name, shares from 0 to 1, such as whether the last move was
+    legal."""
+
+
 class Best(Record):
     """The best of what a task's samples make, in the first turn."""
 
     samples: int
     """G."""
+    whole_games: bool = False
+    """Whether returns of whole games are compared, in place of rewards of the first turn."""
     combinations: int | None
     """G^n, the joint artefacts that G answers of each agent make; None where these may not be
     joined anew."""
@@ -91,6 +107,8 @@ class Probe(Record):
     agents: dict[str, AgentProbe]
     crossed: Crossed | None = None
     """None where one agent alone makes the joint artefact, or there is no group."""
+    game: Game | None = None
+    """None where the suite is no environment."""
     best: Best | None = None
     tokens: int
     """Generated ones, of all agents."""

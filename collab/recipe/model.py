@@ -84,6 +84,10 @@ class VLLMModel(Spec):
     deterministic: bool = False
     """Whether a response's tokens are the same in any batch, for the engine here: by kernels that
     are slower by a quarter or so, on GPUs of compute capability 8.0 and later."""
+    seeds: bool = False
+    """Whether each request carries the seed of its place in the run, so that the same recipe draws
+    the same tokens; `deterministic` sends seeds too. A GPU takes longer to draw each row of a batch
+    by a seed of its own."""
     server_command: tuple[str, ...] = ()
     """What starts a server, where each of several ranks has one; options are put behind it, e.g.
     ["/opt/vllm/bin/vllm", "serve"]. Default: vLLM's server of this environment."""
@@ -95,6 +99,11 @@ class VLLMModel(Spec):
     """Limit of one response, waiting in the engine's queue included."""
     ready_seconds: float = Field(default=600.0, gt=0)
     """Limit for the engine to start, or for a server to be there, also when it is restarted."""
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether requests carry seeds."""
+        return self.seeds or self.deterministic
 
     @property
     def weights(self) -> TransformersModel:

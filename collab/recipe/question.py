@@ -185,7 +185,9 @@ def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
     for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
         own = part.address in ("auto", "local") or _is_loopback(f"ray://{_host(part.address)}")
         if part.executor == "ray" and not own and part.address not in typed:
-            text = f"send programs with their tests to the ray cluster at {part.address}"
+            # What it sends back are pickles.
+            told = f"the ray cluster at {part.address}, which can run code here"
+            text = f"send programs with their tests to {told}"
             yield Item("address", text, f"address ray {part.address}")
 
 

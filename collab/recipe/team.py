@@ -14,6 +14,7 @@ from collab.recipe.model import ModelSpec
 from collab.recipe.roles import Roles, roles_of
 from collab.recipe.sampling import SamplingSpec
 from collab.records import Style, WhenSolved
+from collab.wording import by_names
 
 DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
@@ -112,6 +113,7 @@ class TeamSpec(Spec):
     """A team and how it works together."""
 
     name: str = ""
+    """Of a team that is given none, the names of its agents, such as `aux+main`."""
     description: str = ""
     protocol: Named = Component(use="parallel")
     """Who acts when, and what of the others each one sees: `single`, `parallel`, `sequential`,
@@ -135,6 +137,14 @@ class TeamSpec(Spec):
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1)
     """By name, in the order in which they act and are joined."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_called_something(cls, data: Any) -> Any:
+        agents = data.get("agents") if isinstance(data, dict) else None
+        if not isinstance(agents, dict) or data.get("name"):
+            return data
+        return {**data, "name": by_names(agents)}
 
     @model_validator(mode="after")
     def _somebody_writes(self) -> TeamSpec:

@@ -178,6 +178,9 @@ class TrainerSpec(Spec):
     """How the processes of a training over several GPUs wait for each other."""
     report_to: tuple[TrackerName, ...] = ()
     """Trackers that get the metrics besides `metrics.jsonl`."""
+    report_samples: int = Field(default=4, ge=0)
+    """Episodes whose responses and returns the trackers get as a table, of the first step and of
+    each tenth; with 0 no response leaves the run's folder."""
 
     @property
     def rate(self) -> float:
@@ -268,8 +271,7 @@ class TrainerSpec(Spec):
                 f" '{self.algorithm.use}' needs those that the team plays now; set algorithm to"
                 " 'sft', or leave out episodes"
             )
-        asks: dict[str, Any] = {"tokens": self.tokens, "levels": self.levels, "filter": self.filter}
-        asks["max_staleness"] = self.max_staleness
+        asks = {key: getattr(self, key) for key in ("tokens", "levels", "filter", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
                 raise ValueError(

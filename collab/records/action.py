@@ -65,7 +65,7 @@ class Action(Record):
     """Of an adapter that a trainer changes: the steps of training that it had taken, all tokens."""
     usage: Usage = Usage()
     seconds: float = 0.0
-    """Wall time from the request's dispatch to its answer; in a batch, that of the batch."""
+    """Wall time from the request's dispatch to its answer, whatever else is in its batch."""
     failure: Failure | None = None
 
     @property

@@ -16,7 +16,9 @@ class Finding(Record):
     severity: Literal["error", "warning", "info"]
     message: str
     line: int | None = None
-    """1-based, in the agent's own artefact."""
+    """1-based, in the agent's own artefact, or in `file`."""
+    file: str | None = None
+    """Of a program of several files: the one that the line is in."""
     column: int | None = None
     fix: str | None = None
     url: str | None = None

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collab.report.runs import Run
+from collab.report.runs import Run, value_at
 
 APART = ("seed", "name", "description")
 """Keys of a recipe in which the runs of a cohort may differ."""
 
-WORDS = ("name", "description")
-"""Last words of keys that only say what others do."""
+NAMED = ("team", "task", "trainer.algorithm")
+"""Parts of a recipe that a name tells, in the order in which they matter."""
+
+HOUSEKEEPING = (
+    "concurrency",
+    "sandbox",
+    "trainer.checkpoint_every",
+    "trainer.keep_checkpoints",
+    "trainer.report_samples",
+    "trainer.report_to",
+)
+"""Keys that say how a run is kept and carried out: they tell nothing of what comes of it."""
 
 LABEL_DIFFERENCES = 3
+LABEL_LETTERS = 40
+"""Of a value; a longer one, such as a prompt, is no label."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +64,26 @@ def _compared(run: Run) -> dict[str, Any]:
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     if len(groups) == 1 and len(groups[0]) > 1:
         return [_base(groups[0][0]) + _seeds(groups[0])]
-    differing = _differences([dict(_flat(_compared(group[0]))) for group in groups])
-    labels = []
-    for group, values in zip(groups, differing, strict=True):
-        few = 0 < len(values) <= LABEL_DIFFERENCES
-        label = ", ".join(f"{key} {value}" for key, value in values.items()) if few else ""
-        label = label or (group[0].name if len(group) == 1 else _base(group[0]))
-        labels.append(label + _seeds(group))
-    if len(set(labels)) == len(labels):
-        return labels
-    return [" + ".join(run.name for run in group) for group in groups]
+    labels = [_told(differing) for differing in _differences([group[0] for group in groups])]
+    if "" in labels or len(set(labels)) < len(labels):
+        labels = [" + ".join(run.name for run in group) for group in groups]
+        return labels if len(set(labels)) == len(labels) else [str(g[0].path) for g in groups]
+    return [label + _seeds(group) for label, group in zip(labels, groups, strict=True)]
+
+
+def _told(differing: Mapping[str, str]) -> str:
+    """What sets a recipe apart in a few words; empty where that takes many."""
+    if len(differing) > LABEL_DIFFERENCES or any(
+        len(v) > LABEL_LETTERS for v in differing.values()
+    ):
+        return ""
+    return ", ".join(v if key in NAMED else f"{_word(key)} {v}" for key, v in differing.items())
+
+
+def _word(key: str) -> str:
+    """What a setting is called: the last word of its key that says more than that it is a name."""
+    *before, last = key.split(".")
+    return before[-1] if before and last in ("name", "use") else last
 
 
 def _seeds(runs: Sequence[Run]) -> str:
@@ -80,11 +102,33 @@ def _flat(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, str(data)
 
 
-def _differences(recipes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """For each recipe, its values of the keys in which not all agree, by the keys' last words."""
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
-    differing = [key for key in keys if len({recipe.get(key) for recipe in recipes}) > 1]
-    differing = [key for key in differing if key.rpartition(".")[2] not in WORDS] or differing
-    return [
-        {key.rpartition(".")[2]: recipe.get(key, "none") for key in differing} for recipe in recipes
+def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """For each run, what of its recipe is not as in all others, by keys; what matters first.
+
+    A part that is another one is told by its name alone.
+    """
+    called = [{part: _called(run.recipe, part) for part in NAMED} for run in runs]
+    others = [part for part in NAMED if len({names[part] for names in called}) > 1]
+    flat = [dict(_flat(_compared(run))) for run in runs]
+    keys = [
+        key
+        for key in dict.fromkeys(key for recipe in flat for key in recipe)
+        if len({recipe.get(key) for recipe in flat}) > 1
+        and not key.endswith("description")
+        and not any(_is_in(key, part) for part in (*others, *HOUSEKEEPING))
     ]
+    return [
+        {**{part: names[part] for part in others}, **{k: recipe.get(k, "none") for k in keys}}
+        for names, recipe in zip(called, flat, strict=True)
+    ]
+
+
+def _called(recipe: Mapping[str, Any], part: str) -> str:
+    found = value_at(recipe, part)
+    if isinstance(found, Mapping):
+        found = found.get("name") or found.get("use")
+    return str(found or "none")
+
+
+def _is_in(key: str, part: str) -> bool:
+    return key == part or key.startswith(f"{part}.")

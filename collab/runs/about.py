@@ -27,6 +27,7 @@ class _About(TypedDict, total=False):
 
     run: str
     team: str
+    agents: list[str]
     started: str
     status: str
     models: dict[str, str]

@@ -91,6 +91,11 @@ def most_new_tokens(requests: Sequence[Request]) -> int:
     return max(tasks.values(), default=0)
 
 
+def most_calls(requests: Sequence[Request]) -> int:
+    """Responses of one episode, at most."""
+    return max(Counter(request.call.task for request in requests).values(), default=0)
+
+
 def characters(request: Request) -> int:
     """Of all messages, and of what is told of the tools."""
     return sum(len(message.content) for message in fenced(request))

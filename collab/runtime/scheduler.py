@@ -3,19 +3,21 @@
 Requests for a `continuous` engine are dispatched at once. Those for a `static` one wait until
 no episode can add another, so that all agents of all episodes share one padded batch: an
 episode's lane is *busy* while it works and idle while it waits here, and a batch leaves when
-none is busy. What a batch holds therefore depends on the episodes alone, not on timing, and
-the same seed gives the same tokens.
+none is busy and no other batch is being answered. What a batch holds therefore depends on the
+episodes alone, not on timing, and the same seed gives the same tokens. An episode goes on as soon
+as it has its own answers: it is judged and recorded while the rest of the batch is generated.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from collab.errors import ModelError, attribute
 from collab.models import Model, Progress, Request
+from collab.models.base import Answered, AnswersEach
 from collab.records import Action, failure_of
 
 
@@ -27,11 +29,13 @@ class _Wait:
     actions: list[Action | None]
     missing: int
 
+    def wants(self, position: int) -> bool:
+        """Whether an action is not here yet, and somebody waits for it, who was not cancelled."""
+        return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
-@dataclass
-class _Queue:
-    pending: list[tuple[Request, _Wait, int]] = field(default_factory=list)
-    in_flight: bool = False
+
+_Entry = tuple[Request, _Wait, int]
+"""A request, who waits for its action, and the action's position in that wait."""
 
 
 class Scheduler:
@@ -40,7 +44,8 @@ class Scheduler:
     def __init__(self, lanes: int, progress: Progress | None = None) -> None:
         self._progress = progress
         self._busy = lanes
-        self._queues: dict[int, tuple[Model, _Queue]] = {}
+        self._queues: dict[int, tuple[Model, list[_Entry]]] = {}
+        self._static_in_flight = 0
         self._flights: set[asyncio.Task[None]] = set()
 
     def leave(self) -> None:
@@ -54,8 +59,8 @@ class Scheduler:
         wait = _Wait(loop.create_future(), [None] * len(requests), len(requests))
         for position, (model, request) in enumerate(requests):
             if model.batching == "static":
-                _, queue = self._queues.setdefault(id(model), (model, _Queue()))
-                queue.pending.append((request, wait, position))
+                _, queue = self._queues.setdefault(id(model), (model, []))
+                queue.append((request, wait, position))
             else:
                 self._fly(model, [(request, wait, position)])
         self._busy -= 1
@@ -99,46 +104,61 @@ class Scheduler:
 
     def _withdraw(self, wait: _Wait) -> None:
         for _, queue in self._queues.values():
-            queue.pending = [entry for entry in queue.pending if entry[1] is not wait]
+            queue[:] = [entry for entry in queue if entry[1] is not wait]
         if wait.missing:
             wait.missing = 0
             self._busy += 1
 
     def _dispatch_static(self) -> None:
-        if self._busy:
+        if self._busy or self._static_in_flight:
             return
         for model, queue in self._queues.values():
-            if queue.pending and not queue.in_flight:
-                batch = sorted(queue.pending, key=_place)
-                queue.pending = []
-                queue.in_flight = True
-                self._fly(model, batch, queue)
+            if queue:
+                batch = sorted(queue, key=_place)
+                queue.clear()
+                self._static_in_flight += 1
+                self._fly(model, batch)
 
-    def _fly(
-        self, model: Model, batch: list[tuple[Request, _Wait, int]], queue: _Queue | None = None
-    ) -> None:
-        task = asyncio.create_task(self._generate(model, batch, queue))
+    def _fly(self, model: Model, batch: list[_Entry]) -> None:
+        task = asyncio.create_task(self._generate(model, batch))
         self._flights.add(task)
         task.add_done_callback(self._flights.discard)
 
-    async def _generate(
-        self, model: Model, batch: list[tuple[Request, _Wait, int]], queue: _Queue | None
-    ) -> None:
+    async def _generate(self, model: Model, batch: list[_Entry]) -> None:
+        def answered(index: int, action: Action) -> None:
+            _, wait, position = batch[index]
+            self._deliver(wait, position, action)
+
         try:
-            actions = await model.generate([request for request, _, _ in batch], self._progress)
+            await self._answer(model, [request for request, _, _ in batch], answered)
+            if left := sum(wait.wants(position) for _, wait, position in batch):
+                raise ModelError(
+                    f"model {model.name!r} answered wrongly: {left} of {len(batch)} requests got"
+                    " no action"
+                )
         except Exception as error:
             failure = failure_of(attribute(error, ModelError))
             failed = Action(text="", finish_reason="failed", model=model.name, failure=failure)
-            actions = [failed] * len(batch)
+            for index in range(len(batch)):
+                answered(index, failed)
         finally:
-            if queue is not None:
-                queue.in_flight = False
-        for (_, wait, position), action in zip(batch, actions, strict=True):
-            self._deliver(wait, position, action)
+            if model.batching == "static":
+                self._static_in_flight -= 1
         self._dispatch_static()
 
+    async def _answer(self, model: Model, requests: list[Request], answered: Answered) -> None:
+        if isinstance(model, AnswersEach):
+            await model.answer_each(requests, answered, self._progress)
+            return
+        actions = await model.generate(requests, self._progress)
+        if len(actions) != len(requests):
+            asked = f"{len(requests)} requests gave {len(actions)} actions"
+            raise ModelError(f"model {model.name!r} answered wrongly: {asked}")
+        for index, action in enumerate(actions):
+            answered(index, action)
+
     def _deliver(self, wait: _Wait, position: int, action: Action) -> None:
-        if not wait.missing:
+        if not wait.wants(position):
             return
         wait.actions[position] = action
         wait.missing -= 1

@@ -70,7 +70,7 @@ class Team:
 
     def __repr__(self) -> str:
         agents = ", ".join(self.recipe.team.agents)
-        return f"<Team {self.recipe.team.name or 'without a name'}: {agents}>"
+        return f"<Team {self.recipe.team.name}: {agents}>"
 
     def __enter__(self) -> Self:
         self._kept.open()

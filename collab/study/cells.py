@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from collab.errors import RecipeError
 from collab.recipe import Recipe, check_functions, read_recipe
 from collab.recipe.files import Files
 from collab.study.spec import StudySpec, TrainerEntry, read_study
@@ -78,12 +79,37 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
 
 
 def cells_of(spec: StudySpec) -> list[Cell]:
-    """Seed by seed, so that all trainers have come equally far when a study is interrupted."""
-    return [
-        _cell(spec, suite, entry, seed)
+    """Seed by seed, so that all trainers have come equally far when a study is interrupted.
+
+    Raises:
+        RecipeError: two cells would be one folder.
+    """
+    cells = [
+        _cell(spec, task, suite, entry, seed)
         for seed in spec.seeds
-        for suite in spec.tasks or (None,)
+        for task, suite in _suites(spec)
         for entry in spec.trainers
+    ]
+    by_name: dict[str, Cell] = {}
+    for cell in cells:
+        other = by_name.setdefault(cell.name, cell)
+        if other is not cell:
+            raise RecipeError(
+                f"{other.trainer!r} on {other.task!r} and {cell.trainer!r} on {cell.task!r} would"
+                f" both be trained in the folder {cell.name}; give one trainer another name, or"
+                " one suite"
+            )
+    return cells
+
+
+def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
+    """What each suite is called, and itself: by its whole address where another ends alike."""
+    if not spec.tasks:
+        return [(Path(spec.recipe).stem, None)]
+    stems = [Path(suite).stem for suite in spec.tasks]
+    return [
+        (stem if stems.count(stem) == 1 else suite, suite)
+        for stem, suite in zip(stems, spec.tasks, strict=True)
     ]
 
 
@@ -92,7 +118,7 @@ def marks_of(spec: StudySpec) -> list[int]:
     return [round(n * spec.tokens / spec.evaluations) for n in range(spec.evaluations + 1)]
 
 
-def _cell(spec: StudySpec, suite: str | None, entry: TrainerEntry, seed: int) -> Cell:
+def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, seed: int) -> Cell:
     every = ceil(spec.tokens / spec.evaluations)
     default = {"trainer.evaluation.greedy": False}
     # Last, so that a setting of the whole evaluation leaves its marks where they are.
@@ -103,7 +129,7 @@ def _cell(spec: StudySpec, suite: str | None, entry: TrainerEntry, seed: int) ->
     }
     settings = {**default, **spec.settings, **entry.settings, **budget}
     return Cell(
-        task=Path(suite or spec.recipe).stem,
+        task=task,
         trainer=entry.name,
         seed=seed,
         recipe=spec.recipe,

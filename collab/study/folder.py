@@ -24,8 +24,9 @@ from collab.runs.atomic import write_atomically
 from collab.runs.layout import LOCK, METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.runs.reading import read_lines
 from collab.stats import mean
-from collab.study.cells import Cell
+from collab.study.cells import Cell, cells_of
 from collab.study.results import CellResult, Point, Status, StudyResults
+from collab.study.same import check_same_cell
 from collab.study.spec import StudySpec
 from collab.trainers.training.events import Evaluation, TaskResult, largest_return
 
@@ -170,6 +171,8 @@ class StudyFolder:
                     f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r} would"
                     " make it another one; leave it as it is, or give another folder with --out"
                 )
+        for cell in filter(self.is_begun, cells_of(spec)):
+            check_same_cell(cell, self.cell(cell))
 
     def _read_failures(self) -> dict[str, str]:
         try:

@@ -78,7 +78,9 @@ class Folders:
 
     def _name(self, root: Path, folder: Path) -> str:
         name = folder.relative_to(root)
-        return (root.name / name if len(self._roots) > 1 else name).as_posix()
+        path = (root.name / name if len(self._roots) > 1 else name).as_posix()
+        # A folder's name may hold bytes that are no text, and no page could.
+        return path.encode(errors="backslashreplace").decode()
 
     def _check(self, name: str, folder: Path) -> None:
         """Raise NoRun where a link leads to what is not ours to read."""

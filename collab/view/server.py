@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from collab.distribution import install
 from collab.errors import RecipeError
+from collab.report.texts import visible
 from collab.view.folders import Folders, NoRun
 from collab.view.pages import Pages
 
@@ -75,7 +76,7 @@ def application(folders: Sequence[Path]) -> ASGIApp:
         try:
             return JSONResponse(pages.stamp(request.query_params.getlist("run")), headers=HEADERS)
         except NoRun as error:
-            return JSONResponse({"error": str(error)}, 404, headers=HEADERS)
+            return JSONResponse({"error": visible(str(error))}, 404, headers=HEADERS)
 
     def icon(_: Request) -> Response:
         return Response(status_code=204, headers=HEADERS)

@@ -6,8 +6,8 @@ import pytest
 
 from collab.agents import join_for, parser_for
 from collab.records import Problem
-from collab.rewards.code.structure import parse_program
 from collab.sandbox.jail.files import BadFiles, is_files, split_files
+from collab.sandbox.programs import parse_program
 
 PROBLEM = Problem(address="t/0", public={"prompt": "", "entry_point": "f"})
 parse, join = parser_for("files"), join_for("files")

@@ -40,6 +40,25 @@ def test_teams_stand_side_by_side_with_intervals(collab) -> None:
     assert "record: out" in result.out
 
 
+def test_a_dry_run_plans_every_team_and_plays_none(collab) -> None:
+    asked = (*ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run")
+    limit = ("--set", "sampling.max_new_tokens=10")
+    result = collab(*asked, *limit)
+    assert result.status == 0, result.err
+    told = result.out.splitlines()
+    each = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
+    assert told.count(each) == told.count("problems: words/0, words/1, words/2, words/3") == 2
+    assert [line for line in told if line in ("pair:", "shouting:")] == ["pair:", "shouting:"]
+    whole = "in all: 16 episodes, at most 320 new tokens in 32 responses; pass@k for k = 1"
+    assert told[-1] == whole
+    (plan,) = collab(*asked, *limit, "--json").events
+    assert {name: team["calls"] for name, team in plan["teams"].items()} == {
+        "pair": 16, "shouting": 16,
+    }  # fmt: skip
+    assert not Path("out").exists()
+    assert collab("eval", "pair", "--task", "words/99", "--dry-run").status == 2
+
+
 def test_a_reward_without_solved_leaves_pass_out_and_says_why(collab) -> None:
     result = collab(*ECHO, "--task", "words/0-1", "--samples", "3")
     assert "pass@" not in result.out.partition("note: ")[0]

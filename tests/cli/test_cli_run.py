@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -138,17 +139,23 @@ def test_dry_run_plans_and_prints_the_effective_recipe(collab) -> None:
         "--set", "sampling.max_new_tokens=10", "--set", "agents.b.sampling.temperature=0.5",
     )  # fmt: skip
     assert result.status == 0
-    assert "8 episodes (4 x 2), at most 160 new tokens" in result.out
-    recipe = yaml.safe_load(result.out.partition("-- effective recipe\n")[2])
+    recipe = recipe_above_the_plan(result.out)
     assert recipe["team"]["agents"]["b"]["sampling"] == {"temperature": 0.5}
+    last = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
+    assert result.out.splitlines()[-1] == last
     assert not Path("runs").exists()
+
+
+def recipe_above_the_plan(out: str) -> Any:
+    title, _, rest = out.partition("-- effective recipe\n")
+    assert not title.strip()
+    return yaml.safe_load(rest.partition("\npair, parallel")[0])
 
 
 def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab) -> None:
     result = collab(*ECHO, "--task", "words/0", "--workers", "3", "--dry-run")
     assert "judging: 3 programs at a time, on this machine" in result.out
-    recipe = yaml.safe_load(result.out.partition("-- effective recipe\n")[2])
-    assert recipe["sandbox"]["workers"] == 3
+    assert recipe_above_the_plan(result.out)["sandbox"]["workers"] == 3
     assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from collab import Agent, Team
+from collab.recipe import TeamSpec
 from collab.runs.about import read_about, write_about
 from collab.runs.at_work import status_of, this_process
 
@@ -45,6 +47,20 @@ def test_the_list_as_json(collab) -> None:
     [row] = collab("show", "--json").events
     assert row["folder"] == "runs/a"
     assert (row["mean_return"], row["largest_return"], row["status"]) == (1.0, 1.0, "done")
+
+
+def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
+    agents = {name: {"prompt": "x"} for name in ("aux", "ma/in", "c", "d", "e")}
+    assert TeamSpec.model_validate({"agents": agents}).name == "aux+ma-in+c+2"
+    assert TeamSpec.model_validate({"name": "duo", "agents": agents}).name == "duo"
+    asked = Agent(prompt="{{ task.prompt }}")
+    team = Team(agents={"aux": asked, "main": asked}, model="echo", rewards=[lambda _: 1.0])
+    assert repr(team) == "<Team aux+main: aux, main>"
+    team.run([{"prompt": "x"}], out="runs/unnamed")
+    old = played(collab, "runs/old")
+    write_about(old, {**read_about(old), "team": ""})
+    told = {row["folder"]: row["team"] for row in collab("show", "--json").events}
+    assert told == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
 
 
 def test_a_folder_that_holds_runs_is_listed(collab) -> None:

@@ -29,7 +29,7 @@ SETTINGS = [
 def sampled(tiny: Path) -> list[Action]:
     async def ask() -> list[Action]:
         with VLLMTwin(tiny) as server:
-            engine = open_model(VLLMModel(name=str(tiny), servers=(server.url,)))
+            engine = open_model(VLLMModel(name=str(tiny), servers=(server.url,), seeds=True))
             try:
                 return await engine.generate([request(s, n) for n, s in enumerate(SETTINGS)])
             finally:

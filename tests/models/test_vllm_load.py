@@ -181,6 +181,12 @@ def test_kernels_that_do_not_depend_on_the_batch_are_asked_for() -> None:
     assert "VLLM_BATCH_INVARIANT" not in environment_of(VLLMModel(name="m"))
 
 
+def test_each_start_of_an_engine_draws_other_numbers(tiny: Path) -> None:
+    spec = VLLMModel(name=str(tiny), kv_cache_gb=0.01)
+    seeds = {engine_options(spec, tiny, Capacity(), sleep=False)["seed"] for _ in range(3)}
+    assert len(seeds) == 3
+
+
 def test_the_engine_here_is_shared_by_gpus(tiny: Path) -> None:
     spec = VLLMModel(name=str(tiny), tensor_parallel=2, kv_cache_gb=0.01)
     options = engine_options(spec, tiny, Capacity(), sleep=False)

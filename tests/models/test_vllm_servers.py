@@ -7,6 +7,7 @@ import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -47,6 +48,20 @@ def test_tokens_go_in_and_come_out(tiny: Path) -> None:
         assert body["repetition_penalty"] == 1.0, "the tiny model's own files say 1.7"
 
     asyncio.run(ask())
+
+
+def test_a_seed_is_sent_on_demand_alone(tiny: Path) -> None:
+    async def ask(**options: Any) -> tuple[bool, bool]:
+        with VLLMServer() as server:
+            async with engine_at(tiny, server, **options) as engine:
+                [action] = await engine.generate([request(7)])
+                assert action.failure is None
+                return "seed" in server.bodies[0], engine.capabilities.seeds
+
+    assert asyncio.run(ask(seeds=True)) == (True, True)
+    assert asyncio.run(ask(seeds=False)) == (False, False)
+    assert not VLLMModel(name="m").is_seeded
+    assert VLLMModel(name="m", deterministic=True).is_seeded
 
 
 def test_progress_tells_every_token(tiny: Path) -> None:

@@ -135,7 +135,7 @@ def test_nothing_is_solved_by_any_pair(project: Path) -> None:
     found = probed(project, "never", "--tasks", "2")
     assert len(found.tasks) == 2
     told = "\n".join(found.advice)
-    assert "nothing is solved even by the best of 16 combinations, on none of 2 tasks" in told
+    assert "nothing is solved, even by the best of 16 combinations, on any of 2 tasks" in told
     assert "2 of 2 groups are dead" in told
     assert "of 2 tasks the intervals are wide" in told
 
@@ -249,6 +249,7 @@ def test_where_nothing_is_wrong_it_says_so() -> None:
         ({"failed": 5, "failure": "ModelError: gone"}, "5 of 40 episodes failed"),
         ({"mean": share(3.7)}, "is 92% of the largest"),
         ({"dead": 9}, "9 of 10 groups are dead"),
+        ({"tasks": ("0",), "dead": 1}, "1 of 1 group is dead"),
         ({"dead": 5}, "instead of 5"),
         ({"tasks": ("0",), "dead": 0}, "of 1 task the intervals"),
         ({"best": Best(samples=4, combinations=None, reward=share(0), solved=share(0))},

@@ -61,6 +61,41 @@ def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
     ]
 
 
+def labels_of(*paths: Path) -> list[str]:
+    return [cohort.label for cohort in cohorts_of([read_run(path) for path in paths])]
+
+
+def make_changed(folder: Path, changes: dict[str, str]) -> Path:
+    """A training run with other words in its recipe."""
+    recipe = make_training(folder) / "training.yaml"
+    text = recipe.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    recipe.write_text(text)
+    return folder
+
+
+def test_runs_that_are_only_kept_otherwise_are_labelled_by_their_folders(tmp_path: Path) -> None:
+    rare = make_changed(tmp_path / "rare", {"  group_size": "  checkpoint_every: 5\n  group_size"})
+    assert labels_of(make_training(tmp_path / "often"), rare) == ["often", "rare"]
+
+
+def test_recipes_are_labelled_by_the_names_of_what_matters_first(tmp_path: Path) -> None:
+    plain = make_training(tmp_path / "a")
+    kept = {"  group_size": "  keep_checkpoints: 9\n  group_size"}
+    other = make_changed(tmp_path / "b", {"magrpo": "{use: cross, options: {depth: 2}}", **kept})
+    assert labels_of(plain, other) == ["magrpo", "cross"]
+    model = {"seed: 0": "model: {name: big}\nseed: 0"}
+    solo = make_changed(tmp_path / "c", {"coding": "solo", "parallel": "single", **model})
+    assert labels_of(plain, solo) == ["coding, model none", "solo, model big"]
+
+
+def test_a_recipe_that_takes_many_words_is_labelled_by_its_folder(tmp_path: Path) -> None:
+    asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
+    assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]
+
+
 def test_several_recipes_share_a_panel_for_each_metric(tmp_path: Path) -> None:
     paths = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
     report = make_report(read_all(paths))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import collab
 
@@ -35,6 +43,12 @@ for part in ("", ".otlp", ".otlp.proto", ".otlp.proto.http", ".otlp.proto.http.t
     sys.modules["opentelemetry.exporter" + part] = module
 from collab import telemetry
 print(telemetry.set_up(), telemetry.set_up())
+from runtime.test_run_spans import team
+team().run({"prompt": "x", "answer": "y"})
+"""
+REAL = """
+from collab import telemetry
+print(telemetry.set_up())
 from runtime.test_run_spans import team
 team().run({"prompt": "x", "answer": "y"})
 """
@@ -119,6 +133,49 @@ def test_a_collector_in_the_environment_is_sent_all_spans() -> None:
         "None None",
         "invoke_agent aux invoke_agent main invoke_workflow duo run duo",
     ]
+
+
+@contextmanager
+def collector() -> Iterator[tuple[str, list[bytes]]]:
+    """A server that takes whatever is sent to it: its address, and the bodies of what it got."""
+    got: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.path == "/v1/traces"
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            zipped = self.headers.get("Content-Encoding") == "gzip"
+            got.append(gzip.decompress(body) if zipped else body)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", got
+        server.shutdown()
+
+
+def test_the_real_exporter_sends_the_tree_to_a_collector() -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otel")
+    sent = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    with collector() as (url, got):
+        done = told(REAL, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+    asked = [sent.ExportTraceServiceRequest.FromString(body) for body in got]
+    resources = [resource for request in asked for resource in request.resource_spans]
+    named = {a.key: a.value.string_value for r in resources for a in r.resource.attributes}
+    assert named["service.name"] == "collab"
+    spans = [span for r in resources for scope in r.scope_spans for span in scope.spans]
+    place = {span.span_id: span.name for span in spans}
+    assert {(span.name, place.get(span.parent_span_id)) for span in spans} == {
+        ("run duo", None),
+        ("invoke_workflow duo", "run duo"),
+        ("invoke_agent aux", "invoke_workflow duo"),
+        ("invoke_agent main", "invoke_workflow duo"),
+    }
 
 
 def test_a_collector_without_the_exporter_is_noted() -> None:

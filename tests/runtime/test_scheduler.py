@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from collab.errors import ModelTimeout
 from collab.models import Call, Progress, Request
+from collab.models.base import Answered
 from collab.records import Action
 from collab.runtime.scheduler import Scheduler
 
@@ -26,6 +27,54 @@ class Recorder:
         return [Action(text=request.call.agent) for request in requests]
 
     async def aclose(self) -> None: ...
+
+
+class OneByOne(Recorder):
+    """Hands on each answer as it is complete, one after the other."""
+
+    async def answer_each(
+        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+    ) -> None:
+        actions = await self.generate(requests, progress)
+        for index, action in enumerate(actions):
+            await asyncio.sleep(self.seconds)
+            answered(index, action)
+
+
+class Late(OneByOne):
+    """Fails after its first two answers."""
+
+    async def answer_each(
+        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+    ) -> None:
+        for index, action in enumerate(await self.generate(requests[:2], progress)):
+            answered(index, action)
+        raise ModelTimeout("no answer within 1 s")
+
+
+class Forgetful(OneByOne):
+    """Ends without an answer to its last request."""
+
+    async def answer_each(
+        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+    ) -> None:
+        for index, action in enumerate(await self.generate(requests[:-1], progress)):
+            answered(index, action)
+
+
+class Held(Recorder):
+    """Answers once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        self.begun.set()
+        await self.may_answer.wait()
+        return [Action(text=request.call.agent) for request in requests]
 
 
 def request(task: str, turn: int, agent: str) -> Request:
@@ -61,6 +110,77 @@ def test_batches_do_not_depend_on_timing() -> None:
     slow = asyncio.run(play(Recorder(seconds=0.01), turns, {"x": 0.03, "z": 0.01}))
     assert plain == slow
     assert [len(batch) for batch in plain] == [6, 4, 2]
+
+
+def test_who_has_an_answer_goes_on_while_the_rest_of_the_batch_is_generated() -> None:
+    told: list[str] = []
+
+    async def main() -> list[list[str]]:
+        scheduler, model = Scheduler(lanes=2), OneByOne(seconds=0.02)
+
+        async def one(name: str) -> None:
+            for turn in range(2):
+                await scheduler.act([(model, request(name, turn, "a"))])
+                told.append(f"{name}{turn} at {len(model.batches)}")
+            scheduler.leave()
+
+        await asyncio.gather(one("x"), one("y"))
+        return model.batches
+
+    assert asyncio.run(main()) == [["x0a", "y0a"], ["x1a", "y1a"]]
+    assert told == ["x0 at 1", "y0 at 1", "x1 at 2", "y1 at 2"]
+
+
+def test_batches_do_not_depend_on_when_answers_are_complete() -> None:
+    turns = {"x": 3, "y": 1, "z": 2}
+    plain = asyncio.run(play(Recorder(), turns))
+    slow = asyncio.run(play(OneByOne(seconds=0.01), turns, {"x": 0.03, "z": 0.01}))
+    assert plain == slow
+
+
+def test_a_batch_waits_for_another_models_batch() -> None:
+    """Or which of them are asked together would depend on which is faster."""
+
+    async def main(first: float, second: float) -> list[list[str]]:
+        scheduler = Scheduler(lanes=2)
+        quick, slow = OneByOne(seconds=first), OneByOne(seconds=second)
+
+        async def one(name: str, models: tuple[Recorder, Recorder]) -> None:
+            for turn, model in enumerate(models):
+                await scheduler.act([(model, request(name, turn, "a"))])
+            scheduler.leave()
+
+        await asyncio.gather(one("x", (quick, quick)), one("y", (slow, quick)))
+        return quick.batches
+
+    assert asyncio.run(main(0.0, 0.03)) == asyncio.run(main(0.03, 0.0)) == [["x0a"], ["x1a", "y1a"]]
+
+
+def test_trouble_leaves_the_answers_that_were_complete() -> None:
+    async def main() -> list[Action]:
+        scheduler, model = Scheduler(lanes=2), Late()
+        both = [scheduler.act([(model, request(t, 0, a)) for a in "ab"]) for t in "xy"]
+        return [action for actions in await asyncio.gather(*both) for action in actions]
+
+    reasons = [action.finish_reason for action in asyncio.run(main())]
+    assert reasons == ["stop", "stop", "failed", "failed"]
+
+
+def test_too_few_answers_are_an_error() -> None:
+    class Short(Recorder):
+        async def generate(
+            self, requests: Sequence[Request], progress: Progress | None = None
+        ) -> list[Action]:
+            return (await super().generate(requests, progress))[1:]
+
+    async def main() -> list[Action]:
+        model = Short()
+        return await Scheduler(lanes=1).act([(model, request("x", 0, a)) for a in "ab"])
+
+    failures = [action.failure for action in asyncio.run(main())]
+    assert [failure.message for failure in failures if failure] == [
+        "model 'recorder' answered wrongly: 2 requests gave 1 actions"
+    ] * 2
 
 
 def test_a_continuous_engine_is_called_at_once() -> None:
@@ -113,3 +233,31 @@ def test_a_withdrawn_wait_lets_the_others_go_on() -> None:
         return model.batches
 
     assert asyncio.run(main()) == [["y0a"]]
+
+
+def test_a_request_that_an_engine_forgets_is_a_failure() -> None:
+    async def main() -> list[Action]:
+        scheduler = Scheduler(lanes=1)
+        model = Forgetful()
+        async with asyncio.timeout(5):
+            return await scheduler.act([(model, request("x", 0, agent)) for agent in "ab"])
+
+    first, last = asyncio.run(main())
+    assert (first.text, first.failure) == ("a", None)
+    assert last.failure is not None
+    assert "1 of 2 requests got no action" in last.failure.message
+
+
+def test_who_is_cancelled_as_the_answers_come_spoils_no_other_answer() -> None:
+    async def main() -> Action:
+        scheduler, model = Scheduler(lanes=2), Held()
+        leaving = asyncio.create_task(scheduler.act([(model, request("x", 0, "a"))]))
+        staying = asyncio.create_task(scheduler.act([(model, request("y", 0, "a"))]))
+        await model.begun.wait()
+        model.may_answer.set()  # the engine goes on before who is cancelled does
+        leaving.cancel()
+        async with asyncio.timeout(5):
+            return (await staying)[0]
+
+    action = asyncio.run(main())
+    assert (action.text, action.failure) == ("a", None)

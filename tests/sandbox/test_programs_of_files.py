@@ -118,3 +118,25 @@ CHEATS = {
 def test_cheats_in_a_file_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
     verdict = tried(sandbox, f"{HELPER}# file: main.py\n{dedent(cheat)}\n")
     assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict
+
+
+COUNTED = "# file: seen.py\nruns = []\n"
+READS = "# file: main.py\nimport seen\nseen.runs.append(input())\nprint(*seen.runs)\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "# file: solution.py\nprint(input())\n",
+        COUNTED + READS,
+        READS + COUNTED,
+        "# file: seen.py\nprint(input())\n# file: main.py\nimport seen\n",
+    ],
+)
+def test_a_program_that_reads_and_prints_may_be_of_files(sandbox: Sandbox, program: str) -> None:
+    test = (
+        "def check(candidate):\n    assert candidate('3') == '3\\n'\n"
+        "    assert candidate('4') == '4\\n'\n"
+    )
+    verdict = asyncio.run(sandbox.check(Trial(program=program, entry_point="__main__", test=test)))
+    assert verdict.passed, verdict

@@ -222,33 +222,72 @@ def test_many_at_once_leave_nothing_behind() -> None:
         assert server.model.under_way == 0
 
 
+def unread(server: Server, **more: Any) -> socket.socket:
+    """A client that asks and never reads."""
+    client = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
+    sent = json.dumps(body(**more)).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n"
+    client.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + sent)
+    return client
+
+
 def test_a_client_that_does_not_read_holds_no_place() -> None:
     talker = Talker(fills=4_000_000)
-    with Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server:
-        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
-        sent = json.dumps(body()).encode()
-        with socket.create_connection(place) as client:
-            head = (
-                f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n"
-            )
-            client.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + sent)
-            lanes = server.app.service.lanes  # type: ignore[union-attr]
-            until(lambda: len(talker.asked) == 1 and lanes.is_idle)
-            assert ask(server).status_code == 200
+    with (
+        Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
+        unread(server),
+    ):
+        lanes = server.app.service.lanes  # type: ignore[union-attr]
+        until(lambda: len(talker.asked) == 1 and lanes.is_idle)
+        assert ask(server).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_does_not_read_holds_no_connection(
+    stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.serving.http.server._CONNECTIONS", 1)  # and one of the lane
+    monkeypatch.setattr("collab.serving.http.server._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("collab.serving.http.server._KEPT_SECONDS", 1)
+    talker = Talker(fills=4_000_000)
+    with (
+        Server(recipe(SOLO), model=talker, client_seconds=0.3, concurrency=1, queue=0) as server,
+        unread(server, stream=stream),
+    ):
+        until(lambda: len(talker.asked) == 1)
+        until(lambda: httpx.get(f"{server.url}/health").status_code == 200)
+
+
+def test_who_does_not_take_that_it_took_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.serving.http.server._CONNECTIONS", 1)
+    monkeypatch.setattr("collab.serving.http.server._LOOK_SECONDS", 0.2)
+
+    class Flood(Talker):
+        async def generate(self, requests: Any, progress: Any = None) -> Any:
+            self.asked += requests
+            for number in range(20):
+                progress(requests[0], number, "x" * 1_000_000)
+                await asyncio.sleep(0)
+            await asyncio.sleep(60)
+
+    limits = {"seconds": 0.5, "client_seconds": 0.3, "concurrency": 1, "queue": 0}
+    flood = Flood()
+    with (
+        Server(recipe(SOLO), model=flood, **limits) as server,
+        unread(server, stream=True),
+    ):
+        until(lambda: len(flood.asked) == 1)
+        until(lambda: httpx.get(f"{server.url}/health").status_code == 200)
 
 
 def test_an_answer_that_nobody_took_is_no_success() -> None:
     talker = Talker(fills=4_000_000)
-    with Server(recipe(SOLO), model=talker, client_seconds=0.3) as server:
-        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
-        sent = json.dumps(body(stream=True)).encode()
-        with socket.create_connection(place) as client:
-            head = (
-                f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n"
-            )
-            client.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + sent)
-            left = 'request_failure_total{team="solo",type="client left"}'
-            until(lambda: left in samples_of(server))
-            told = samples_of(server)
+    with (
+        Server(recipe(SOLO), model=talker, client_seconds=0.3) as server,
+        unread(server, stream=True),
+    ):
+        left = 'request_failure_total{team="solo",type="client left"}'
+        until(lambda: left in samples_of(server))
+        told = samples_of(server)
     assert told[left] == 1
     assert not [name for name in told if name.startswith("request_success_total")]

@@ -206,3 +206,10 @@ def test_the_commands(run: Path) -> None:
     result = CliRunner().invoke(app, ["export", "run", "--adapters", "out"])
     assert "--enable-lora --lora-modules a=out/a b=out/b" in result.output
     assert CliRunner().invoke(app, ["export", "run"]).exit_code == 2
+
+
+def test_vllm_is_told_of_a_rank_beyond_its_default(run: Path) -> None:
+    config = run / "adapters/a/adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "r": 24}))
+    result = CliRunner().invoke(app, ["export", "run", "--adapters", "out"])
+    assert "--enable-lora --max-lora-rank 32 --lora-modules a=out/a b=out/b" in result.output

@@ -5,89 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
-from typer.testing import CliRunner
+from support.studies import STUDY, collab, results, train_here
 
-from collab.cli.app import app
-from collab.errors import RecordError
-from collab.recipe import load_recipe
-from collab.recipe.dump import dump_recipe
+from collab.errors import RecipeError, RecordError
 from collab.study import study as room
 from collab.study.cells import cells_of, load_study
 from collab.study.machine import jobs_for
 from collab.study.results import StudyResults
-from collab.trainers import Plan, TrainingRun
-
-STUDY = """\
-recipe: game.yaml
-trainers: [magrpo, {name: cross, trainer: cross, settings: {trainer.learning_rate: 0.02}}]
-seeds: 2
-tokens: 100
-evaluations: 2
-settings:
-  trainer.group_size: 4
-  trainer.tasks_per_step: 2
-  trainer.learning_rate: 0.01
-  trainer.checkpoint_every: 1
-  trainer.evaluation.samples: 1
-  trainer.evaluation.tasks: "8-9"
-"""
-RULE = """\
-def mine(group):
-    return {(e, t, a): 1.0 for e, t in group.returns for a in group.agents}
-"""
-Train = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
-async def train_here(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
-    """As a process of `collab train` would; another would import torch anew."""
-    assert threads >= 1
-    log.write_text("")
-    if arguments[0] == "--resume":
-        out = Path(arguments[1])
-        await TrainingRun(load_recipe(str(out / "training.yaml")), out, resume=True).run()
-        return 0, ""
-    pairs = list(zip(arguments[1::2], arguments[2::2], strict=True))
-    given = dict(pairs)
-    recipe = load_recipe(
-        arguments[0],
-        settings=[value for key, value in pairs if key == "--set"],
-        trainer=given["--trainer"],
-        seed=int(given["--seed"]),
-    )
-    await TrainingRun(recipe, Path(given["--out"])).run()
-    return 0, ""
-
-
-@pytest.fixture
-def project(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny, tmp_path)))
-    (tmp_path / "s.yaml").write_text(STUDY)
-    (tmp_path / "mine.py").write_text(RULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(room, "train", train_here)
-    return tmp_path
-
-
-def collab(*arguments: str, status: int = 0) -> Any:
-    found = CliRunner().invoke(app, ["study", *arguments])
-    assert found.exit_code == status, (found.stdout, found.stderr, found.exception)
-    return found
-
-
-def results(project: Path) -> StudyResults:
-    return StudyResults.model_validate_json((project / "studies/s/study.json").read_text())
+from collab.study.spec import StudySpec
+from collab.trainers import Plan
 
 
 def test_every_cell_is_a_run_and_all_are_one_table(project: Path) -> None:
@@ -260,3 +190,36 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
         assert cell.maximum == 1.0
         assert cell.points[0].value == sum(shares) / len(shares)
     assert "held-out share solved" in found.stdout
+
+
+def test_suites_that_end_alike_are_told_apart_by_their_whole_addresses() -> None:
+    spec = StudySpec(
+        recipe="pocket",
+        trainers=("magrpo",),
+        tasks=("humaneval/0-5", "mbpp/0-5", "tasks/mine.yaml"),
+        seeds=(0,),
+        tokens=10,
+    )
+    cells = cells_of(spec)
+    assert [cell.task for cell in cells] == ["humaneval/0-5", "mbpp/0-5", "mine"]
+    assert [cell.name for cell in cells] == [
+        "humaneval-0-5-magrpo-seed-0",
+        "mbpp-0-5-magrpo-seed-0",
+        "mine-magrpo-seed-0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trainers", "tasks"),
+    [(["a b", "a-b"], ["game"]), (["magrpo"], ["a/b", "c/b", "a-b"])],
+)
+def test_cells_that_would_be_one_folder_are_refused(trainers: list[str], tasks: list[str]) -> None:
+    spec = StudySpec(
+        recipe="pocket",
+        trainers=trainers,
+        tasks=tuple(tasks),
+        seeds=(0,),
+        tokens=10,
+    )
+    with pytest.raises(RecipeError, match="would both be trained in the folder"):
+        cells_of(spec)

@@ -104,6 +104,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_skipped_steps": (0, {"reward": "flaky", "max_dropped": 0.0}),
     "mismatch_tolerance": (1e-12, {"temperature": 0.7}),
     "report_to": (["trackio"], {}),
+    "report_samples": (1, {"report_to": ["trackio"]}),
 }
 
 NESTED: dict[str, Any] = {
@@ -124,7 +125,8 @@ def flaky(context):
 TRACKIO = """\
 logged = []
 def init(**about): logged.append(about["project"])
-def log(metrics, step): logged.append(step)
+def log(metrics, step): logged.append((step, metrics.get("samples")))
+def Table(columns, data): return len(data)
 def finish(): print("logged", logged)
 """
 

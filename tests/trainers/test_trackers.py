@@ -8,13 +8,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.episodes import OBSERVED, make_score
 from support.trainer_recipes import make_game
 
+from collab.recipe.trainer import TrackerName
+from collab.records import Action, Decision, Episode, Turn
 from collab.trainers import TrainingRun
-from collab.trainers.training.trackers import PROJECT, Tracked
+from collab.trainers.training import trackers
+from collab.trainers.training.trackers import COLUMNS, PROJECT, SAMPLES, Tracked, Trackers
 
 RETURN = "return/mean"
 
@@ -60,6 +66,76 @@ def train_twice(tracker: str, tiny: Path, folder: Path) -> None:
     for resume, steps in ((False, 2), (True, 4)):
         recipe = make_game(tiny, folder, steps=steps, report_to=[tracker])
         asyncio.run(TrainingRun(recipe, folder / "run", resume=resume).run())
+
+
+class Told:
+    """A stand-in for a tracker's module and for all that it makes: it remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def tell(*args: Any, **named: Any) -> Any:
+            self.told.append((name, args, named))
+            return named if name == "Table" else [] if name == "search_runs" else self
+
+        return tell
+
+    def shown(self, name: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        return [(args, named) for called, args, named in self.told if called == name]
+
+
+def episode_of(text: str, reward: float) -> Episode:
+    decision = Decision(agent="aux", observation=OBSERVED, action=Action(text=text))
+    turn = Turn(index=0, decisions=(decision,), score=make_score(reward))
+    return Episode(id="words/0#0", task="words/0", team="pair", turns=(turn,))
+
+
+@pytest.mark.parametrize("name", ["trackio", "wandb", "tensorboard", "mlflow"])
+def test_trackers_get_some_responses_with_their_returns(
+    name: TrackerName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = Told()
+    monkeypatch.setattr(trackers, "import_module", lambda _: module)
+    opened = Trackers(2)
+    opened.open([name], Tracked("one", "now", tmp_path, {}, 0))
+    good, bad = (episode_of("b's | <i>*x*</i>\nc", reward) for reward in (1.0, 0.0))
+    middle = episode_of("middle", 0.5)
+    for step in (1, 2, 10):
+        opened.show([[bad, middle], [good]], step)
+    if name == "tensorboard":
+        (title, text, step), _ = module.shown("add_text")[0]
+        assert (title, step) == (SAMPLES, 1)
+        assert len(text.splitlines()) == 4
+        marked = next(line for line in text.splitlines() if line.endswith("|1.000|"))
+        assert "<i>" not in marked
+        assert "*" not in marked
+        assert "|b's | <i>*x*</i><br>c|1.000|" in unescape(marked)
+        assert len(module.shown("add_text")) == 2
+        return
+    if name == "mlflow":
+        tables = [args[0] for args, _ in module.shown("log_dict")[1:]]  # after the recipe
+        assert [args[1] for args, _ in module.shown("log_dict")][1:] == [
+            "samples/step-1.json",
+            "samples/step-10.json",
+        ]
+    else:
+        tables = [args[0][SAMPLES] for args, _ in module.shown("log")]
+        assert [named["step"] for _, named in module.shown("log")] == [1, 10]
+    assert tables[0]["columns"] == list(COLUMNS)
+    assert [row[-1] for row in tables[0]["data"]] == [1.0, 0.0]
+    assert tables[1]["data"][0][:1] == [10]
+
+
+def test_no_response_is_sent_where_none_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = Told()
+    monkeypatch.setattr(trackers, "import_module", lambda _: module)
+    opened = Trackers(0)
+    opened.open(["wandb"], Tracked("one", "now", tmp_path, {}, 0))
+    opened.show([[episode_of("secret", 1.0)]], 1)
+    assert [name for name, _, _ in module.told] == ["init"]
 
 
 @pytest.mark.filterwarnings("default")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from support.library import TEAMS, suite_of
 from support.trainer_recipes import make_game
 from typer.testing import CliRunner
@@ -69,6 +70,16 @@ def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
     assert data["memory_total"] == sum(data["memory"].values())
     assert data["recipe"]["trainer"]["group_size"] == 6
     assert not list(folder.glob("runs*"))
+
+
+def test_a_dry_run_ends_with_the_plan_and_leaves_out_what_is_nothing(folder: Path) -> None:
+    found = collab(folder, "r.yaml", "--dry-run")
+    assert found.exit_code == 0, found.stderr
+    recipe, _, plan = found.stdout.rpartition("\n\n")
+    assert yaml.safe_load(recipe)["trainer"]["group_size"] == 4
+    assert plan.startswith("2 steps")
+    assert "  Python and its libraries " in plan
+    assert " 0.000 GB" not in plan
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ NOISE = 1e-4
 def on_servers(recipe: Recipe, *servers: VLLMTwin, **trainer: Any) -> Recipe:
     assert recipe.trainer is not None
     urls = tuple(server.url for server in servers)
-    model = VLLMModel(name=recipe.model.name, servers=urls, dtype="float32", ready_seconds=5.0)
+    model = VLLMModel(
+        name=recipe.model.name, servers=urls, dtype="float32", ready_seconds=5.0, seeds=True
+    )
     spec = recipe.trainer.model_copy(update=trainer)
     return recipe.model_copy(update={"model": model, "trainer": spec})
 

@@ -137,6 +137,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "train --dry-run": command("train", "F/training.yaml", "--dry-run"),
     "train --resume": command("train", "--resume", "F"),
     "eval": command("eval", "F", "--out", "e"),
+    "eval --dry-run": command("eval", "F", "--dry-run"),
     "eval of a file": command("eval", "F/recipe.yaml", "--out", "e"),
     "eval beside one's own": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
     "eval of a suite": command("eval", "pair", "-m", "echo", "-t", "F/suite.yaml/0", "--out", "e"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -179,3 +180,19 @@ def test_what_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="none is no folder; runs are in runs/"):
         command(tmp_path / "none")
+
+
+def test_a_folder_whose_name_is_no_text_is_shown_and_hides_no_other(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "good", [make_episode(0, task="n/0", group=0)])
+    odd = make_run(tmp_path / "runs" / "odd", [make_episode(0, task="n/0", group=0)])
+    odd = odd.rename(odd.with_name(os.fsdecode(b"odd\xff")))
+    pages = Pages(Folders([tmp_path / "runs"]))
+    names = [row["name"] for row in json.loads(json.dumps(pages.rows()).encode())]
+    assert sorted(names) == ["good", "odd\\udcff"]
+    for name in names:
+        assert name.encode()
+        assert pages.report([name]).encode()
+    (odd / os.fsdecode(b"link\xff")).symlink_to("/etc/passwd")
+    with pytest.raises(NoRun, match="leads out of runs") as error:
+        pages.report(["odd\\udcff"])
+    assert pages.message("No such run", str(error.value)).encode()

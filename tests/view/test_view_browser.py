@@ -71,6 +71,15 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     assert page.evaluate(wide) <= 0
 
 
+def test_a_phone_shows_no_number_that_is_not_known(open_page: Open) -> None:
+    def shown(viewport: dict[str, int]) -> list[str]:
+        cells = open_page("", viewport).locator("tr[data-name='group/inner'] td:visible")
+        return [text.strip() for text in cells.all_inner_texts() if text.strip()]
+
+    assert "–" in shown(DESKTOP)
+    assert "–" not in shown(PHONE)
+
+
 def test_a_run_at_work_appears_and_is_followed(open_page: Open, runs: Path) -> None:
     page = open_page()
     expect_rows(page, 5)

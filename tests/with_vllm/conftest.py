@@ -46,7 +46,8 @@ def reference() -> Iterator[TransformersEngine]:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[VLLMEngine]:
     """vLLM in processes of its own."""
-    engine = VLLMEngine(VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=0.5))
+    spec = VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=0.5, seeds=True)
+    engine = VLLMEngine(spec)
     yield engine
     asyncio.run(engine.aclose())
 

@@ -19,7 +19,8 @@ from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 
 def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
-    return VLLMEngine(VLLMModel(name=MODEL, servers=tuple(server.url for server in servers)))
+    urls = tuple(server.url for server in servers)
+    return VLLMEngine(VLLMModel(name=MODEL, servers=urls, seeds=True))
 
 
 def copy(source: Path, target: Path) -> None:

@@ -62,7 +62,7 @@ RunOut = Annotated[
     typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything; show the plan and the recipe.")
+    bool, typer.Option("--dry-run", help="Check everything; show the plan, and no more.")
 ]
 Isolation = Annotated[
     str | None,

@@ -11,6 +11,7 @@ from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
+    from collab.trainers.training.plan.cards import Card
 
 Gpus = Annotated[
     int | None,
@@ -72,7 +73,20 @@ def ranks_wanted(
     return Wanted(before, on_gpus=False) if before else None
 
 
+def usable_gpus(recipe: Recipe) -> list[Card]:
+    """The GPUs of this machine that a rank each could be on."""
+    if not _takes_gpus(recipe):
+        return []
+    from collab.trainers.training.plan.cards import card_of_here
+
+    return [card_of_here(number) for number in range(_visible_gpus())]
+
+
 def _visible_gpus() -> int:
+    from collab.trainers.training.plan.place import may_have_gpus
+
+    if not may_have_gpus():
+        return 0
     import torch
 
     return torch.cuda.device_count()

@@ -12,7 +12,7 @@ from collab.recipe.dump import dump_recipe
 from collab.records import Problem
 from collab.rewards.outlook import outlook
 from collab.runtime import Session
-from collab.runtime.dry_run import dry_run, most_new_tokens
+from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
 from collab.runtime.notes import tools_told
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import rehearsed
@@ -32,6 +32,8 @@ class Plan:
     problems: list[str]
     samples: int
     episodes: int
+    calls: int
+    """Requests to models at most, in all episodes."""
     new_tokens: int
     """At most, of all agents in all turns of all episodes."""
     isolation: str
@@ -64,8 +66,12 @@ def warn(warnings: Sequence[str]) -> None:
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
-    """Check all that a run checks before its first request, and count."""
-    recipe, problems = find_problems(recipe, addresses)
+    """The plan of a run on the problems at `addresses`; raises as `check`."""
+    return await plan_of(*find_problems(recipe, addresses))
+
+
+async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
+    """Check all that a run checks before its first request, and count; raises as `check`."""
     played = dry_run(recipe, problems)
     session = await Session(recipe, serve=False).open()
     models = dict(session.model_names())
@@ -80,7 +86,8 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
         problems=[problem.address for problem in problems],
         samples=recipe.samples,
         episodes=episodes,
-        new_tokens=recipe.samples * len(problems) * most_new_tokens(played.requests),
+        calls=episodes * most_calls(played.requests),
+        new_tokens=episodes * most_new_tokens(played.requests),
         isolation=recipe.sandbox.isolation,
         judging=judging(recipe.sandbox),
         outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
@@ -99,6 +106,14 @@ def _tools(recipe: Recipe) -> list[str]:
 
 
 def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
+    """The plan, below the recipe that it is of: what is long stands above what is looked for."""
+    page.blocks([Block("effective recipe", plan.recipe, "yaml")])
+    page.line()
+    show_counts(page, plan, recipe)
+
+
+def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
+    """Who takes part, by which models, on which problems, and how much that is at most."""
     problems = ", ".join(plan.problems[:_SHOWN])
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
@@ -112,11 +127,10 @@ def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
     page.line(
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"
         f" {plan.samples}), at most {plan.new_tokens:,} new tokens"
+        f" in {counted(plan.calls, 'response')}"
     )
     for warning in plan.warnings:
         page.line(("warning: ", "bold yellow"), warning)
-    page.line()
-    page.blocks([Block("effective recipe", plan.recipe, "yaml")])
 
 
 _COLUMNS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from collab.cli.arguments import completion
 from collab.cli.arguments.options import (
     SAMPLES,
     SEED,
+    DryRun,
     Isolation,
     Json,
     ModelName,
@@ -72,6 +74,7 @@ def command(
     trust: Trust = False,
     json: Json = False,
     out: EvaluationOut = None,
+    dry_run: DryRun = False,
 ) -> None:
     r"""Compare teams on the same problems, with intervals.
 
@@ -89,6 +92,7 @@ def command(
       collab eval coding runs/first --task humaneval/133-163 --greedy
       collab eval coding runs/first -t humaneval -n 10 --k 1,10 --out evals/first
       collab eval coding --task mine.jsonl --set team.turns=2 --json
+      collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
     Exit status: 0 done, 1 the evaluation or every episode of a team failed,
     2 bad usage or something is missing (a key, a server, a package), 130
@@ -109,6 +113,9 @@ def command(
         trust=consent(trust),
     )
     ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
+    if dry_run:
+        _plan(evaluated_teams, ks, consent(trust), json=json)
+        return
     raise typer.Exit(_evaluate(evaluated_teams, ks, out, consent(trust), json=json))
 
 
@@ -119,6 +126,42 @@ def _numbers(text: str | None) -> list[int] | None:
     if not all(piece.isdecimal() for piece in pieces):
         raise RecipeError(f"--k takes numbers, e.g. 1,3,5,10, got '{text}'")
     return [int(piece) for piece in pieces]
+
+
+def _plan(
+    teams: Sequence[EvaluatedTeam], ks: tuple[int, ...], trust: Consent, *, json: bool
+) -> None:
+    """Show what playing all of it would be, whatever of it is recorded already."""
+    import asyncio
+    from dataclasses import asdict
+    from json import dumps
+
+    from collab.cli.checks.plan import plan_of, show_counts
+    from collab.cli.screen.choose import open_page
+    from collab.trust import settle
+    from collab.wording import counted
+
+    plans = []
+    for team in teams:
+        settle(team.question, trust)
+        plans.append(asyncio.run(plan_of(team.recipe, team.problems)))
+    if json:
+        told = {t.label: {**asdict(p), "notes": t.notes} for t, p in zip(teams, plans, strict=True)}
+        print(dumps({"suite": teams[0].suite.name, "k": ks, "teams": told}))
+        return
+    page = open_page()
+    for team, plan in zip(teams, plans, strict=True):
+        page.line((f"{team.label}: ", "bold"))
+        show_counts(page, plan, team.recipe)
+        for note in team.notes:
+            page.line(f"note: {note}")
+        page.line()
+    page.line(
+        f"in all: {counted(sum(plan.episodes for plan in plans), 'episode')}, at most"
+        f" {sum(plan.new_tokens for plan in plans):,} new tokens in"
+        f" {counted(sum(plan.calls for plan in plans), 'response')};"
+        f" pass@k for k = {', '.join(map(str, ks))}"
+    )
 
 
 def _evaluate(

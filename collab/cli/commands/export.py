@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +25,9 @@ Merged = Annotated[
     Path | None,
     typer.Option("--merged", metavar="DIR", help="Each agent's whole model, adapter added."),
 ]
+
+SERVED_RANK = 16
+"""The largest rank that vLLM holds unless it is told of another."""
 
 
 def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> None:
@@ -47,8 +52,20 @@ def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> No
         for agent, base in bases.items():
             print(f"{adapters / agent}: an adapter of {base}")
         for base in dict.fromkeys(bases.values()):
-            named = " ".join(f"{a}={adapters / a}" for a, of in bases.items() if of == base)
-            print(f"vllm serve {base} --enable-lora --lora-modules {named}")
+            folders = {a: adapters / a for a, of in bases.items() if of == base}
+            room = _room(folders.values())
+            named = " ".join(f"{agent}={folder}" for agent, folder in folders.items())
+            print(f"vllm serve {base} --enable-lora{room} --lora-modules {named}")
     if merged is not None:
         for agent, base in export_merged(run, merged).items():
             print(f"{merged / agent}: {base} with the adapter of {agent}")
+
+
+def _room(folders: Iterable[Path]) -> str:
+    """The option that vLLM needs for adapters of more than its default rank, else nothing."""
+    from collab.models.vllm.adapter_files import RANKS
+    from collab.runs.layout import ADAPTER_CONFIG
+
+    largest = max(json.loads((f / ADAPTER_CONFIG).read_text())["r"] for f in folders)
+    size = next((size for size in RANKS if size >= largest), largest)
+    return f" --max-lora-rank {size}" if size > SERVED_RANK else ""

@@ -23,7 +23,7 @@ from collab.cli.arguments.options import (
 from collab.cli.arguments.ranks import Gpus, RanksHere, ranks_wanted
 
 if TYPE_CHECKING:
-    from collab.cli.launch.planning import Given
+    from collab.cli.launch.sending import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
@@ -126,7 +126,8 @@ def command(
     What was done up to the last checkpoint is kept in every case; go on with
     --resume.
     """
-    from collab.cli.launch.planning import Given, asked_card, send
+    from collab.cli.launch.planning import Asked, check_options, place_of
+    from collab.cli.launch.sending import Given, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
@@ -145,6 +146,8 @@ def command(
         raise RecipeError(
             "--card is what --dry-run plans for; training takes the GPUs that are here"
         )
+    asked = Asked(card, slurm, gpus, ranks, resume)
+    check_options(asked)
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
     changed = with_sandbox(settings, sandbox, workers)
     loaded = load_recipe(
@@ -160,7 +163,7 @@ def command(
     given = Given(recipe, changed, trust, task, trainer, model, seed)
     job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
-        plan = make_plan(loaded, *asked_card(card, slurm))
+        plan = make_plan(loaded, *place_of(loaded, asked))
         _show_plan(plan, loaded, out, resume, job, json=json)
         return
     if job is not None:
@@ -193,7 +196,7 @@ def _job(
     recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
 ) -> tuple[str, Path]:
     """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
-    from collab.cli.launch.planning import sbatch_file
+    from collab.cli.launch.sending import sbatch_file
     from collab.runs.about import new_run_id
     from collab.trainers.training.check import check_recipe
 
@@ -231,9 +234,12 @@ def _show_plan(
         told = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
         print(dumps({**told, "sbatch": job[0]} if job else told))
         return
-    print(plan.text())
-    print()
-    print(job[0] if job else dump_recipe(recipe), end="")
+    if job:
+        print(plan.text(), end="\n\n")
+        print(job[0], end="")
+    else:  # what is long stands above what is looked for
+        print(dump_recipe(recipe))
+        print(plan.text())
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:

@@ -1,73 +1,95 @@
-"""`--slurm` and `--card` of `collab train`: what a run would be elsewhere, and sending it there."""
+"""`--dry-run` of `collab train`: the GPUs or processes that a run is planned for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from collab.cli.launch.slurm import parse_slurm, render, submit
+from collab.cli.launch.slurm import parse_slurm
 
 if TYPE_CHECKING:
+    from collab.recipe import Recipe
     from collab.trainers.training.plan.cards import Card
 
-
-@dataclass(frozen=True)
-class Given:
-    """What `collab train` was given, to be given once more by a job."""
-
-    recipe: str | None
-    settings: list[str]
-    trust: bool
-    task: str | None = None
-    trainer: str | None = None
-    model: str | None = None
-    seed: int | None = None
-
-    @property
-    def begin(self) -> list[str]:
-        """The arguments of a run that begins, but for its folder."""
-        named = {
-            "--task": self.task,
-            "--trainer": self.trainer,
-            "--model": self.model,
-            "--seed": self.seed,
-        }
-        told = [str(x) for flag, v in named.items() if v is not None for x in (flag, v)]
-        return [*([self.recipe] if self.recipe else []), *told, *self.changes]
-
-    @property
-    def changes(self) -> list[str]:
-        """The arguments that a run may go on with, but for its folder."""
-        told = [part for setting in self.settings for part in ("--set", setting)]
-        return [*told, *(["--trust"] if self.trust else [])]
+REMEDY = "name one to plan for, as in --dry-run --card h100 (its name, or its memory in GB)"
 
 
-def asked_card(name: str | None, slurm: str | None) -> tuple[Card | None, int]:
-    """The card to plan for, and how many of them; None for the machine that this is.
+class Asked(NamedTuple):
+    """What the command was told of the machines."""
 
-    On SLURM it is one of 80 GB unless it is named.
+    card: str | None = None
+    slurm: str | None = None
+    gpus: int | None = None
+    ranks: int | None = None
+    resume: Path | None = None
+
+
+def place_of(recipe: Recipe, asked: Asked) -> tuple[Card | None, int]:
+    """The card to plan for, and how many ranks; no card where a run would be on processors.
+
+    Without `--card` it is what the command would take here, on SLURM a card of 80 GB.
 
     Raises:
-        RecipeError: neither is what it should be.
+        RecipeError: options that exclude each other, or GPUs that are not here without `--card`.
+        UnknownName: no such card.
     """
     from collab.trainers.training.plan.cards import Card, card
 
-    ranks = parse_slurm(slurm).ranks if slurm else 1
-    if name is not None:
-        return card(name), ranks
-    if slurm is None:
-        return None, ranks
-    return Card("80 GB (name another with --card)", card("80").memory), ranks
+    check_options(asked)
+    if asked.slurm is not None:
+        ranks = parse_slurm(asked.slurm).ranks
+        named = "80 GB (name another with --card)"
+        return card(asked.card) if asked.card else Card(named, card("80").memory), ranks
+    if asked.card is not None:
+        return card(asked.card), asked.gpus or 1
+    return _here(recipe, asked)
 
 
-def sbatch_file(slurm: str, given: Given, folder: Path, *, resumed: bool) -> str:
-    """The sbatch file of a run in `folder`; a job that is queued again changes nothing anew."""
-    again = given.changes if resumed else ["--trust"] if given.trust else []
-    return render(parse_slurm(slurm), folder, again if resumed else given.begin, again)
+def check_options(asked: Asked) -> None:
+    """Raise RecipeError for options of which one says what another one says otherwise."""
+    from collab.errors import RecipeError
+
+    given = {"--gpus": asked.gpus, "--ranks": asked.ranks}
+    for option in (name for name, value in given.items() if value is not None):
+        if asked.slurm is not None:
+            raise RecipeError(
+                f"--slurm says how many nodes and GPUs a job has, and {option} how many are taken"
+                f" here; leave out {option}, and write --slurm nodes=N,gpus=N"
+            )
+        if asked.card is not None and option == "--ranks":
+            raise RecipeError(
+                f"--ranks {asked.ranks} is for processors, and --card {asked.card} plans for GPUs;"
+                " give --gpus, or leave out --card"
+            )
 
 
-def send(text: str, folder: Path) -> None:
-    """Submit the file, and say where the run will be."""
-    print(submit(text, folder))
-    print(f"run: {folder}; what its ranks say: {folder / 'logs'}")
+def _here(recipe: Recipe, asked: Asked) -> tuple[Card | None, int]:
+    """What the run would take of this machine."""
+    from collab.cli.arguments.ranks import ranks_wanted, usable_gpus
+    from collab.errors import RecipeError
+
+    gpus = usable_gpus(recipe)
+    if asked.gpus is not None and asked.gpus > len(gpus):
+        raise RecipeError(
+            f"--gpus {asked.gpus} is more than the {len(gpus)} of this machine that the recipe's"
+            f" models can use; {REMEDY}, or lower it"
+        )
+    if not gpus and (device := _missing_gpu(recipe)):
+        raise RecipeError(f"model.device is {device!r}, and this machine has no GPU; {REMEDY}")
+    wanted = ranks_wanted(recipe, asked.gpus, asked.ranks, asked.resume)
+    taken = wanted.ranks if wanted else 1
+    # The one with the least memory, as each rank has to fit on its own.
+    return min(gpus[:taken], key=lambda gpu: gpu.memory, default=None), taken
+
+
+def _missing_gpu(recipe: Recipe) -> str | None:
+    """The device of a model that says that it is on a GPU, where torch sees none."""
+    from collab.recipe.model import local_weights
+
+    held = [local_weights(recipe.model_of(name)) for name in recipe.team.agents]
+    named = [own.device for own in held if own is not None and own.device.startswith("cuda")]
+    if not named:
+        return None
+    import torch
+
+    return None if torch.cuda.is_available() else named[0]

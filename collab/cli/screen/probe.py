@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from collab.cli.screen.episode import DIM, NAME
 from collab.cli.screen.page import Column, Page, Piece
 from collab.evaluation.results import Estimate
-from collab.probe.results import Best, Probe
+from collab.probe.results import Best, Game, Probe
 
 
 def show_probe(page: Page, probe: Probe) -> None:
@@ -25,9 +25,12 @@ def show_probe(page: Page, probe: Probe) -> None:
 
 def _rows(probe: Probe) -> Iterator[list[Piece]]:
     groups = len(probe.tasks)
-    yield _row("mean return", probe.mean, probe.maximum)
+    if probe.game is None or not probe.game.zero_sum:
+        yield _row("mean return", probe.mean, probe.maximum)
     if probe.solved:
         yield _row("solved", probe.solved)
+    if probe.game:
+        yield from _game_rows(probe.game)
     yield ["dead groups, as played", f"{probe.dead} of {groups}", ""]
     if probe.crossed:
         yield ["dead groups, crossed", f"{probe.crossed.dead} of {groups}", ""]
@@ -41,7 +44,20 @@ def _rows(probe: Probe) -> Iterator[list[Piece]]:
     yield ["generated tokens", f"{probe.tokens:,}", told]
 
 
+def _game_rows(game: Game) -> Iterator[list[Piece]]:
+    for name, value in game.returns.items():
+        told = f"{value.low:.2f} to {value.high:.2f}"
+        yield [f"mean return of {name}", f"{value.mean:.2f}", (told, DIM)]
+    for name, value in game.at_end.items():
+        yield _row(f"{name}, at the end", value)
+
+
 def _best_rows(probe: Probe, best: Best) -> Iterator[list[Piece]]:
+    if best.whole_games:
+        yield _row(f"best of {best.samples} games, return", best.reward, probe.maximum)
+        if best.solved:
+            yield _row(f"best of {best.samples} games, solved", best.solved)
+        return
     where = " in turn 1" if probe.turns > 1 else ""
     of = f"best of {best.samples}{where}"
     yield _row(f"{of}, reward", best.reward, probe.reward_maximum)

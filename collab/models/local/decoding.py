@@ -20,6 +20,7 @@ from collab.records import FinishReason, ToolCall
 REPORT_SECONDS = 0.1
 
 Report = Callable[[list[tuple[Request, int, str]]], None]
+"""Called with requests, their new tokens so far, and the text that was added."""
 
 
 class Cancelled(Exception):
@@ -28,8 +29,9 @@ class Cancelled(Exception):
 
 @dataclass
 class Row:
-    """One response on its way."""
+    """One response on its way, to the request at `index` of the call."""
 
+    index: int
     request: Request
     prompt: list[int]
     adapter: str = BASE
@@ -78,6 +80,10 @@ class Row:
         return now[len(before) :]
 
 
+Ended = Callable[[Row], None]
+"""Called with a row when it has its last token."""
+
+
 class Decoder:
     """Draws the tokens of one batch, row by row, and sees which rows have ended."""
 
@@ -90,6 +96,7 @@ class Decoder:
         tokenizer: Any,
         cancelled: Event,
         report: Report | None,
+        ended: Ended,
     ) -> None:
         self.rows = list(rows)
         self._settings = settings
@@ -97,6 +104,7 @@ class Decoder:
         self._tokenizer = tokenizer
         self._cancelled = cancelled
         self._report = report
+        self._ended = ended
         self._reported = time.monotonic()
         self._step = 0
 
@@ -108,12 +116,15 @@ class Decoder:
         self.check()
         tokens, logprobs = draw(logits, self._settings, self._step)
         self._step += 1
-        for row, token, logprob in zip(self.rows, tokens.tolist(), logprobs.tolist(), strict=True):
-            if row.finish_reason is None:
-                if not math.isfinite(logprob):
-                    raise FloatingPointError
-                row.add(token, logprob, self._stop_ids, self._tokenizer)
+        live = self.live()
+        for index, token, logprob in zip(
+            live, tokens[live].tolist(), logprobs[live].tolist(), strict=True
+        ):
+            if not math.isfinite(logprob):
+                raise FloatingPointError
+            self.rows[index].add(token, logprob, self._stop_ids, self._tokenizer)
         self.report()
+        self._hand([self.rows[index] for index in live if self.rows[index].finish_reason])
         return tokens
 
     @property
@@ -127,7 +138,6 @@ class Decoder:
 
     def select(self, keep: Sequence[int]) -> None:
         """Go on with some of the rows only."""
-        self.report(last=True)
         self.rows = [self.rows[i] for i in keep]
         self._settings = self._settings.select(keep)
 
@@ -136,11 +146,20 @@ class Decoder:
         if self._cancelled.is_set():
             raise Cancelled
 
-    def report(self, *, last: bool = False) -> None:
+    def report(self) -> None:
         """Tell what is new, some times a second."""
         now = time.monotonic()
-        if self._report is None or not (last or now - self._reported >= REPORT_SECONDS):
-            return
-        self._reported = now
-        grown = [row for row in self.rows if len(row.tokens) > row.shown]
-        self._report([(r.request, len(r.tokens), r.news(self._tokenizer)) for r in grown])
+        if now - self._reported >= REPORT_SECONDS:
+            self._reported = now
+            self._tell(self.rows)
+
+    def _hand(self, rows: list[Row]) -> None:
+        """Tell the last of rows that have ended, and hand them on."""
+        self._tell(rows)
+        for row in rows:
+            self._ended(row)
+
+    def _tell(self, rows: list[Row]) -> None:
+        grown = [row for row in rows if len(row.tokens) > row.shown]
+        if self._report is not None and grown:
+            self._report([(r.request, len(r.tokens), r.news(self._tokenizer)) for r in grown])

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from collab.errors import ModelError
+from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
-from collab.models.base import Batching, Capabilities, Progress, Request
+from collab.models.base import Answered, Batching, Capabilities, Progress, Request
 from collab.recipe.model import TransformersModel
 from collab.records import Action
 
@@ -53,6 +53,7 @@ class TransformersEngine:
         self._loaded: LoadedModel | None = None
         self._adapters: Adapters | None = None
         self._load_by: Load | None = None
+        self._is_closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
 
     @property
@@ -111,24 +112,46 @@ class TransformersEngine:
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
         """Answer `requests` in one batch; cancellation takes effect before the next layer."""
+        actions: dict[int, Action] = {}
+        await self.answer_each(requests, actions.__setitem__, progress)
+        return [actions[index] for index in range(len(requests))]
+
+    async def answer_each(
+        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+    ) -> None:
+        """As `generate`; an action is handed to `answered` when its row has ended."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
+
+        def hand(index: int, action: Action) -> None:
+            loop.call_soon_threadsafe(answered, index, action)
+
         report = _reporter(loop, progress) if progress else None
+        if self._is_closed:
+            raise self._closed()
         work = loop.run_in_executor(
-            self._thread, self._answer, requests, time.monotonic(), cancelled, report
+            self._thread, self._answer, requests, hand, time.monotonic(), cancelled, report
         )
         try:
-            return await asyncio.shield(work)
+            await asyncio.wait([work])
         except asyncio.CancelledError:
             cancelled.set()
             await asyncio.wait([work])
             if not work.cancelled():
                 work.exception()  # it is the cancellation, or comes too late for anybody
             raise
+        if work.cancelled():  # by `aclose`, not by whoever waits
+            raise self._closed()
+        work.result()
 
     def _answer(
-        self, requests: Sequence[Request], started: float, cancelled: Event, report: Report | None
-    ) -> list[Action]:
+        self,
+        requests: Sequence[Request],
+        answered: Answered,
+        started: float,
+        cancelled: Event,
+        report: Report | None,
+    ) -> None:
         def progress(stage: str, done: int, total: int) -> None:
             if cancelled.is_set():
                 raise ModelError(f"model {self.name!r} was not loaded: the request was cancelled")
@@ -151,12 +174,18 @@ class TransformersEngine:
             cancelled=cancelled,
             report=report,
         )
-        return generation.answer(requests, started)
+        generation.answer(requests, answered, started)
 
     async def aclose(self) -> None:
-        """Give the memory back."""
+        """Give the memory back; what has not begun raises ModelUnavailable."""
+        self._is_closed = True
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._loaded = self._adapters = None
+
+    def _closed(self) -> ModelUnavailable:
+        return ModelUnavailable(
+            f"model {self.name!r} was closed, and answers nothing more; open it anew"
+        )
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:

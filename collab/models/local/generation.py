@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from collab.errors import ModelError
-from collab.models.base import Request
+from collab.models.base import Answered, Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import pack
-from collab.models.local.decoding import Cancelled, Decoder, Report, Row
+from collab.models.local.decoding import Cancelled, Decoder, Ended, Report, Row
 from collab.models.local.kv_cache import KVCache, plain
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped
@@ -59,33 +59,31 @@ class Generation:
         self._cancelled = cancelled
         self._report = report
 
-    def answer(self, requests: Sequence[Request], started: float) -> list[Action]:
-        """An action for each request, in order; `started` is when they were dispatched."""
-        answers: dict[int, Action] = {}
-        rows: dict[int, Row] = {}
+    def answer(self, requests: Sequence[Request], answered: Answered, started: float) -> None:
+        """An action for each request, as its row ends; `started` is when they were dispatched."""
+        rows: list[Row] = []
         for index, request in enumerate(requests):
             try:
-                rows[index] = self._row(request)
+                rows.append(self._row(index, request))
             except ModelError as error:
-                answers[index] = self._failed(request, error, started)
-        indices = list(rows)
-        sizes = [(len(r.prompt), r.request.sampling.max_new_tokens) for r in rows.values()]
-        for batch in pack(sizes, self._batch_tokens):
-            members = [indices[i] for i in batch]
-            self._run([rows[index] for index in members])
-            for index in members:
-                answers[index] = self._action(rows[index], started)
-        return [answers[index] for index in range(len(requests))]
+                answered(index, self._failed(request, error, started))
 
-    def _row(self, request: Request) -> Row:
+        def ended(row: Row) -> None:
+            answered(row.index, self._action(row, started))
+
+        sizes = [(len(row.prompt), row.request.sampling.max_new_tokens) for row in rows]
+        for batch in pack(sizes, self._batch_tokens):
+            self._run([rows[i] for i in batch], ended)
+
+    def _row(self, index: int, request: Request) -> Row:
         """Tokenise; raises ModelError for a request that cannot be answered."""
         adapter = self._adapters.name_of(request.adapter) if request.adapter else BASE
         prompt = prompt_ids(request, self._loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens
         check_context(len(prompt), new, self._loaded.context, self._model)
-        return Row(request=request, prompt=prompt, adapter=adapter)
+        return Row(index=index, request=request, prompt=prompt, adapter=adapter)
 
-    def _run(self, rows: list[Row]) -> None:
+    def _run(self, rows: list[Row], ended: Ended) -> None:
         """Generate until every one of `rows` has ended."""
         rows = sorted(rows, key=_prompt_of)  # side by side, those of a prompt attend fastest
         loaded = self._loaded
@@ -102,6 +100,7 @@ class Generation:
             tokenizer=loaded.tokenizer,
             cancelled=self._cancelled,
             report=self._report,
+            ended=ended,
         )
         try:
             with _turn(loaded.device, decoder), _inference(loaded.module, decoder):
@@ -120,7 +119,6 @@ class Generation:
                 f"{len(rows)} rows of up to {max(len(r.prompt) + len(r.tokens) for r in rows)} "
                 f"tokens; lower batch_tokens, now {self._batch_tokens}"
             ) from error
-        decoder.report(last=True)
 
     def _decode(self, decoder: Decoder) -> None:
         """Draw a token of every row at a time, until all have ended."""

@@ -25,7 +25,8 @@ class GenerationRequest:
     token_ids: list[int]
     """The prompt."""
     sampling: Sampling
-    seed: int
+    seed: int | None
+    """Of its own generator; None where the engine's is drawn from."""
     stop_ids: list[int]
     """Tokens that end the response."""
     adapter: Version | None

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
 from collab.models.vllm.adapter_files import served_rank
@@ -14,6 +15,8 @@ from collab.models.vllm.backend import FINISHED, Capacity, Completion, Generatio
 from collab.models.vllm.cache_size import GB, cache_bytes
 from collab.recipe.model import VLLMModel
 
+SEEDS = 2**31
+"""What vLLM takes for a seed is below this."""
 SPARE = 2
 """Adapters beyond the team's: a new version before the old one goes, and one of zeros."""
 
@@ -37,6 +40,8 @@ def engine_options(
         "tensor_parallel_size": spec.tensor_parallel,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
+        # vLLM's own default is 0: each start, and each server, would draw the same numbers.
+        "seed": randbelow(SEEDS),
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         "worker_extension_cls": "collab.models.vllm.worker.Follower",

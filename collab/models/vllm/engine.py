@@ -45,13 +45,15 @@ class VLLMEngine:
     """
 
     batching: Batching = "continuous"
-    capabilities = Capabilities(tokens=True, seeds=True, adapters=True, continues=True)
 
     def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
         """Raises UnknownName or ModelUnavailable for what cannot work; starts nothing yet."""
         store.check_name(spec.name, spec.revision)
         self.spec = spec
         self.name = f"vllm:{spec.name}"
+        self.capabilities = Capabilities(
+            tokens=True, seeds=spec.is_seeded, adapters=True, continues=True
+        )
         self._progress = progress
         self._backend = _backend_of(spec)
         self._adapters = ServedAdapters(spec.adapter_folder)
@@ -98,11 +100,11 @@ class VLLMEngine:
         await self._thread.run(self._backend.sleep())
 
     async def aclose(self) -> None:
-        """Stop the engine or close the connections, and delete the adapters' copies."""
-        if self._thread.closed:
-            return
-        await self._thread.run(self._backend.aclose())
-        await asyncio.to_thread(self._thread.close)
+        """Stop the engine or close the connections, and delete the adapters' copies.
+
+        What is under way raises ModelUnavailable.
+        """
+        await asyncio.to_thread(self._thread.close, self._backend.aclose)
         self._adapters.close()
 
     async def _answer_all(
@@ -130,7 +132,7 @@ class VLLMEngine:
                 asked = GenerationRequest(
                     prompt_ids,
                     request.sampling,
-                    request.seed,
+                    request.seed if self.spec.is_seeded else None,
                     language.stop_ids,
                     version,
                     _report_of(request, report),

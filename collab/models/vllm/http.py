@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 START = (
     "start it with --enable-lora --max-loras N --max-lora-rank R --logprobs-mode"
-    " processed_logprobs and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+    " processed_logprobs --seed S and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
 )
 
 

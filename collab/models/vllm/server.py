@@ -125,6 +125,7 @@ class Server:
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
         """Every setting is said, since a server takes others from the model's own files."""
         sampling = request.sampling
+        seed = {} if request.seed is None else {"seed": request.seed}
         return {
             "model": request.adapter.name if request.adapter else self._model,
             "prompt": request.token_ids,
@@ -136,7 +137,7 @@ class Server:
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "max_tokens": sampling.max_new_tokens,
-            "seed": request.seed,
+            **seed,
             "stop": list(sampling.stop),
             "stop_token_ids": request.stop_ids,
             "logprobs": 0,

@@ -6,8 +6,9 @@ from collections import Counter
 
 from collab.agents.classes import CLASS, written
 from collab.errors import RewardError
-from collab.rewards.code.structure import explain, parse_program
+from collab.rewards.code.structure import explain
 from collab.rewards.context import RewardContext
+from collab.sandbox.programs import parse_program
 
 
 def methods(context: RewardContext) -> tuple[float, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collab.analysis import returns_value
 from collab.rewards.context import RewardContext
-from collab.sandbox.jail.files import is_files, split_files
+from collab.sandbox.programs import parse_program
 from collab.syntax import parse
 
 
@@ -38,24 +38,6 @@ def parses(context: RewardContext) -> tuple[float, str]:
         written = f" (line {place[1]} of {place[0]})" if place else ""
         return 0.0, f"the joint program does not parse: {explain(error)}{written}"
     return 1.0, "the joint program parses"
-
-
-def parse_program(text: str) -> None:
-    """Parse a program, or each of its files.
-
-    Raises:
-        SyntaxError: with the line of the whole text.
-    """
-    if not is_files(text):
-        parse(text)
-        return
-    for file in split_files(text):
-        try:
-            parse(file.source)
-        except SyntaxError as error:
-            told = f"{error.msg} ({file.name}, line {error.lineno})"
-            line = file.line + (error.lineno or 1) - 1
-            raise SyntaxError(told, (file.name, line, error.offset, None)) from None
 
 
 def function_name(context: RewardContext, agent: str, function: str) -> str:

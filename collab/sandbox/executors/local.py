@@ -27,13 +27,17 @@ class LocalExecutor:
 
     async def run(self, job: Job) -> Result:
         work = _Work()
-        waiting = self._pool().submit(self._run, job, work)
+        waiting = self._submit(job, work)
+        ending = asyncio.wrap_future(waiting)
         try:
-            return await asyncio.wrap_future(waiting)
+            await asyncio.wait([ending])
         except asyncio.CancelledError:
             work.cancel()
-            await _ended(waiting)
+            await _ended(waiting, ending)
             raise
+        if ending.cancelled():  # by `close`, not by whoever waits
+            raise _closed()
+        return ending.result()
 
     def close(self) -> None:
         with self._lock:
@@ -47,23 +51,23 @@ class LocalExecutor:
         for supervisor in supervisors:
             supervisor.end()
 
-    def _pool(self) -> ThreadPoolExecutor:
+    def _submit(self, job: Job, work: _Work) -> Future[Result]:
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._workers, "sandbox")
-            return self._threads
+            return self._threads.submit(self._run, job, work, self._threads)
 
-    def _run(self, job: Job, work: _Work) -> Result:
-        supervisor = self._take()
+    def _run(self, job: Job, work: _Work, threads: ThreadPoolExecutor) -> Result:
+        supervisor = self._take(threads)
         try:
             answer = work.ask(supervisor, job)
         except BaseException:
             self._give_up(supervisor)
             raise
-        self._give_back(supervisor)
+        self._give_back(supervisor, threads)
         return answer
 
-    def _take(self) -> JailClient:
+    def _take(self, threads: ThreadPoolExecutor) -> JailClient:
         with self._lock:
             supervisor = self._idle.pop() if self._idle else None
         if supervisor is not None and not supervisor.alive:
@@ -71,13 +75,22 @@ class LocalExecutor:
             supervisor = None
         supervisor = supervisor or JailClient(self._isolation)
         with self._lock:
-            self._busy.add(supervisor)
+            is_open = self._threads is threads
+            if is_open:
+                self._busy.add(supervisor)
+        if not is_open:  # it was closed meanwhile, and did not see this one
+            supervisor.end()
+            raise _closed()
         return supervisor
 
-    def _give_back(self, supervisor: JailClient) -> None:
+    def _give_back(self, supervisor: JailClient, threads: ThreadPoolExecutor) -> None:
         with self._lock:
             self._busy.discard(supervisor)
-            self._idle.append(supervisor)
+            is_open = self._threads is threads
+            if is_open:
+                self._idle.append(supervisor)
+        if not is_open:
+            supervisor.end()
 
     def _give_up(self, supervisor: JailClient) -> None:
         with self._lock:
@@ -112,13 +125,16 @@ class _Work:
                 self._client.stop()
 
 
-async def _ended(waiting: Future[Result]) -> None:
+async def _ended(waiting: Future[Result], ending: asyncio.Future[Result]) -> None:
     """Wait for the thread of a cancelled job, which ends as soon as its supervisor does."""
     if not waiting.cancel():
-        ending = asyncio.wrap_future(waiting)
         await asyncio.wait([ending])
         if not ending.cancelled():
             ending.exception()  # of a job that nobody waits for any more
+
+
+def _closed() -> SandboxError:
+    return SandboxError("the sandbox was closed before the trial began; its next trial opens it")
 
 
 def processors() -> int:

@@ -39,9 +39,10 @@ class RayExecutor:
         self._settings = (address, isolation, str(workers))
         self._lock = threading.Lock()
         self._driver: _Driver | None = None
+        self._times_closed = 0
 
     async def run(self, job: Job) -> Result:
-        driver = await asyncio.to_thread(self._running)
+        driver = await asyncio.to_thread(self._running, self._times_closed)
         number, expected = driver.expect()
         waiting = asyncio.wrap_future(expected)
         try:
@@ -60,11 +61,17 @@ class RayExecutor:
     def close(self) -> None:
         with self._lock:
             driver, self._driver = self._driver, None
+            self._times_closed += 1
         if driver is not None:
             driver.end()
 
-    def _running(self) -> _Driver:
+    def _running(self, times_closed: int) -> _Driver:
+        """The process for a job that came when the executor had been closed so many times."""
         with self._lock:
+            if self._times_closed != times_closed:  # nobody would end what starts now
+                raise SandboxError(
+                    "the sandbox was closed before the trial began; its next trial opens it"
+                )
             if self._driver is None or not self._driver.alive:
                 if self._driver is not None:
                     self._driver.end()
@@ -89,6 +96,8 @@ class _Driver:
         self._expected: dict[int, Future[Result]] = {}
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._told = ""
+        self._is_over = False
+        """No result comes any more."""
         self._thread = threading.Thread(target=self._receive, name="sandbox on ray", daemon=True)
         self._thread.start()
 
@@ -101,7 +110,8 @@ class _Driver:
         number, waiting = next(self._numbers), Future[Result]()
         with self._lock:
             self._expected[number] = waiting
-        if not self._thread.is_alive():
+            is_over = self._is_over
+        if is_over:
             self._fail()
         return number, waiting
 
@@ -139,6 +149,7 @@ class _Driver:
 
     def _fail(self) -> None:
         with self._lock:
+            self._is_over = True
             lost, self._expected = self._expected, {}
         for waiting in lost.values():
             if self._told:

@@ -25,10 +25,11 @@ class Modules(MetaPathFinder, Loader):
         self._packages = above | inits
 
     def install(self) -> None:
-        """Have `import` find them, whatever the worker itself loaded under these names."""
+        """Have `import` load them anew, whatever was loaded under these names before."""
         for name in (*self._codes, *self._packages):
             sys.modules.pop(name, None)
-        sys.meta_path.append(self)
+        if self not in sys.meta_path:
+            sys.meta_path.append(self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -16,8 +16,12 @@ MAIN = "__main__"
 """The entry point of a program that reads its standard input and prints."""
 
 
-def as_function(code: types.CodeType) -> Callable[[str], str]:
+def as_function(
+    code: types.CodeType, prepare: Callable[[], None] = lambda: None
+) -> Callable[[str], str]:
     """The function that runs `code` from its start for a text of input, and gives what it prints.
+
+    `prepare` is called before each run, such as to have its modules loaded anew.
 
     As with a process of its own, a run ends when its threads and what it left to `atexit` have
     ended. `SystemExit` ends it too; whatever else the program raises is raised.
@@ -27,6 +31,7 @@ def as_function(code: types.CodeType) -> Callable[[str], str]:
     depth = sys.getrecursionlimit()
 
     def run(text: str) -> str:
+        prepare()
         threading.stack_size(0)
         sys.setrecursionlimit(depth)
         with standard_streams(text.encode("utf-8", "surrogatepass")) as printed:

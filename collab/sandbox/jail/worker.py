@@ -77,8 +77,8 @@ def _load(
     """The program's function, and the treatment that it is under."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
-    if entry_point == MAIN and treatment is None and not is_files(program):
-        return as_function(compile(program, FILE, "exec", dont_inherit=True)), Untreated()
+    if entry_point == MAIN and treatment is None:
+        return _whole(program), Untreated()
     if is_files(program):
         module, under = _load_files(program, treatment)
     else:
@@ -90,6 +90,15 @@ def _load(
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
     return function, under
+
+
+def _whole(program: str) -> Callable[[str], str]:
+    """A program that reads and prints, of one file or of several."""
+    if not is_files(program):
+        return as_function(compile(program, FILE, "exec", dont_inherit=True))
+    files = split_files(program)
+    codes, _ = _compiled(files, None)
+    return as_function(codes[entry_file(files).module], Modules(codes).install)
 
 
 def _class(module: types.ModuleType, name: str) -> type:

@@ -55,7 +55,8 @@ class Answer:
         if work.cancelled():
             self.service.metrics.refused(self.team.name, "shut down" if is_shut else "client left")
             if is_shut:
-                await wire.refuse(unavailable("the server is shutting down"))
+                told = unavailable("the server is shutting down")
+                await wire.refuse(told, self.service.settings.client_seconds)
         elif error := work.exception():
             raise error
 
@@ -70,7 +71,7 @@ class Answer:
             await self._hand_over(wire, episode)
         except Refused as refused:
             self.service.metrics.refused(self.team.name, refused.reason or refused.kind)
-            await wire.refuse(refused)
+            await wire.refuse(refused, settings.client_seconds)
 
     async def _hand_over(self, wire: Wire, episode: Episode) -> None:
         """Send the end of the answer; a client that does not take it is left."""

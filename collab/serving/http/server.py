@@ -21,6 +21,10 @@ from collab.serving.service import Service
 
 _HEADER_BYTES = 16_384
 _HEADER_SECONDS = 20.0
+_LOOK_SECONDS = 10.0
+"""Between two looks at how much of an answer a client has yet to take."""
+_KEPT_SECONDS = 5
+"""How long a connection stays open for a further request."""
 _CONNECTIONS = 256
 """Beside those that the lanes and the queue hold."""
 
@@ -65,6 +69,7 @@ async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: 
         server_header=False,
         h11_max_incomplete_event_size=_HEADER_BYTES,
         limit_concurrency=_CONNECTIONS + settings.queue + (settings.concurrency or 32),
+        timeout_keep_alive=_KEPT_SECONDS,
         timeout_graceful_shutdown=5,
     )
     server = _Server(config, service, drain)
@@ -114,15 +119,18 @@ class _Server(uvicorn.Server):
 
 
 class _Patient(H11Protocol):
-    """A connection that may be slow with its headers, but not without end."""
+    """A connection that may be slow, but not without end: with its headers, or to take an answer
+    after which it is closed."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._limit: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
+        self._look(before=0)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -130,6 +138,8 @@ class _Patient(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
+        if self._looking is not None:
+            self._looking.cancel()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
@@ -147,3 +157,15 @@ class _Patient(H11Protocol):
     def _give_up(self) -> None:
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self.transport.close()
+
+    def _look(self, before: int) -> None:
+        """Cut the connection off where it is to be closed, and its client takes nothing more.
+
+        To close it waits until the client has taken what is left, which may be never; `before` is
+        what was left at the last look.
+        """
+        left = self.transport.get_write_buffer_size() if self.transport.is_closing() else 0
+        if left and left == before:
+            self.transport.abort()
+        else:
+            self._looking = self.loop.call_later(_LOOK_SECONDS, self._look, left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -63,15 +63,20 @@ class Wire:
         self.has_begun = self.has_ended = True
         await answer(self._scope, self._receive, self._send)
 
-    async def refuse(self, refused: Refused) -> None:
-        """Tell that there is no answer, by a status or within the stream."""
+    async def refuse(self, refused: Refused, seconds: float) -> None:
+        """Tell that there is no answer, by a status or within the stream.
+
+        A client that does not take it within `seconds` is left.
+        """
         if self.has_ended:
             return
-        if self.has_begun:
-            await self.stream(self._reply.fail(refused))
-            await self.end()
-        else:
-            await self.give(told(refused))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                if self.has_begun:
+                    await self.stream(self._reply.fail(refused))
+                    await self.end()
+                else:
+                    await self.give(told(refused))
 
     @asynccontextmanager
     async def kept_alive(self, seconds: float | None) -> AsyncIterator[None]:

@@ -22,6 +22,7 @@ from collab.tasks.generated.same_name import same_name
 from collab.tasks.generated.seeds import seeds
 from collab.tasks.generated.signals import signals
 from collab.tasks.generated.split_sum import split_sum
+from collab.tasks.generated.two_files import two_files
 from collab.tasks.generated.verifiers import verifiers
 
 BUILT_IN: Mapping[str, Callable[..., Any]] = {
@@ -32,6 +33,7 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = {
     "seeds": seeds,
     "signals": signals,
     "split_sum": split_sum,
+    "two_files": two_files,
     "verifiers": verifiers,
 }
 

@@ -7,13 +7,18 @@ it has thousands of tokens, so it is given as many as its free memory holds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import torch
+from typing import TYPE_CHECKING
 
 from collab.errors import RecipeError
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.logprobs import chunk_tokens
-from collab.trainers.learner.memory import Dimensions, activation_bytes, logit_bytes
+from collab.trainers.learner.memory import Device, Dimensions, activation_bytes, logit_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
+"""Whose logits are held at once, on a CPU and on a GPU. With more of them a product gains nothing,
+and a processor reads logits from memory that it would find in its cache."""
 
 CPU_TOKENS = 2048
 
@@ -41,7 +46,7 @@ class DeviceSizes:
 
 
 def device_sizes(
-    spec: TrainerSpec, device: torch.device, dimensions: Dimensions, free: int
+    spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
     """The sizes of a recipe on a device; `free` bytes are left there, and count on a GPU alone."""
     chunk = spec.head_chunk_tokens or chunk_tokens(device)
@@ -61,16 +66,21 @@ def device_sizes(
     return DeviceSizes(spec.micro_batch_tokens or chosen, chunk, twice)
 
 
-def check_device(spec: TrainerSpec, device: torch.device) -> None:
-    """Raise RecipeError for options that a GPU alone has, where the model is on none."""
+def chunk_tokens(device: Device) -> int:
+    """Tokens whose logits are held at once where nobody says how many."""
+    return CHUNK_TOKENS if device.type == "cpu" else GPU_CHUNK_TOKENS
+
+
+def check_device(spec: TrainerSpec, kind: str) -> None:
+    """Raise RecipeError for options that a GPU alone has; `kind` is the device's type: `cuda`, …"""
     asked = {
         "trainer.compile_layers is true": spec.compile_layers,
         "trainer.tree_attention is 'varlen'": spec.tree_attention == "varlen",
     }
     for told, is_asked in asked.items():
-        if is_asked and device.type != "cuda":
+        if is_asked and kind != "cuda":
             raise RecipeError(
-                f"{told}, which is for a GPU, and the model is on {device}; leave the option out,"
+                f"{told}, which is for a GPU, and the model is on {kind}; leave the option out,"
                 " or set model.device to cuda"
             )
 
@@ -85,5 +95,7 @@ def free_bytes(device: torch.device) -> int:
     """What is left of a GPU's memory, with what torch holds unused; 0 for a CPU."""
     if device.type != "cuda":
         return 0
+    import torch
+
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(torch.cuda.mem_get_info(device)[0]) + unused

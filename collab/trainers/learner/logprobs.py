@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from collab.models.local.fast.shared_prefix import attends_to_all
+from collab.models.local.fast.full_attention import attends_to_all
 from collab.models.local.sampling import nucleus
+from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.placed import moved, placed
 from collab.trainers.learner.prefix_tree.attention import (
     Branches,
@@ -26,10 +27,6 @@ from collab.trainers.learner.prefix_tree.varlen import (
     branch_plan,
     varlen_kernel,
 )
-
-CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
-"""Whose logits are held at once, on a CPU and on a GPU. With more of them a product gains nothing,
-and a processor reads logits from memory that it would find in its cache."""
 
 WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
@@ -51,11 +48,6 @@ class Scored(NamedTuple):
     logprobs: Tensor
     outside_support: Tensor
     """Whether top_p or top_k leave out the token that was drawn: by rounding, at their edge."""
-
-
-def chunk_tokens(device: torch.device) -> int:
-    """Tokens whose logits are held at once where nobody says how many."""
-    return CHUNK_TOKENS if device.type == "cpu" else GPU_CHUNK_TOKENS
 
 
 def response_logprobs(

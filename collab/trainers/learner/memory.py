@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-import torch
+from collab.models.local.fast.full_attention import attends_to_all
 
 LOGIT_COPIES = 4
 """Arrays of [chunk, vocabulary] in float32 that log-probabilities and their gradient take at once:
 logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have left."""
+
+
+SHORT = 512
+"""Keys up to which a CPU is twice as fast by the formula, gradients included, as by torch's kernel,
+in types that are narrower than float32; more of them would take much memory."""
+
+
+class Device(Protocol):
+    """What is asked of a device, such as torch's."""
+
+    @property
+    def type(self) -> str:
+        """`cpu` or `cuda`."""
+
+
+class Number(Protocol):
+    """What is asked of a type of numbers, such as torch's."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +49,13 @@ class Dimensions:
     """Of one number."""
 
 
-def dimensions_of(config: Any, dtype: torch.dtype, device: torch.device) -> Dimensions:
-    """Those of a model of transformers; `config` is that of its text."""
-    from collab.models.local.fast.shared_prefix import attends_to_all
-    from collab.trainers.learner.prefix_tree.attention import by_formula
+def by_formula(device: Device, dtype: Number) -> bool:
+    """Whether short branches attend by the formula, which keeps the weights of all keys."""
+    return device.type == "cpu" and dtype.itemsize < 4
 
+
+def dimensions_of(config: Any, dtype: Number, device: Device) -> Dimensions:
+    """Those of a model of transformers; `config` is that of its text."""
     heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Dimensions(

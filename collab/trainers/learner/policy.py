@@ -210,7 +210,7 @@ def open_policies(
         engine.load_by(load)
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
-        check_device(spec, policy.device)
+        check_device(spec, policy.device.type)
         _quieten(policy.engine.module)
         if spec.gradient_checkpointing is True:
             policy.compute_twice()

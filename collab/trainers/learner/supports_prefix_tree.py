@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
-from collab.models.local.fast.shared_prefix import attends_to_all
+from collab.models.local.fast.full_attention import attends_to_all
 from collab.models.local.multi_lora import unwrapped
 from collab.trainers.learner.logprobs import states
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of

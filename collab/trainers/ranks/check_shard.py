@@ -18,6 +18,12 @@ def check_shard(recipe: Recipe, spec: TrainerSpec) -> None:
         )
     agents = recipe.team.agents.items()
     held = [local_weights(recipe.model_of(name)) for name, agent in agents if agent.trainable]
+    if any(weights is not None and weights.load_in for weights in held):
+        raise RecipeError(
+            "trainer.ranks.shard and a model's load_in '4bit' are two ways to hold a base that does"
+            " not fit, and weights in bits are not shared out; set trainer.ranks.shard to false, or"
+            " leave out load_in"
+        )
     for name, _ in agents:
         model = recipe.model_of(name)
         if isinstance(model, TransformersModel) and model in held:

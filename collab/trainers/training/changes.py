@@ -39,7 +39,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
 
 def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
     """The settings that differ, as the run's folder names them."""
-    was, is_now = (_flat(packing.pack(recipe)) for recipe in (before, now))
+    was, is_now = (flat(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was.get(key), "after": is_now.get(key)}
         for key in dict.fromkeys((*was, *is_now))
@@ -53,7 +53,7 @@ def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) 
     A change is listed in `run.json` before `training.yaml` has it, and a run may be killed between
     the two: the recipe then still has what was before.
     """
-    value, found = _flat(packing.pack(now)), []
+    value, found = flat(packing.pack(now)), []
     for change in reversed(listed):
         key, before, after = (change.get(name) for name in ("key", "before", "after"))
         is_now = value.get(str(key))
@@ -104,11 +104,11 @@ def _place(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
-def _flat(data: Any, above: str = "") -> dict[str, Any]:
+def flat(data: Any, above: str = "") -> dict[str, Any]:
     """Settings by their whole keys, as `--set` takes them."""
     if not isinstance(data, dict):
         return {above: data}
     found: dict[str, Any] = {}
     for key, value in data.items():
-        found |= _flat(value, f"{above}.{key}" if above else str(key))
+        found |= flat(value, f"{above}.{key}" if above else str(key))
     return found

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecordError
 from collab.recipe import Recipe, read_recipe
@@ -22,9 +22,11 @@ from collab.runs.about import read_about, write_about
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
 from collab.runs.log import Log
 from collab.runs.reading import read_lines
-from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.training.changes import applied, changes, check_same_run
 from collab.trainers.training.events import HeldOut
+
+if TYPE_CHECKING:
+    from collab.trainers.learner.policy import Policies, Policy
 
 _LOGS = (EPISODES, METRICS, EVALUATION)
 

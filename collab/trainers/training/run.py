@@ -90,7 +90,7 @@ class TrainingRun:
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step = -1
-        self._trackers = Trackers()
+        self._trackers = Trackers(self.spec.report_samples)
         self._opening = run_started(recipe, self.spec, self.tasks, out)
         self._began = time.perf_counter()
 
@@ -247,6 +247,7 @@ class TrainingRun:
             warnings = (*data.warnings, *self._history.add(metrics))
             self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
             self._trackers.log(metrics, self.step)
+            self._trackers.show(groups, self.step)
             self._emit(
                 StepFinished(
                     step=self.step,

@@ -145,7 +145,7 @@ class Stepper:
         played = zip(self._levels.batch(step), map(whole, groups), strict=True)
         credit = await giving.credit(list(played))
         await self._end_credit()
-        times["judging"] += time.perf_counter() - began
+        times["credit"] = time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
         samples = make_samples(credit, self._samplings, self._spec)

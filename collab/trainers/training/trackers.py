@@ -1,7 +1,8 @@
-"""Trackers that get the metrics besides `metrics.jsonl`; each is an extra, imported when named."""
+"""Trackers that get the metrics, and at times responses; each is an extra, imported when named."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,12 +15,27 @@ from collab.distribution import install
 from collab.errors import RecipeError
 from collab.recipe import Recipe
 from collab.recipe.trainer import TrackerName
+from collab.records import Episode
 
 PROJECT = "collab"
+
+SAMPLES = "samples"
+"""What the table of responses is called."""
+COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
+EVERY = 10
+"""Steps from one table of responses to the next; the first step has one, too."""
+MOST_LETTERS = 4000
+"""Of a response in a table."""
+
+Row = tuple[int, str, int, str, str, float]
+"""A response, by the columns."""
 
 
 class Tracker(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def show(self, rows: Sequence[Row], step: int) -> None:
+        """Take a table of responses."""
 
     def close(self) -> None: ...
 
@@ -57,6 +73,10 @@ class Trackio:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._module.log(dict(metrics), step=step)
 
+    def show(self, rows: Sequence[Row], step: int) -> None:
+        table = self._module.Table(columns=list(COLUMNS), data=[list(row) for row in rows])
+        self._module.log({SAMPLES: table}, step=step)
+
     def close(self) -> None:
         self._module.finish()
 
@@ -84,6 +104,9 @@ class TensorBoard:
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
 
+    def show(self, rows: Sequence[Row], step: int) -> None:
+        self._writer.add_text(SAMPLES, as_markdown(rows), step)
+
     def close(self) -> None:
         self._writer.close()
 
@@ -103,6 +126,11 @@ class MLflow:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         # In a store of files `a` and `a/b` cannot both be metrics.
         self._module.log_metrics({k.replace("/", "."): v for k, v in metrics.items()}, step=step)
+
+    def show(self, rows: Sequence[Row], step: int) -> None:
+        # In the form that `log_table` has, which itself needs pandas.
+        table = {"columns": list(COLUMNS), "data": [list(row) for row in rows]}
+        self._module.log_dict(table, f"{SAMPLES}/step-{step}.json")
 
     def close(self) -> None:
         self._module.end_run()
@@ -129,8 +157,10 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
 class Trackers:
     """Those of one training run; none before `open`."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int) -> None:
+        """`samples` episodes are shown of a step that is shown."""
         self._opened: list[Tracker] = []
+        self._samples = samples
 
     def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
         """Open the trackers called `names`, which must be installed; a run that goes on, again."""
@@ -141,6 +171,45 @@ class Trackers:
         for tracker in self._opened:
             tracker.log(metrics, step)
 
+    def show(self, groups: Sequence[Sequence[Episode]], step: int) -> None:
+        """Show some responses of a step, where it is one to be shown."""
+        if not (self._opened and self._samples and (step == 1 or step % EVERY == 0)):
+            return
+        rows = [row for episode in chosen(groups, self._samples) for row in rows_of(episode, step)]
+        for tracker in self._opened if rows else ():
+            tracker.show(rows, step)
+
     def close(self) -> None:
         for tracker in self._opened:
             tracker.close()
+
+
+def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
+    """The worst and the best episode, and others evenly between them, the best first."""
+    ended = [e for group in groups for e in group if e.joint_return is not None]
+    ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
+    number = min(most, len(ranked))
+    return [ranked[place * (len(ranked) - 1) // max(1, number - 1)] for place in range(number)]
+
+
+def rows_of(episode: Episode, step: int) -> list[Row]:
+    """The responses of an episode, cropped, each with the return of all of them."""
+    return [
+        (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
+        for turn in episode.turns
+        for decision in turn.decisions
+        for text in [decision.action.text[:MOST_LETTERS]]
+    ]
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """A table in Markdown; a response is shown as it is, and is no markup."""
+    lines = ["|".join(COLUMNS), "|".join("---" for _ in COLUMNS)]
+    lines += ["|".join(_cell(value) for value in row) for row in rows]
+    return "\n".join(f"|{line}|" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    marked = re.sub(r"[&<>\\`*_{}\[\]()#+!|~-]", lambda found: f"&#{ord(found[0])};", text)
+    return "<br>".join(marked.splitlines())

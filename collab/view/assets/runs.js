@@ -118,8 +118,8 @@ class Runs {
       h("td", run.team),
       h("td", run.task),
       h("td", h("span", { class: `chip status-${status}` }, run.status)),
-      h("td", { class: "right", "data-label": run.return === null ? null : "return" }, outOf(run.return, run.largest)),
-      h("td", { class: "right", "data-label": run.solved === null ? null : "solved" }, solvedView(run.solved)),
+      number("return", run.return, outOf(run.return, run.largest)),
+      number("solved", run.solved, solvedView(run.solved)),
     ];
     return h("tr", { "data-name": run.name, class: this.chosen.has(run.name) && "chosen" }, cells);
   }
@@ -166,6 +166,11 @@ class Runs {
 
 function addressOf(names) {
   return `/report?${new URLSearchParams(names.map((name) => ["run", name]))}`;
+}
+
+// A phone shows the label, and leaves out what is not known: a column alone tells what a dash is of.
+function number(label, value, view) {
+  return h("td", { class: value === null ? "right unknown" : "right", "data-label": label }, view);
 }
 
 function solvedView(solved) {

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from collab.models import store
+from collab.recipe.model import TransformersModel
+from collab.recipe.recipe import DEFAULT_MODEL
+from collab.trainers.training.plan.place import processor
+
+RECIPES = Path(__file__).resolve().parents[3] / "examples" / "recipes"
 LIBRARIES = {"pydantic.main", "jinja2", "asyncio"}
 MODELS = {"torch", "transformers", "peft", "numpy", "httpx", "anthropic", "huggingface_hub"}
 
@@ -41,3 +48,10 @@ def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stderr.splitlines()[-1].split() == ["imported:"]
+
+
+@pytest.mark.skipif(not store.at_hand(DEFAULT_MODEL), reason="needs the default model")
+@pytest.mark.skipif(processor(TransformersModel(name=DEFAULT_MODEL)) is None, reason="a GPU's plan")
+def test_the_plan_of_a_training_is_made_without_torch() -> None:
+    words = ["train", str(RECIPES / "pocket-code.yaml"), "--dry-run"]
+    test_what_is_not_needed_is_not_imported(words, MODELS - {"numpy"})

@@ -200,12 +200,43 @@ def test_progress_tells_the_whole_text_on_the_loops_thread(
         assert action.text == texts[number]
 
 
+def test_an_answer_is_handed_on_when_its_row_has_ended(tiny_engine: TransformersEngine) -> None:
+    """Each after its own last word, while longer rows are still being generated."""
+    lengths = [24, 4, 12]
+    requests = [request_of(n, max_new_tokens=length) for n, length in enumerate(lengths)]
+    told: list[tuple[str, int]] = []
+
+    async def main() -> dict[int, Action]:
+        found: dict[int, Action] = {}
+
+        def answered(index: int, action: Action) -> None:
+            found[index] = action
+            told.append(("answered", index))
+
+        def progress(request: Request, tokens: int, text: str) -> None:
+            told.append(("told", request.call.sample))
+
+        await tiny_engine.answer_each(requests, answered, progress)
+        return found
+
+    found = asyncio.run(main())
+    ended = [n for what, n in told if what == "answered"]
+    assert ended == sorted(range(3), key=lambda n: len(found[n].token_ids))
+    for n in range(3):
+        assert ("told", n) not in told[told.index(("answered", n)) :]
+    again = ask(tiny_engine, requests)
+    assert [a.token_ids for a in again] == [found[n].token_ids for n in range(3)]
+
+
 def test_calls_at_the_same_time_queue_up(tiny_engine: TransformersEngine) -> None:
     async def go() -> list[list[Action]]:
         return await asyncio.gather(*(tiny_engine.generate([request_of(n)]) for n in range(4)))
 
-    together = [a.token_ids for [a] in asyncio.run(go())]
+    answers = asyncio.run(go())
+    together = [a.token_ids for [a] in answers]
     assert together == [ask(tiny_engine, [request_of(n)])[0].token_ids for n in range(4)]
+    waited = [a.seconds for [a] in answers]
+    assert waited == sorted(waited)  # each from its dispatch, and not from its turn
 
 
 def test_the_models_state_is_left_as_it_was(tiny_engine: TransformersEngine) -> None:

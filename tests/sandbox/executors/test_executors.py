@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from same_verdicts import JOBS, verdicts
 
-from collab.errors import SandboxUnavailable
+from collab.errors import SandboxError, SandboxUnavailable
 from collab.recipe.sandbox import SandboxSpec
-from collab.sandbox import Sandbox, judging
-from collab.sandbox.executors import node, on_ray, open_executor
+from collab.sandbox import Sandbox, Trial, judging
+from collab.sandbox.client import JailClient
+from collab.sandbox.executors import local, node, on_ray, open_executor
 from collab.sandbox.executors.node import judge, sandbox_code
 
 
@@ -74,3 +77,91 @@ def test_a_node_judges_as_this_machine_does_and_refuses_other_code() -> None:
     finally:
         node._clients.pop("sealed").end()
     assert "another version" in judge(job, "sealed", "other code")["unavailable"]
+
+
+def test_trials_that_wait_when_the_sandbox_is_closed_fail_and_are_not_cancelled() -> None:
+    endless = Trial(program="def f(n):\n    while True: pass\n", entry_point="f", test=JOBS[0].test)
+
+    async def main() -> list[object]:
+        sandbox = Sandbox(SandboxSpec(workers=1, seconds=60))
+        trials = [asyncio.create_task(sandbox.check(endless)) for _ in range(3)]
+        while not sandbox._executor._busy:
+            await asyncio.sleep(0.01)
+        await sandbox.aclose()
+        return await asyncio.gather(*trials, return_exceptions=True)
+
+    ended = asyncio.run(main())
+    assert [type(error) for error in ended] == [SandboxError] * 3
+    assert [str(error).startswith("the sandbox was closed") for error in ended] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_process_that_starts_while_the_sandbox_is_closed_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting, closing = threading.Event(), threading.Event()
+    started: list[JailClient] = []
+
+    def start(isolation: str) -> JailClient:
+        starting.set()
+        closing.wait(60)
+        started.append(JailClient(isolation))
+        return started[-1]
+
+    monkeypatch.setattr(local, "JailClient", start)
+
+    async def main() -> None:
+        sandbox = Sandbox(SandboxSpec(workers=1))
+        trial = asyncio.create_task(sandbox.check(JOBS[0]))
+        await asyncio.to_thread(starting.wait, 60)
+        closed = asyncio.create_task(sandbox.aclose())
+        while sandbox._executor._threads is not None:
+            await asyncio.sleep(0.01)
+        closing.set()
+        await closed
+        with pytest.raises(SandboxError, match="was closed"):
+            await trial
+
+    asyncio.run(main())
+    assert [client.alive for client in started] == [False]
+
+
+def test_nothing_is_expected_of_a_ray_driver_that_has_just_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(on_ray, "_MODULE", "collab.sandbox.executors.no_such_module")
+    driver = on_ray._Driver(("auto", "sealed", "1"))
+    driver._thread.join(60)
+    # Between its last look at what is expected and its end the thread is alive.
+    monkeypatch.setattr(driver._thread, "is_alive", lambda: True)
+    _, waiting = driver.expect()
+    monkeypatch.undo()
+    driver.end()
+    assert waiting.done()
+    assert isinstance(waiting.exception(), SandboxError)
+
+
+def test_no_ray_driver_starts_once_the_sandbox_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that would start it is one of a few, and comes to it late."""
+    started: list[object] = []
+    monkeypatch.setattr(on_ray, "find_spec", lambda _: json.__spec__)
+    monkeypatch.setattr(on_ray, "_Driver", started.append)
+    busy = threading.Event()
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        waiting = asyncio.create_task(asyncio.to_thread(busy.wait, 60))
+        executor = on_ray.RayExecutor("sealed", 1, "auto")
+        trial = asyncio.create_task(executor.run({}))
+        await asyncio.sleep(0)
+        executor.close()
+        busy.set()
+        with pytest.raises(SandboxError, match="was closed"):
+            await trial
+        await waiting
+
+    asyncio.run(main())
+    assert started == []

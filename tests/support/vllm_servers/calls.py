@@ -22,8 +22,9 @@ from collab.records import Action, Sampling
 
 @asynccontextmanager
 async def engine_at(tiny: Path, *servers: VLLMServer, **options: Any) -> AsyncIterator[VLLMEngine]:
+    """Its requests carry seeds, which the servers answer with, if no option says otherwise."""
     urls = tuple(server.url for server in servers)
-    engine = open_model(VLLMModel(name=str(tiny), servers=urls, **options))
+    engine = open_model(VLLMModel(name=str(tiny), servers=urls, **{"seeds": True, **options}))
     assert isinstance(engine, VLLMEngine)
     assert isinstance(engine, RolloutEngine)
     try:

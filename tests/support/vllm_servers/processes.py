@@ -15,7 +15,7 @@ MODEL = "smollm2-135m"
 CONTEXT = 256
 
 FLAGS = (
-    "--enforce-eager --enable-lora --max-loras 4 --max-lora-rank 16 --dtype float32"
+    "--enforce-eager --enable-lora --max-loras 5 --max-lora-rank 16 --dtype float32"
     " --logprobs-mode processed_logprobs"
 )
 ENVIRONMENT = {
@@ -55,6 +55,11 @@ class VLLMServerProcess:
                 env=os.environ | ENVIRONMENT,
                 start_new_session=True,
             )
+
+    def freeze(self) -> None:
+        """Have it and the processes that it has started do nothing more; it can be killed."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
         """SIGKILL for it and the processes that it has started."""

@@ -100,7 +100,7 @@ class VLLMServer(LocalServer):
 
     def answer(self, handler: Handler, body: dict[str, Any]) -> None:
         name = self._name_of(body["model"])
-        choice = _choice([*encode(f"{name}:{body['seed']}"), END], body["max_tokens"])
+        choice = _choice([*encode(f"{name}:{body.get('seed')}"), END], body["max_tokens"])
         if body["stream"]:
             return _stream(handler, choice)
         return send(handler, 200, {"choices": [choice], "usage": {"prompt_tokens": 1}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class VLLMTwin(VLLMServer):
         super().__init__(port)
         spec = TransformersModel(name=str(model), dtype="float32", device="cpu")
         self._engine = TransformersEngine(spec)
+        self._draws = count()
 
     def shut(self) -> None:
         super().shut()
@@ -43,7 +45,7 @@ class VLLMTwin(VLLMServer):
                 stop=tuple(body["stop"]),
             ),
             adapter=str(folder) if folder else None,
-            seed=body["seed"],
+            seed=body.get("seed", next(self._draws)),
         )
         [action] = asyncio.run(self._engine.generate([request]))
         send(handler, 200, {"choices": [_choice(action)]})

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from support.trainer_recipes import make_game
 
-from collab.recipe import load_recipe
 from collab.trainers.training.run import TrainingRun
 
 TRAINERS = Path(__file__).parents[3] / "trainers"
@@ -45,21 +44,3 @@ def test_it_trains(name: str, told: str, tiny_words: Path, tmp_path: Path) -> No
     for row in rows:
         waited, seconds = row.get("joint_actions/waited", 0), row.get("joint_actions/seconds", 0)
         assert 0 <= waited <= seconds
-
-
-@pytest.mark.slow
-def test_cross_trains_a_real_model(tmp_path: Path) -> None:
-    settings = [
-        "trainer.group_size=4",
-        "trainer.tasks_per_step=2",
-        "trainer.steps=3",
-        "task.splits.train=12-40",
-        "sampling={temperature: 0.7, max_new_tokens: 64}",
-    ]
-    recipe = load_recipe("coding", task="humaneval", trainer="cross", settings=settings)
-    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    assert [row["credit/aux/crossed"] for row in rows] == [1.0] * 3
-    assert all(0 <= row["credit/main/own"] <= 1 for row in rows if "credit/main/own" in row)
-    assert sum(row.get("joint_actions/scored", 0) for row in rows) > 0

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.trainer_recipes import make_game
+import torch.distributed as dist
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from collab.errors import RecipeError
+from collab.models.local.layers import decoder_layers
+from collab.models.weights import Load, LoadedModel, load_model
+from collab.recipe.model import TransformersModel
 from collab.trainers.learner import compiled
 from collab.trainers.learner.compiled import AdaptedLinear, one_adapter_as_modules
 from collab.trainers.learner.logprobs import response_logprobs
@@ -19,6 +27,7 @@ from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.samples import Sample
+from collab.trainers.ranks.sharding import share_out
 
 CPU = torch.device("cpu")
 
@@ -75,6 +84,49 @@ def test_layers_are_compiled_once_for_policies_steps_and_lengths(
     assert counts[1] == counts[-1]
 
 
+@contextmanager
+def shared_out() -> Iterator[Load]:
+    """How a base is loaded whose layers are shared out, over a world of one rank."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
+
+    def load(folder: Path, spec: TransformersModel) -> LoadedModel:
+        loaded = load_model(folder, spec)
+        share_out(loaded.module, list(decoder_layers(loaded.module)), mesh, CPU)
+        return loaded
+
+    try:
+        yield load
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # torch's own
+@pytest.mark.parametrize("held", ["shared out", "in 4 bits"])
+def test_compiled_layers_of_a_base_that_is_held_otherwise_give_the_same(
+    held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU; what refuses a processor is not asked here."""
+    monkeypatch.setattr(compiled, "BACKEND", "eager")
+    bits: Any = {}
+    if held == "in 4 bits":
+        pytest.importorskip("bitsandbytes")
+        bits = {"load_in": "4bit"}
+    wide = save_tiny(tmp_path / "wide", WORDS, hidden=64)
+    recipe = make_game(wide, tmp_path)
+    model = TransformersModel(name=str(wide), dtype="float32", device="cpu", **bits)
+    recipe = recipe.model_copy(update={"model": model})
+    assert recipe.trainer is not None
+    with nullcontext() if bits else shared_out() as load:
+        policies = open_policies(recipe, recipe.trainer, load=load)
+        for name, *sizes in (("a", 4, 3), ("a", 9, 5), ("b", 4, 3)):
+            ours = learned(policies, name, group(*sizes), compiled=True)
+            plain = learned(policies, name, group(*sizes), compiled=False)
+            assert (ours - plain).norm() <= 1e-6 * plain.norm()
+        asyncio.run(policies.aclose())
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [
@@ -93,7 +145,6 @@ def test_what_a_gpu_alone_has_is_refused_elsewhere(
 
 def test_attention_is_computed_as_the_model_says(tiny_words: Path) -> None:
     from collab.models.local.engine import TransformersEngine
-    from collab.recipe.model import TransformersModel
 
     for said, held in ((None, "sdpa"), ("eager", "eager")):
         spec = TransformersModel(name=str(tiny_words), attn_implementation=said)

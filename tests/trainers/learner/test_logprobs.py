@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from collab.trainers.learner import logprobs
 from collab.trainers.learner.logprobs import logits_of, response_logprobs
 from collab.trainers.learner.samples import Sample
 from tests.support.tiny_models import tiny
@@ -23,14 +22,11 @@ WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
 
 @pytest.mark.parametrize("learns", ["all", "body"])
 @pytest.mark.parametrize("tokens", [2, 100])
-def test_chunks_give_the_gradient_of_the_whole(
-    learns: str, tokens: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logprobs, "CHUNK_TOKENS", tokens)
+def test_chunks_give_the_gradient_of_the_whole(learns: str, tokens: int) -> None:
     model = tiny("llama").double()
     model.lm_head.requires_grad_(learns == "all")
     learned = [p for p in model.parameters() if p.requires_grad]
-    ours = response_logprobs(model, [[s] for s in SAMPLES], CPU).logprobs
+    ours = response_logprobs(model, [[s] for s in SAMPLES], CPU, chunk=tokens).logprobs
     theirs = naive(model)
     torch.testing.assert_close(ours, theirs)
     found, exact = (
@@ -56,13 +52,12 @@ def naive(model: torch.nn.Module) -> Tensor:
     return torch.stack(found)
 
 
-def test_a_frozen_heads_logits_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logprobs, "CHUNK_TOKENS", 2)
+def test_a_frozen_heads_logits_are_made_once() -> None:
     model = tiny("llama")
     made = []
     model.lm_head.register_forward_hook(lambda *_: made.append(1))
     for frozen, times in ((True, 1), (False, 2)):
         model.lm_head.requires_grad_(not frozen)
         made.clear()
-        response_logprobs(model, [[s] for s in SAMPLES], CPU).logprobs.sum().backward()
+        response_logprobs(model, [[s] for s in SAMPLES], CPU, chunk=2).logprobs.sum().backward()
         assert len(made) == 4 * times  # seven tokens, by two

@@ -17,6 +17,7 @@ from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.training.lessons import rates
+from collab.trainers.training.plan.plan import make_plan
 
 FILTER = {"samples": 4, "low": 0.15, "high": 0.3, "by": "return"}
 
@@ -177,3 +178,20 @@ def test_with_levels_the_kept_tasks_are_ordered(tiny_words: Path, tmp_path: Path
 def test_what_cannot_be_filtered_by(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         TrainerSpec.model_validate(settings)
+
+
+def test_the_plan_says_what_measuring_takes(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = filtered(tiny_words, tmp_path, FILTER)
+    plan = make_plan(recipe)
+    [line] = plan.filter
+    assert "before the first step 32 episodes (8 x 4), at most 192 new tokens" in line
+    assert "from 0.15 to 0.3 are kept" in line
+    assert line in plan.text()
+    assert not make_plan(make_game(tiny_words, tmp_path)).filter
+
+
+def test_a_filter_by_recorded_episodes_takes_nothing(tiny_words: Path, tmp_path: Path) -> None:
+    train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "run")
+    recalled = {**FILTER, "episodes": str(tmp_path / "run")}
+    [line] = make_plan(filtered(tiny_words, tmp_path, recalled)).filter
+    assert line.startswith(f"filter: nothing is played, the episodes are those of {tmp_path}/run;")

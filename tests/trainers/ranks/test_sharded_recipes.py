@@ -53,6 +53,13 @@ def test_whole_models_are_not_shared_out(tiny_words: Path, tmp_path: Path) -> No
         check_recipe(recipe.model_copy(update={"trainer": trainer}))
 
 
+def test_weights_in_bits_are_not_shared_out(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, compile_layers=True, **SHARD)
+    bits = TransformersModel(name=str(tiny_words), device="cpu", load_in="4bit")
+    with pytest.raises(RecipeError, match=r"set trainer.ranks.shard to false, or leave out load"):
+        check_recipe(recipe.model_copy(update={"model": bits}))
+
+
 def test_an_engine_that_holds_a_part_does_not_wait(tiny_words: Path) -> None:
     def load(folder: Path, spec: TransformersModel) -> LoadedModel:
         loaded = load_model(folder, spec)

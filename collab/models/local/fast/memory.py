@@ -11,6 +11,9 @@ from typing import Any
 COMPILED_PRODUCTS = 128
 """oneDNN kernels kept in its cache; one forward and backward pass needs up to 90."""
 
+LEAST_WEIGHTS = 1 << 16
+"""Of a layer whose weights are packed; the product of a smaller one is over before packing pays."""
+
 BYTES_A_TRIM = 1 << 23
 """Bytes of layers' states between one trim and the next; a trim takes some milliseconds."""
 

@@ -18,14 +18,12 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from collab.models.local.fast.memory import LEAST_WEIGHTS
 from collab.models.local.layers import Forward, replaced
 from collab.models.local.multi_lora import RowAdapters, SideBySide, base_of
 
 MOST_ROWS = 128
 """Above it packing gains little, and oneDNN keeps a compiled product for every number of rows."""
-
-LEAST_WEIGHTS = 1 << 16
-"""Below it a product is over before packing pays."""
 
 SAMPLES = 64
 """Weights of a layer that are looked at for a change which torch does not count as a version."""

@@ -27,14 +27,6 @@ SMALL = 1 << 19
 """Numbers of prompts' keys for all rows up to which a CPU multiplies faster in float32."""
 
 
-def attends_to_all(config: Any) -> bool:
-    """Whether every layer is full attention that leaves scores as they are."""
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None)
-    plain = config._attn_implementation == "sdpa"
-    return plain and kinds == {"full_attention"} and window is None
-
-
 class Layout:
     """Which prompt each row of a batch goes on with; the same in every layer."""
 

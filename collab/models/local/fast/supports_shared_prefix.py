@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
-from collab.models.local.fast.shared_prefix import SharedPrefixCache, attends_to_all
+from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
 

@@ -17,14 +17,11 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from collab.trainers.learner.memory import SHORT, by_formula
 from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 
 NAME = "collab_branches"
-
-SHORT = 512
-"""Keys up to which a CPU is twice as fast by the formula, gradients included, as by torch's kernel,
-in types that are narrower than float32; more of them would take much memory."""
 
 
 class _Part(NamedTuple):
@@ -147,11 +144,6 @@ def _taken(tokens: Tensor, index: Tensor) -> Tensor:
     """[branches, n, heads, size] of [tokens, heads, size] by [branches, n]."""
     # Unlike indexing, index_select adds gradients up in the same order every time.
     return tokens.index_select(0, index.flatten()).view(*index.shape, *tokens.shape[1:])
-
-
-def by_formula(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether short branches attend by the formula, which keeps the weights of all keys."""
-    return device.type == "cpu" and dtype.itemsize < 4
 
 
 def _grouped(queries: Tensor, heads: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collab.errors import UnknownName
 
@@ -20,6 +20,8 @@ class Card:
     """A second, of dense products in bfloat16; None where it is not known."""
     bandwidth: float | None = None
     """Bytes a second that it reads of its memory; None where it is not known."""
+    bfloat16: bool = True
+    """Whether it multiplies them itself, so that a model's dtype `auto` is that."""
 
 
 def _card(name: str, gib: int, teraflops: float, gigabytes_a_second: float) -> Card:
@@ -92,3 +94,14 @@ def card_of_device(name: str) -> Card | None:
         if f" {part.replace('-', ' ')} " in words:
             return CARDS[known]
     return None
+
+
+def card_of_here(number: int) -> Card:
+    """The GPU of this machine with that number, and what it says of itself."""
+    import torch
+
+    about = torch.cuda.get_device_properties(number)
+    known = card_of_device(about.name) or Card(about.name, 0)
+    with torch.cuda.device(number):
+        bfloat16 = bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return replace(known, memory=about.total_memory, bfloat16=bfloat16)

@@ -11,6 +11,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, local_weights
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
 from collab.trainers.training.plan import peaks
+from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.lengths import Lengths, Rows, learned_tokens
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
 
@@ -74,17 +75,17 @@ def count_memory(
     recipe: Recipe,
     spec: TrainerSpec,
     lengths: Mapping[str, Sequence[Lengths]],
-    gpu: int | None,
+    card: Card | None,
     ranks: int = 1,
 ) -> Counted:
     """Count what `recipe` takes of one of `ranks`; `lengths` are by agent that is trained.
 
-    `gpu` counts for a GPU of so many bytes in place of the device that is here.
+    `card` counts for that GPU in place of the device that is here.
     """
     models, sampled = _models(recipe, spec, lengths)
-    sizes = {key: sizes_of(model, spec, gpu) for key, model in models.items()}
-    of_agent = {name: sizes_of(_local(recipe, name), spec, gpu) for name in lengths}
-    policies = _policies(recipe, spec, list(lengths), gpu)
+    sizes = {key: sizes_of(model, spec, card) for key, model in models.items()}
+    of_agent = {name: sizes_of(_local(recipe, name), spec, card) for name in lengths}
+    policies = _policies(recipe, spec, list(lengths), card)
     full = spec.policies == "full"
     trained = [(s.parameters, s.bytes) if full else (s.adapter_parameters, 4) for _, s in policies]
     starts = [] if full else _starts(recipe, spec, policies)
@@ -105,7 +106,7 @@ def count_memory(
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
         "gradients": max(n * (size if size >= 4 else 4 + size) for n, size in trained),
     }
-    whole = max(s.device_bytes for s in of_agent.values())
+    whole = max(s.device.memory for s in of_agent.values())
     free = whole - sum(memory.values())
     chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
     rows = {
@@ -161,14 +162,14 @@ def _models(
 
 
 def _policies(
-    recipe: Recipe, spec: TrainerSpec, trained: Sequence[str], gpu: int | None
+    recipe: Recipe, spec: TrainerSpec, trained: Sequence[str], card: Card | None
 ) -> list[tuple[str, Sizes]]:
     """Name and model of each policy."""
     found = {}
     for name in trained:
         model = _local(recipe, name)
         key = model.model_dump_json() if spec.policies == "shared_adapter" else name
-        found[key] = sizes_of(model, spec, gpu)
+        found[key] = sizes_of(model, spec, card)
     return list(found.items())
 
 

@@ -8,7 +8,7 @@ from collab.models.local.batching import pack
 from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
 from collab.trainers.learner.device_sizes import DeviceSizes
-from collab.trainers.learner.memory import activation_bytes, logit_bytes
+from collab.trainers.learner.memory import SHORT, activation_bytes, logit_bytes
 from collab.trainers.training.plan.lengths import Lengths, Rows, longest, micro_batch_tokens
 from collab.trainers.training.plan.sizes import Sizes
 
@@ -18,8 +18,6 @@ DRAW_BYTES = 24
 
 def activations(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
     """Bytes of one micro-batch: what each layer keeps for the backward pass."""
-    from collab.trainers.learner.prefix_tree.attention import SHORT
-
     tokens = micro_batch_tokens(rows, lengths)
     keys = min(longest(lengths), SHORT)
     twice = chosen.gradient_checkpointing

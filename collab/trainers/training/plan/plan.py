@@ -14,8 +14,10 @@ from collab.runtime.rehearsal import rehearsed
 from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Describes
+from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
+from collab.trainers.training.lessons.cost import filter_told
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.lengths import (
     episodes_a_step,
@@ -24,6 +26,9 @@ from collab.trainers.training.plan.lengths import (
 from collab.trainers.training.plan.memory import MEMORY, count_memory
 from collab.trainers.training.plan.on_card import OnCard, on_card
 from collab.wording import counted
+
+LEAST_SHOWN = 500_000
+"""Bytes of which a plan tells people: less is 0.000 GB."""
 
 
 @dataclass
@@ -46,6 +51,8 @@ class Plan:
     """How the algorithm gives credit to this team, where it says so."""
     overlap: list[str] = field(default_factory=list)
     """What is played while a step is learned, and how that is corrected for."""
+    filter: list[str] = field(default_factory=list)
+    """What measuring takes by which tasks are left out, where they are."""
     outlook: list[str] = field(default_factory=list)
     """Who writes the answer, and what it can earn."""
     parameters: int = 0
@@ -55,6 +62,8 @@ class Plan:
     """Folders that are on the disk at the same time, at most: one more while it is written."""
     disk: int = 0
     """Bytes of the checkpoints and of the trained team, at most."""
+    ranks: int = 1
+    """Processes that learn together; memory is that of one of them."""
     on_card: OnCard | None = None
     """A step on the GPU that was asked about."""
     judging: str = ""
@@ -76,20 +85,26 @@ class Plan:
             f" {counted(self.responses_per_step, 'response')},"
             f" at most {self.tokens_per_step:,} tokens,"
             f" {self.update_tokens_per_step:,} of them computed to learn from",
+            *self.filter,
             *self.overlap,
             *self.outlook,
             f"judging: {self.judging}",
             *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
-            f"memory: {self.total / 1e9:.2f} GB",
+            f"memory: {self.total / 1e9:.2f} GB{self._of_each()}",
         ]
         lines += [
-            f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB" for name, size in self.memory.items()
+            f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB"
+            for name, size in self.memory.items()
+            if size >= LEAST_SHOWN
         ]
         lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
         lines += self.on_card.lines() if self.on_card else []
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def _of_each(self) -> str:
+        return f" for each of {self.ranks} ranks" if self.ranks > 1 else ""
 
     def _end(self) -> str:
         if self.tokens is None:
@@ -98,7 +113,7 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
-    """The plan of training `recipe`, here or on `ranks` GPUs of a kind, which need not be here.
+    """The plan of training `recipe`, in `ranks` processes: here, or on GPUs that need not be here.
 
     Memory is that of one process, or its GPU's, which holds every local model, or its part of a
     base that ranks share out; frozen teammates count by their weights. Sampling and learning take
@@ -127,9 +142,18 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
         overlap=_overlap(spec),
+        filter=filter_told(spec.filter, len(tasks.training), most_new_tokens(played.requests)),
         judging=judging(recipe.sandbox),
+        ranks=ranks,
     )
-    found = count_memory(recipe, spec, lengths, card.memory if card else None, ranks)
+    if spec.ranks.shard and ranks == 1:
+        plan.warnings.append(
+            "trainer.ranks.shard shares a base out over ranks, and this is one process, which holds"
+            " all of it; say --gpus N, with --card NAME where they are not here"
+        )
+    found = count_memory(recipe, spec, lengths, card, ranks)
+    for sizes in found.sizes.values():
+        check_device(spec, sizes.device.type)
     plan.parameters, plan.memory = found.parameters, found.memory
     plan.trainable = sum(count for count, _ in found.trained)
     plan.update_tokens_per_step = found.update_tokens

@@ -86,8 +86,9 @@ def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_pa
     assert recipe.trainer is not None
     lengths = {agent: [Lengths(500, 500, 4000, alike=False)] for agent in ("a", "b")}
     for gigabytes in (4, 8, 16, 24, 80):
-        memory = card(str(gigabytes)).memory
-        found = count_memory(recipe, recipe.trainer, lengths, memory)
+        gpu = card(str(gigabytes))
+        memory = gpu.memory
+        found = count_memory(recipe, recipe.trainer, lengths, gpu)
         learning = found.memory["activations"]
         rest = sum(found.memory.values()) - learning - found.memory["reserve"]
         assert learning <= 0.86 * (memory - rest), gigabytes

@@ -1,0 +1,33 @@
+"""Parsing programs, of one file or of several."""
+
+from __future__ import annotations
+
+from collab.sandbox.jail.files import is_files, split_files
+from collab.syntax import parse
+
+
+def parse_program(text: str) -> None:
+    """Parse a program, or each of its files.
+
+    Raises:
+        SyntaxError: with the line of the whole text.
+    """
+    if not is_files(text):
+        parse(text)
+        return
+    for file in split_files(text):
+        try:
+            parse(file.source)
+        except SyntaxError as error:
+            told = f"{error.msg} ({file.name}, line {error.lineno})"
+            line = file.line + (error.lineno or 1) - 1
+            raise SyntaxError(told, (file.name, line, error.offset, None)) from None
+
+
+def program_parses(text: str) -> bool:
+    """Whether a program, or each of its files, parses."""
+    try:
+        parse_program(text)
+    except SyntaxError:
+        return False
+    return True

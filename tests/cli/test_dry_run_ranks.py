@@ -1,0 +1,166 @@
+"""`collab train --dry-run` with GPUs and ranks, on a machine without a GPU and on one with some."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.cli.arguments import ranks
+from collab.recipe.dump import dump_recipe
+from collab.recipe.model import VLLMModel
+from collab.trainers.training.plan import cards
+from collab.trainers.training.plan.cards import CARDS, Card
+
+SERVER = ("http://127.0.0.1:9",)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+@pytest.fixture
+def folder(tiny: Path, tmp_path: Path) -> Path:
+    (tmp_path / "r.yaml").write_text(dump_recipe(make_game(tiny, tmp_path, steps=2)))
+    sharded = make_game(tiny, tmp_path, steps=2, ranks={"shard": True})
+    vllm = VLLMModel(name=str(tiny), servers=SERVER, dtype="float32")
+    text = dump_recipe(sharded.model_copy(update={"model": vllm}))
+    (tmp_path / "sharded.yaml").write_text(text)
+    return tmp_path
+
+
+def dry(folder: Path, *arguments: str, recipe: str = "r.yaml") -> Any:
+    with contextlib.chdir(folder):
+        found = CliRunner().invoke(app, ["train", recipe, *arguments, "--dry-run"])
+    assert "Traceback" not in found.stderr
+    return found
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs, of which torch tells the names and the memory."""
+    here = [Card("h100", 80_000_000_000, 989e12, 3350e9), Card("l4", 24_000_000_000, None, None)]
+    monkeypatch.setattr(ranks, "_visible_gpus", lambda: 2)
+    monkeypatch.setattr(cards, "card_of_here", here.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--gpus", "2"], "--gpus 2 is more than the 0 of this machine"),
+        (["--set", "model.device=cuda"], "model.device is 'cuda', and this machine has no GPU"),
+        (["--set", "model.device=cuda:1"], "model.device is 'cuda:1'"),
+    ],
+)
+def test_gpus_that_are_not_here_are_asked_for_by_a_card(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    found = dry(folder, *arguments)
+    assert found.exit_code == 2
+    assert told in found.stderr
+    assert "--dry-run --card h100" in found.stderr
+    assert dry(folder, *arguments, "--card", "h100").exit_code == 0
+
+
+def test_so_many_gpus_of_a_card_are_planned_for(folder: Path) -> None:
+    found = dry(folder, "--gpus", "4", "--card", "rtx4090")
+    assert "on 4 x rtx4090: fits" in found.stdout
+    assert " GB for each of 4 ranks\n" in found.stdout
+    assert "  4 ranks; micro-batches a step: about" in found.stdout
+
+
+def test_a_base_that_is_shared_out_is_counted_so(folder: Path) -> None:
+    def weights(*arguments: str) -> int:
+        found = dry(folder, *arguments, "--card", "24", "--json", recipe="sharded.yaml")
+        assert found.exit_code == 0, found.stderr
+        told = json.loads(found.stdout)
+        assert [w for w in told["warnings"] if "shard" in w] == []
+        return int(told["memory"]["weights"])
+
+    assert weights("--gpus", "8") < weights("--gpus", "4")
+    alone = dry(folder, recipe="sharded.yaml")
+    assert "warning: trainer.ranks.shard shares a base out over ranks" in alone.stdout
+
+
+def test_processes_without_a_gpu_are_counted(folder: Path) -> None:
+    assert "GB for each of 2 ranks" in dry(folder, "--ranks", "2").stdout
+    assert "ranks" not in dry(folder).stdout.partition("memory:")[2].partition("\n")[0]
+
+
+def test_the_gpus_of_this_machine_are_planned_for_as_they_are_taken(
+    folder: Path, two_gpus: None
+) -> None:
+    """All of them, and as much as the smallest one holds."""
+    found = dry(folder, "--set", "model.device=auto")
+    assert "on 2 x l4: fits" in found.stdout
+    assert "of 24.0 GB a GPU" in found.stdout
+    assert "on h100: fits" in dry(folder, "--set", "model.device=auto", "--gpus", "1").stdout
+    found = dry(folder, "--set", "model.device=auto", "--gpus", "3")
+    assert "--gpus 3 is more than the 2 of this machine" in found.stderr
+
+
+def test_a_card_of_this_machine_is_known_with_the_memory_that_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class About:
+        name, total_memory = "NVIDIA L40S", 47_000_000_000
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: About)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: About.name != "Tesla T4")
+    found = cards.card_of_here(0)
+    assert (found.name, found.memory) == ("l40s", 47_000_000_000)
+    assert found.flops == CARDS["l40s"].flops
+    About.name = "Radeon"
+    assert cards.card_of_here(0) == Card("Radeon", 47_000_000_000)
+    About.name = "Tesla T4"
+    assert cards.card_of_here(0) == Card("Tesla T4", 47_000_000_000, bfloat16=False)
+
+
+def test_a_gpu_that_does_not_multiply_bfloat16_holds_numbers_of_four_bytes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As training has it there, where a model's dtype is `auto`."""
+    monkeypatch.setattr(ranks, "_visible_gpus", lambda: 1)
+
+    def weights(bfloat16: bool, dtype: str) -> int:
+        here = Card("a GPU", 16_000_000_000, bfloat16=bfloat16)
+        monkeypatch.setattr(cards, "card_of_here", lambda number: here)
+        found = dry(folder, "--set", "model.device=auto", "--set", f"model.dtype={dtype}", "--json")
+        return int(json.loads(found.stdout)["memory"]["weights"])
+
+    assert weights(False, "auto") == weights(False, "float32") == 2 * weights(True, "auto")
+
+
+def test_what_a_gpu_alone_has_is_refused_as_training_refuses_it(folder: Path) -> None:
+    found = dry(folder, "--set", "trainer.compile_layers=true")
+    assert found.exit_code == 2
+    assert "compile_layers is true, which is for a GPU" in found.stderr
+    assert dry(folder, "--set", "trainer.compile_layers=true", "--card", "l4").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--slurm", "gpus=2", "--gpus", "2"], "leave out --gpus"),
+        (["--slurm", "gpus=2", "--ranks", "2"], "leave out --ranks"),
+        (["--card", "h100", "--ranks", "2"], "give --gpus, or leave out --card"),
+    ],
+)
+def test_options_that_say_two_things_are_refused(
+    folder: Path, arguments: list[str], told: str
+) -> None:
+    found = dry(folder, *arguments)
+    assert found.exit_code == 2
+    assert told in found.stderr

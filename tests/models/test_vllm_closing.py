@@ -1,0 +1,44 @@
+"""Requests that are under way when they are cancelled, or their engine is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.vllm_servers.calls import engine_at, request, until
+from support.vllm_servers.server import VLLMServer
+
+from collab.errors import ModelUnavailable
+
+
+def test_what_is_under_way_when_the_engine_is_closed_ends(tiny: Path) -> None:
+    async def ask() -> None:
+        with VLLMServer() as server:
+            server.seconds = 60.0
+            async with engine_at(tiny, server) as engine:
+                asked = asyncio.create_task(engine.generate([request()]))
+                await until(lambda: bool(server.bodies))
+                await asyncio.gather(engine.aclose(), engine.aclose())
+                server.seconds = 0.0
+                for work in (asked, engine.generate([request()])):
+                    with pytest.raises(ModelUnavailable, match="was closed"):
+                        await asyncio.wait_for(work, 10)
+
+    asyncio.run(ask())
+
+
+def test_a_caller_that_is_cancelled_is_cancelled(tiny: Path) -> None:
+    async def ask() -> None:
+        with VLLMServer() as server:
+            server.seconds = 0.3
+            async with engine_at(tiny, server) as engine:
+                asked = asyncio.create_task(engine.generate([request()]))
+                await until(lambda: bool(server.bodies))
+                asked.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asked
+                [action] = await engine.generate([request(2)])
+        assert action.text == "base:2"
+
+    asyncio.run(ask())

@@ -1,0 +1,113 @@
+"""`collab probe` of games: who earned what, how games ended, and what is not crossed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from collab.cli.app import app
+from collab.probe.results import Probe
+
+PLAYERS = '''\
+"""Players who say the same in each of their turns, by agent and sample."""
+
+from collab.models import Capabilities
+from collab.records import Action, Usage
+
+SAID = {
+    "poker": {"first": ["bet", "bet"], "second": ["fold", "what?"]},
+    "walk": {"scout": ["on", "on"], "walker": ["U", "D L R U"]},
+}
+
+
+class Player:
+    name = "player"
+    batching = "continuous"
+    capabilities = Capabilities(continues=True)
+
+    def __init__(self, said):
+        self.said = said
+
+    async def generate(self, requests, progress=None):
+        return [
+            Action(
+                text=self.said[r.call.agent][r.call.sample],
+                finish_reason="stop",
+                usage=Usage(new_tokens=1),
+            )
+            for r in requests
+        ]
+
+    async def aclose(self):
+        pass
+
+
+def poker(spec):
+    return Player(SAID["poker"])
+
+
+def walk(spec):
+    return Player(SAID["walk"])
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "players.py").write_text(PLAYERS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def probed(team: str, player: str, *settings: str) -> tuple[Probe, str]:
+    command = ["probe", team, "--task", team, "--tasks", "3", "--samples", "2", "--out", "p"]
+    engine = ["--set", f"model={{engine: 'players.py:{player}'}}"]
+    found = CliRunner().invoke(app, [*command, *engine, *settings])
+    assert found.exit_code == 0, found.stderr
+    text = " ".join(found.stdout.split())
+    return Probe.model_validate_json(Path("p/probe.json").read_text()), text
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_zero_sum_game_is_told_by_who_earned_what() -> None:
+    found, text = probed("kuhn", "poker")
+    assert found.game
+    assert found.game.zero_sum
+    assert {name: value.mean for name, value in found.game.returns.items()} == {
+        "first": 1.5,  # a chip where the other folds, two where it forfeits
+        "second": -1.5,
+    }
+    assert found.game.at_end["legal"].mean == 0.5
+    assert (found.dead, found.best, found.crossed) == (0, None, None)
+    assert "mean return of first 1.50" in text
+    assert "legal, at the end 50%" in text
+    assert "0.00 of 0.00" not in text, "that the joint return is 0 says nothing"
+    assert "the game is zero-sum" in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_games_of_several_turns_are_not_crossed_and_say_so() -> None:
+    found, text = probed("grid-plan", "walk")
+    assert found.game
+    assert not found.game.zero_sum
+    assert not found.game.returns, "all earn the same"
+    assert found.crossed is None
+    assert found.best
+    assert found.best.whole_games
+    assert found.best.combinations is None
+    assert found.best.reward.mean > found.mean.mean
+    assert "best of 2 games, return" in text
+    assert "in turn 1" not in text
+    assert "answers are not crossed, and the best of G^2 does not apply" in text
+    assert "near, at the end" in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_game_of_one_turn_is_crossed() -> None:
+    one = ["--set", "team.turns=1", "--set", "task.environment={use: grid-plan}"]
+    found, text = probed("grid-plan", "walk", *one)
+    assert found.game
+    assert found.game.crosses
+    assert found.crossed
+    assert "does not apply" not in text

@@ -1,0 +1,27 @@
+"""A study goes on with the recipe, the functions and the rows that it was begun with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.studies import STUDY, collab
+
+CHANGES = {
+    "game.yaml": ("turns: 1", "turns: 2", "team.turns was 1 and is 2 now"),
+    "mine.py": ("1.0", "2.0", "functions/mine.py has other content now"),
+    "game.jsonl": ("say", "go", "data/game.jsonl has other content now"),
+}
+
+
+def test_a_study_whose_recipe_was_changed_is_not_gone_on_with(project: Path) -> None:
+    one = STUDY.replace("seeds: 2", "seeds: 1").replace("[magrpo, {", "[magrpo] #")
+    (project / "s.yaml").write_text(one + "  trainer.algorithm: mine.py:mine\n")
+    collab("s.yaml", "--jobs", "1")
+    collab("s.yaml", "--resume")
+    for file, (before, after, told) in CHANGES.items():
+        text = (project / file).read_text()
+        assert before in text
+        (project / file).write_text(text.replace(before, after))
+        assert told in collab("s.yaml", "--resume", status=2).stderr
+        (project / file).write_text(text)
+    collab("s.yaml", "--resume")

@@ -1,0 +1,165 @@
+"""Every shipped trainer takes three steps with the default model, and trains adapters alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from collab.models import store, weights
+from collab.models.weights import LoadedModel
+from collab.recipe import Recipe, load_recipe
+from collab.recipe.model import TransformersModel
+from collab.rewards.context import RewardContext
+from collab.trainers import TrainingRun
+
+MODEL = "smollm2-135m"
+ON: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
+FEW = 2
+"""Layers of 30, which cost a seventh. The weights and the tokenizer are the model's own."""
+Lend = Callable[[LoadedModel], None]
+TRAINERS = sorted(path.stem for path in (Path(__file__).parents[3] / "trainers").glob("*.yaml"))
+
+SMALL = {
+    "steps": 3,
+    "group_size": 4,
+    "tasks_per_step": 1,
+    "learning_rate": 1e-3,
+    "lora": {"rank": 2, "targets": ["q_proj", "v_proj"]},
+    "checkpoint_every": 3,
+}
+
+IN_TURNS = {"turns": 2}
+IN_ORDER = {"protocol": "sequential"}
+TEAMS: dict[str, dict[str, Any]] = {
+    "at-grpo": IN_TURNS,
+    "c3": IN_ORDER,
+    "ccpo": IN_ORDER,
+    "magrpo-tree": IN_TURNS,
+    "shaped": IN_TURNS,
+    "shaped-monte-carlo": IN_TURNS,
+}
+"""What a trainer asks of the team, where one parallel turn is not what it is for."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "alternating": {"alternate_every": 1},
+    "c3": {"algorithm": {"use": "c3", "options": {"fan_out": [2, 2]}}},
+    "ccpo": {"alternate_every": 1},
+    "iac": {"group_size": 1, "tasks_per_step": 2},
+    "maac": {"group_size": 1, "tasks_per_step": 2},
+    "magrpo-tree": {"group_size": 2},
+    "marlhf": {"algorithm": {"use": "marlhf", "options": {"warmup": 1}}},
+    "rae": {"group_size": 1, "tasks_per_step": 2, "policies": "shared_adapter"},
+}
+"""What would take longer than three steps otherwise, or more episodes than the rule needs."""
+
+
+def number_of(context: RewardContext) -> int:
+    """Other texts have other numbers: the returns of a group differ, whatever the model says."""
+    return crc32(context.joint.text.encode())
+
+
+def paid(context: RewardContext) -> float:
+    return number_of(context) % 997 / 996
+
+
+def solved(context: RewardContext) -> float:
+    return float(number_of(context) % 2)
+
+
+@pytest.fixture(scope="module")
+def first_layers() -> Iterator[LoadedModel]:
+    yield from opened(FEW)
+
+
+@pytest.fixture(scope="module")
+def all_layers() -> Iterator[LoadedModel]:
+    yield from opened(None)
+
+
+def opened(layers: int | None) -> Iterator[LoadedModel]:
+    """The default model, its first layers or all, opened once for all trainers, who leave it so."""
+    spec = TransformersModel(name=MODEL, **ON)
+    loaded = weights.load_model(store.resolve(MODEL), spec)
+    loaded.module.model.layers = loaded.module.model.layers[:layers]
+    loaded.module.config.num_hidden_layers = len(loaded.module.model.layers)
+    before = {name: weight.clone() for name, weight in loaded.module.state_dict().items()}
+    yield loaded
+    after = loaded.module.state_dict()
+    assert list(after) == list(before)
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
+
+
+@pytest.fixture
+def lend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lend]:
+    """Training is given the model that is there; what training puts around it is taken off."""
+    lent: list[LoadedModel] = []
+
+    def lend(base: LoadedModel) -> None:
+        lent.append(LoadedModel(**vars(base)))
+        monkeypatch.setattr(weights, "load_model", lambda folder, spec: lent[0])
+
+    yield lend
+    lent[0].module.unload()
+
+
+def recipe_of(name: str) -> Recipe:
+    trainer = {"extends": name, **SMALL, **SETTINGS.get(name, {})}
+    common: dict[str, Any] = {"model": {"name": MODEL, **ON}, "trainer": trainer}
+    if name == "rae":  # self-play
+        return load_recipe("kuhn", task="kuhn", **common)
+    agents = {
+        "a": {"prompt": "A {{ task.thing }} is", "revise": "It was"},
+        "b": {
+            "prompt": "My {{ task.thing }}{{ others.a if others }} is",
+            "revise": "Now it",
+        },
+    }
+    for agent in agents.values():
+        agent["style"] = "completion"
+    sampling = {"max_new_tokens": 3}
+    team = {"name": "pair", "agents": agents, "sampling": sampling, **TEAMS.get(name, {})}
+    rewards: list[Any] = [paid, {"use": solved, "solves": True}]
+    rows = [{"thing": thing} for thing in ("cat", "tree", "house", "song")]
+    return load_recipe({"name": "pair", "team": team}, task=rows, rewards=rewards, **common)
+
+
+def trained(recipe: Recipe, run: Path) -> None:
+    """Train; each step has a gradient, and the adapters alone have moved."""
+    asyncio.run(TrainingRun(recipe, run).run())
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    norms = [value for row in rows for key, value in row.items() if "gradient_norm" in key]
+    assert norms
+    assert all(map(isfinite, norms))
+    adapters = list(run.glob("adapters/*/*.safetensors"))
+    assert adapters
+    for path in adapters:
+        raised = [tensor for key, tensor in load_file(path).items() if "lora_B" in key]
+        assert raised
+        assert all(tensor.any() for tensor in raised), path  # they begin at 0
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_it_trains_the_first_layers(
+    name: str, tmp_path: Path, first_layers: LoadedModel, lend: Lend
+) -> None:
+    lend(first_layers)
+    trained(recipe_of(name), tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINERS)
+def test_it_trains_all_layers(
+    name: str, tmp_path: Path, all_layers: LoadedModel, lend: Lend
+) -> None:
+    lend(all_layers)
+    trained(recipe_of(name), tmp_path / "run")

@@ -1,0 +1,70 @@
+"""What is refused before a vLLM server is started on each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError
+from collab.recipe.model import VLLMModel
+from collab.trainers.ranks import samplers
+from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.samplers import with_servers
+
+
+class Ranks:
+    """Two ranks, of which one is here, on these machines."""
+
+    rank, world = 0, 2
+
+    def __init__(self, *hosts: str) -> None:
+        self._hosts = hosts
+
+    def together(self, work: Callable[[], list[str]]) -> list[str]:
+        assert len(work()) == 1
+        return list(self._hosts)
+
+    def each(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No server is started while this is used."""
+    started: list[object] = []
+    monkeypatch.setattr(samplers, "OwnServer", started.append)
+    yield
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "options", "told"),
+    [
+        (
+            ("node-a", "node-b"),
+            {},
+            r"ranks are on several machines \(node-a, node-b\).*set the model's `servers`, and"
+            " adapter_folder to a folder on a disk that all of them see",
+        ),
+        (("here", "here"), {"tensor_parallel": 2}, "tensor_parallel 2 is not for a vLLM server"),
+        (("here", "here"), {"sleep": True}, "sleep is not for a vLLM server on each rank"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_starts")
+def test_what_servers_of_ranks_cannot_be_is_refused_with_the_remedy(
+    tiny_words: Path,
+    tmp_path: Path,
+    hosts: tuple[str, ...],
+    options: dict[str, Any],
+    told: str,
+) -> None:
+    recipe = make_game(tiny_words, tmp_path)
+    vllm = VLLMModel(name=str(tiny_words), **options)
+    recipe = recipe.model_copy(update={"model": vllm})
+    assert recipe.trainer is not None
+    with pytest.raises(RecipeError, match=told):
+        with_servers(recipe, recipe.trainer, tmp_path, cast(Group, Ranks(*hosts)))
