@@ -35,6 +35,7 @@ def game(server: VLLMTwin, model: Path, folder: Path, **trainer: Any) -> Recipe:
         dtype="float32",
         trainer_device="cpu",
         ready_seconds=5.0,
+        seeds=True,
     )
     return recipe.model_copy(update={"model": vllm})
 
