@@ -40,6 +40,7 @@ COMMANDS = {
     "study": Listed(TRAIN, "Train with several trainers at equal tokens, and compare them."),
     "teams": Listed(LOOK, "List the teams, or show one with its agents and prompts."),
     "tasks": Listed(LOOK, "List the suites, or the problems of one."),
+    "trainers": Listed(LOOK, "List the trainers, or show one with its settings."),
     "models": Listed(LOOK, "List the model aliases, where they come from, and the engines."),
     "schema": Listed(LOOK, "Print the JSON Schema of what you write, for editors and checkers."),
     "init": Listed(START, "Make a project of your own: a team, a suite, a recipe."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collab.recipe.feedback import FeedbackSpec
-    from collab.recipe.load import load_recipe, load_task, read_recipe, read_task
+    from collab.recipe.load import load_recipe, load_task, read_recipe, read_task, read_trainer
     from collab.recipe.model import ModelSpec
     from collab.recipe.question import about_rows, allow, check_functions
     from collab.recipe.recipe import BudgetSpec, Recipe
@@ -48,6 +48,7 @@ __all__ = [
     "load_task",
     "read_recipe",
     "read_task",
+    "read_trainer",
 ]
 _MODULES = {
     "AgentSpec": "collab.recipe.team",
@@ -76,6 +77,7 @@ _MODULES = {
     "load_task": "collab.recipe.load",
     "read_recipe": "collab.recipe.load",
     "read_task": "collab.recipe.load",
+    "read_trainer": "collab.recipe.load",
 }
 
 

@@ -20,6 +20,7 @@ from collab.recipe.model import parse_model
 from collab.recipe.question import allow, question_of, settled_in
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
+from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub
 
@@ -152,6 +153,15 @@ def read_task(
         data["task"] = _expand("task", data["task"], files)
     spec = validate(TaskSpec, data["task"], name)
     return spec, question_of(name, spec, files, overrides.texts(settings) | {name})
+
+
+def read_trainer(name: str) -> TrainerSpec:
+    """A trainer by its library name or file, only to be looked at.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    return validate(TrainerSpec, _expand("trainer", name, Files()), name)
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:

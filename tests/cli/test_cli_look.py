@@ -76,6 +76,20 @@ def test_teams_lists_teams_and_shows_one(collab) -> None:
     assert "-- a.prompt\nSay {{ task.word }}." in result.out
 
 
+def test_trainers_lists_trainers_and_shows_what_one_sets(collab, project) -> None:
+    (project / "trainers").mkdir()
+    (project / "trainers" / "mine.yaml").write_text("extends: cross\ngroup_size: 5\n")
+    (project / "trainers" / "odd.yaml").write_text("group_size: none\n")
+    listed = collab("trainers")
+    assert listed.status == 0, listed.err
+    assert re.search(r"^magrpo +magrpo +4 +MAGRPO with the paper's settings", listed.out, re.M)
+    assert re.search(r"^mine +cross +5 ", listed.out, re.M)
+    assert re.search(r"^odd +- +- +broken: .*group_size", listed.out, re.M)
+    shown = collab("trainers", "mine")
+    assert "-- its settings\nalgorithm: cross\ngroup_size: 5\n" in shown.out
+    assert "did you mean 'mine'?" in collab("trainers", "mines").err
+
+
 def test_models_lists_aliases_and_engines(collab) -> None:
     result = collab("models")
     assert "smollm2-135m" in result.out

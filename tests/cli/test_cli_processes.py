@@ -119,7 +119,15 @@ def test_what_others_write_to_stdout_is_not_between_the_json_lines(project: Path
     assert {"a print", "a child", "a library"} <= set(result.stderr.splitlines())
 
 
-LIGHT = ("--help", "tasks", "teams", "models", "schema", "run pair -t words/0 -m echo --dry-run")
+LIGHT = (
+    "--help",
+    "tasks",
+    "teams",
+    "trainers",
+    "models",
+    "schema",
+    "run pair -t words/0 -m echo --dry-run",
+)
 HEAVY = {"torch", "transformers", "anthropic", "httpx"}
 
 
@@ -182,6 +190,7 @@ COMMANDS = [
     "teams",
     "tasks",
     "tasks words",
+    "trainers",
     "models",
     "schema recipe",
     "init new",

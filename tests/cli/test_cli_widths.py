@@ -91,7 +91,13 @@ def test_what_lists_things(at_width, project: Path, collab) -> None:
     for width in WIDTHS:
         at_width(width, "show")
         assert "12345" in at_width(width, "diff", "out", "other")
-    for arguments in (("tasks",), ("teams",), ("tasks", "words"), ("tasks", "humaneval")):
+    for arguments in (
+        ("tasks",),
+        ("teams",),
+        ("trainers",),
+        ("tasks", "words"),
+        ("tasks", "humaneval"),
+    ):
         for width in WIDTHS:
             at_width(width, *arguments)
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +146,16 @@ def seen() -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a reward that fails at times, and a tracker."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """With a reward that fails at times, and a tracker, which go with the test."""
     (tmp_path / "trackio.py").write_text(TRACKIO)
     (tmp_path / "flaky.py").write_text(FLAKY)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "trackio"]:
+        monkeypatch.delitem(sys.modules, name)
+    yield tmp_path
     sys.modules.pop("trackio", None)
-    return tmp_path
 
 
 @pytest.mark.parametrize("option", one_in(5, CHANGES))

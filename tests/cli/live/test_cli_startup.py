@@ -37,6 +37,7 @@ except SystemExit:
         (["--version"], {"pydantic.main", *MODELS, "rich", "yaml"}),
         (["tasks"], {*LIBRARIES, *MODELS, "rich", "collab.recipe.load"}),
         (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
+        (["trainers"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
         (["models"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
         (["schema", "team"], {*MODELS, "rich", "collab.runtime"}),
         (["run", "coding", "--task", "humaneval/12", "--dry-run"], {*MODELS, "rich", "ctypes"}),

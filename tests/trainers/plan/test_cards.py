@@ -59,7 +59,7 @@ def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_p
     assert there.on_card.fits
     assert there.on_card.taken == there.total
     assert (there.on_card.micro_batch_tokens, there.on_card.head_chunk_tokens) == (32_768, 1024)
-    assert "a step, estimated and not measured" in there.text()
+    assert "a step, estimated and not measured: learning under 0.1 s at" in there.text()
     assert "name a card of docs/gpu.md" in planned(tiny_words, tmp_path, card("80")).text()
 
 

@@ -69,11 +69,16 @@ class OnCard:
             )
         else:
             lines.append(
-                f"  a step, estimated and not measured: learning {self.learning_seconds:.1f} s at"
+                f"  a step, estimated and not measured: learning {_told(self.learning_seconds)} at"
                 f" an assumed {LEARNING_SHARE:.0%} of the card's peak, sampling"
-                f" {self.sampling_seconds:.1f} s at {READING_SHARE:.0%} of its memory's speed"
+                f" {_told(self.sampling_seconds)} at {READING_SHARE:.0%} of its memory's speed"
             )
         return lines
+
+
+def _told(seconds: float) -> str:
+    """A time, no finer than the estimate, which knows nothing of what starting a kernel takes."""
+    return f"{seconds:.1f} s" if seconds >= 0.1 else "under 0.1 s"
 
 
 def on_card(

@@ -1,0 +1,79 @@
+"""`collab trainers`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from collab.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collab.recipe import TrainerSpec
+
+_TOLD = {"name", "description"}
+
+
+def command(
+    trainer: Annotated[
+        str | None, typer.Argument(metavar="TRAINER", help="A trainer's name or file.")
+    ] = None,
+) -> None:
+    """List the trainers, or show one with its settings.
+
+    A trainer is one of the library's, or one of your project's folder
+    trainers/. What a setting means: docs/algorithms.md, and
+
+      collab schema trainer
+
+    [bold]Examples[/]
+      collab trainers
+      collab trainers cross
+      collab train pair --task words --trainer cross
+    """
+    if trainer is None:
+        _trainers()
+    else:
+        _trainer(trainer)
+
+
+def _trainers() -> None:
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.page import Column
+    from collab.recipe import read_trainer
+    from collab.recipe.library import components
+
+    rows: list[Any] = []
+    for name, path in components("trainer"):
+        try:
+            spec = read_trainer(str(path))
+        except RecipeError as error:
+            rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
+            continue
+        rows.append([(name, "bold"), str(spec.algorithm), str(spec.group_size), spec.description])
+    columns = [Column("trainer"), Column("algorithm", rank=1), Column("G", right=True, rank=1)]
+    columns.append(Column("description", wrap=True))
+    page = open_page()
+    page.table(columns, rows)
+    page.line(("its settings: collab trainers TRAINER", "dim"))
+
+
+def _trainer(name: str) -> None:
+    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.page import Block
+    from collab.recipe import read_trainer
+
+    spec = read_trainer(name)
+    page = open_page()
+    page.line((spec.name, "bold"), f": {spec.description}")
+    page.blocks(
+        [Block("settings, the others as collab schema trainer says", _settings(spec), "yaml")]
+    )
+
+
+def _settings(spec: TrainerSpec) -> str:
+    """What the trainer's file says, and those that it extends."""
+    from yaml import safe_dump
+
+    own = spec.model_dump(mode="json", exclude=_TOLD, exclude_unset=True)
+    return safe_dump(own, sort_keys=False).strip()
