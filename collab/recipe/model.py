@@ -115,6 +115,11 @@ class VLLMModel(Spec):
             device=self.trainer_device,
         )
 
+    def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
+        """The same model, run by servers that were started as it says."""
+        kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
+        return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
+
     @field_validator("servers", mode="before")
     @classmethod
     def _one_server(cls, servers: Any) -> Any:

@@ -16,10 +16,6 @@ from collab.recipe.model import VLLMModel
 from collab.runs.layout import LOGS
 from collab.trainers.ranks.group import Group
 
-OF_MODEL = ("name", "revision", "dtype", "context", "trainer_device")
-KEPT = (*OF_MODEL, "adapter_folder", "seconds", "ready_seconds")
-"""Options of a model that are the same for the servers that run it."""
-
 
 def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Group) -> Recipe:
     """The recipe whose vLLM models are run by a server on each rank; called by every rank.
@@ -42,8 +38,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Group) 
         log = folder / LOGS / f"vllm-{place}-rank-{ranks.rank}.log"
         start = partial(_started, model, recipe, spec, log, ranks)
         urls = tuple(ranks.together(start))
-        kept = {key: getattr(model, key) for key in KEPT}
-        changed[model] = VLLMModel(servers=urls, **kept)
+        changed[model] = model.run_by(urls)
     return recipe.with_agents(
         {
             name: {"model": changed[model]}

@@ -6,6 +6,7 @@ others are ended. A fault can be planted in one of them.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -18,7 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-FAULT = "FAULT_OF_RANK_1"
+SECONDS = 150
+"""In which a world has to end; else its ranks tell in `stderr-RANK` where they are, and abort."""
 
 
 @dataclass
@@ -114,8 +116,16 @@ def start_store() -> tuple[int, int]:
 def wait(ranks: list[int]) -> list[int]:
     """Wait for all to end, as torchrun does: where one fails, the others are ended."""
     statuses: dict[int, int] = {}
+    until = time.monotonic() + SECONDS
     while len(statuses) < len(ranks):
-        pid, status = os.wait()
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            time.sleep(0.01)
+            if time.monotonic() > until:
+                until += SECONDS
+                for late in set(ranks) - set(statuses):
+                    os.kill(late, signal.SIGABRT)
+            continue
         statuses[pid] = os.waitstatus_to_exitcode(status)
         if statuses[pid]:
             for other in set(ranks) - set(statuses):
@@ -135,6 +145,7 @@ def be_rank(
         (2, f"stderr-{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
     ]:
         os.dup2(os.open(name, flags, 0o644), number)
+    faulthandler.enable(2)
     sys.argv = ["collab", *arguments]
     if fault:
         plant(FAULTS[fault])

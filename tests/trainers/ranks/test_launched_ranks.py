@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 import psutil
 import pytest
@@ -18,6 +19,9 @@ from support.trainer_recipes import make_game
 from collab.recipe.dump import dump_recipe
 
 pytestmark = pytest.mark.ranks
+
+SECONDS = 150
+"""In which a run has to be there and be done with."""
 
 
 @contextmanager
@@ -33,6 +37,8 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
     ) as process:
         assert process.stdout
+        late = Timer(SECONDS, process.kill)
+        late.start()
         try:
             for line in process.stdout:
                 event = json.loads(line)
@@ -40,6 +46,7 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
                     break
             yield process
         finally:
+            late.cancel()
             process.kill()
 
 

@@ -15,6 +15,8 @@ from collab.trainers.ranks import samplers
 from collab.trainers.ranks.group import Group
 from collab.trainers.ranks.samplers import with_servers
 
+URL = "http://127.0.0.1:8000"
+
 
 class Ranks:
     """Two ranks, of which one is here, on these machines."""
@@ -39,6 +41,27 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(samplers, "OwnServer", started.append)
     yield
     assert started == []
+
+
+def test_a_model_run_by_servers_is_the_same_but_for_what_starts_them() -> None:
+    """Each option is either the servers' own or goes on to be what it is."""
+    changed: dict[str, Any] = {
+        "revision": "main",
+        "dtype": "float16",
+        "context": 64,
+        "seeds": True,
+        "trainer_device": "cpu",
+        "adapter_folder": "shared",
+        "seconds": 5.0,
+        "ready_seconds": 6.0,
+    }
+    of_servers = {"memory_share": 0.3, "kv_cache_gb": 1.0, "server_command": ("vllm", "serve")}
+    others = {"engine", "name", "servers", "sleep", "tensor_parallel", "deterministic"}
+    assert set(VLLMModel.model_fields) == {*changed, *of_servers, *others}
+    model = VLLMModel(name="tiny", **changed, **of_servers)
+    expected = VLLMModel(name="tiny", servers=(URL,), **changed)
+    assert model.run_by((URL,)) == expected
+    assert VLLMModel(name="tiny", deterministic=True).run_by((URL,)).is_seeded
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def folder(tiny_words: Path, tmp_path: Path) -> Path:
 
 
 def written(model: Path, folder: Path, *command: str) -> Path:
-    recipe = make_game(
-        model, folder, steps=2, checkpoint_every=1, group_size=2, micro_batch_tokens=1
+    recipe = make_game(model, folder, steps=2, checkpoint_every=1, micro_batch_tokens=1)
+    own = VLLMModel(
+        name=str(model), dtype="float32", server_command=command, kv_cache_gb=0.01, seeds=True
     )
-    own = VLLMModel(name=str(model), dtype="float32", server_command=command, kv_cache_gb=0.01)
     (folder / "r.yaml").write_text(dump_recipe(recipe.model_copy(update={"model": own})))
     return folder
 
