@@ -1,5 +1,6 @@
 """What every test has: a configuration folder of its own."""
 
+import gc
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -8,6 +9,12 @@ from typing import Any
 import pytest
 
 NUMBERS = count()
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays, so it is not looked through again and again for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

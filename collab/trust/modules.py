@@ -20,6 +20,9 @@ def local_modules(sources: Sequence[Source]) -> Iterator[None]:
 
     They are forgotten after it: another file's module of the same name is another one.
     """
+    if not sources:
+        yield
+        return
     roots = {source.module: str(source.root) for source in sources}
     others = _taken_out(roots)
     finder = _Finder(roots)

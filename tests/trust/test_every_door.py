@@ -96,9 +96,10 @@ def _write(folder: Path, kind: str) -> None:
     (folder / "functions").mkdir(parents=True)
     (folder / "functions" / "evil.py").write_text(EVIL)
     (folder / "words.jsonl").write_text(ROW)
+    trainer = training["trainer"]
     study = {"recipe": "recipe.yaml", "trainers": ["magrpo"], "seeds": 1, "tokens": 10}
-    files = {"recipe": recipe, "training": training, "suite": task, "team": team, "study": study}
-    for name, data in files.items():
+    files = {"recipe": recipe, "training": training, "suite": task, "team": team}
+    for name, data in (files | {"trainer": trainer, "study": study}).items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
     (folder / "adapters" / "a").mkdir(parents=True)
     (folder / "adapters" / "a" / "adapter_config.json").write_text("{}")
@@ -148,6 +149,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "score": command("score", "F/suite.yaml/0", "words.txt"),
     "tasks": command("tasks", "F/suite.yaml"),
     "teams": command("teams", "F/team.yaml"),
+    "trainers": command("trainers", "F/trainer.yaml"),
     "replay": command("replay", "F"),
     "replay --out": command("replay", "F", "--out", "r"),
     "show": command("show", "F"),

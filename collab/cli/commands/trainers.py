@@ -66,9 +66,8 @@ def _trainer(name: str) -> None:
     spec = read_trainer(name)
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
-    page.blocks(
-        [Block("settings, the others as collab schema trainer says", _settings(spec), "yaml")]
-    )
+    page.blocks([Block("its settings", _settings(spec), "yaml")])
+    page.line(("all others have their defaults: collab schema trainer", "dim"))
 
 
 def _settings(spec: TrainerSpec) -> str:
