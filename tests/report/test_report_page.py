@@ -132,6 +132,7 @@ def test_numbers_that_json_does_not_have() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_thousand_episodes_are_small(tmp_path: Path) -> None:
     episodes = [
         make_episode(n, task=f"numbers/{n // 4}", group=n // 4, sample=n % 4, words=20)

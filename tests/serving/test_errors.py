@@ -233,7 +233,7 @@ KEYS = [
 ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(["chat/completions", "responses"]),
     body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON),

@@ -142,6 +142,7 @@ def test_a_level_that_is_learned_is_not_played_ahead(
     assert all(int(task.partition("/")[2]) % 4 // 2 == 1 for step in (2, 3) for task in tasks[step])
 
 
+@pytest.mark.slow
 def test_evaluations_are_of_what_was_learned(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin
 ) -> None:

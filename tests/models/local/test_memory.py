@@ -35,6 +35,7 @@ print(held() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells")
 def test_products_of_many_sizes_are_not_all_kept() -> None:
     found = subprocess.run(

@@ -49,6 +49,7 @@ def test_no_part_can_make_the_whole_less() -> None:
     assert wider.detach().numpy() == pytest.approx(slopes[:, 0].numpy(), abs=0.02)
 
 
+@pytest.mark.slow
 def test_it_tells_returns_that_no_sum_can() -> None:
     game = word_pair("and", 0.5, 0.5)
     mixed = asyncio.run(learned(QMIX(rate=0.03), game, 100))
