@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu lint types types-examples check schema picture docs bench clean
+.PHONY: run test test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run pocket-smollm2 --task pocket-code/120
@@ -91,6 +91,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+vllm: $(VLLM_INSTALLED)
 
 $(VLLM_INSTALLED):
 	$(PYTHON) -m venv $(COLLAB_VLLM_ENV)

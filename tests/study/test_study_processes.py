@@ -25,7 +25,7 @@ STUDY = """\
 recipe: game.yaml
 trainers: [magrpo, marloo]
 seeds: 1
-tokens: 4000
+tokens: 1500
 evaluations: 2
 settings: {trainer.checkpoint_every: 1, trainer.evaluation.samples: 1}
 """
@@ -91,7 +91,7 @@ def go_on(project: Path) -> None:
         ]
         steps = [row["step"] for row in rows if row["type"] == "step.finished"]
         assert steps == list(range(1, len(steps) + 1)), "each step once"
-        assert cell.points[-1].tokens >= 4000
+        assert cell.points[-1].tokens >= 1500
 
 
 def test_killed(project: Path, study: subprocess.Popen[str]) -> None:

@@ -87,10 +87,10 @@ def test_log_probabilities_are_those_of_the_truncated_distribution(
 
 def test_more_prompts_than_are_read_at_once(engine: VLLMEngine) -> None:
     """Seeded requests whose prompts would be read in parts."""
-    texts = [f"{n} things: " + "name a colour, " * 30 for n in range(80)]
+    texts = [f"{n} things: " + "name a colour, " * 30 for n in range(45)]
     actions = ask(engine, [request(text, n) for n, text in enumerate(texts)])
     assert all(action.failure is None for action in actions)
-    assert sum(len(action.prompt_ids or ()) for action in actions) > 2 * READ_AT_ONCE
+    assert sum(len(action.prompt_ids or ()) for action in actions) > READ_AT_ONCE
 
 
 def test_greedy_answers_and_stop_strings_are_those_of_transformers(
