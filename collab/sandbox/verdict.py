@@ -66,8 +66,9 @@ class Trial(Record):
     test: str
     """Trusted source that defines `check(candidate)`, as HumanEval's does.
 
-    Arguments and answers are plain data and cross as copies: a test does not see that a program
-    changed its argument in place, and a program cannot change what a test compares with.
+    Arguments and answers are plain data and cross as copies: a program cannot change what a test
+    compares with. A test of a function does not see that it changed its argument in place; a test
+    of a class (`entry_point: class NAME`) sees what a method did to its arguments.
     """
     prelude: str = ""
     """Trusted source that the test's own side needs: the prompt's imports and helpers."""
