@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from collab.evaluation.compare import groups_values, speed_of, team_result
 from collab.evaluation.folder import Key, TeamFolder, chosen
@@ -13,6 +12,7 @@ from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values
 from collab.models import Model
+from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.records import Episode
 from collab.runs.about import now
@@ -23,15 +23,6 @@ from collab.runtime.summary import summarise
 from collab.runtime.team import versions
 from collab.telemetry import Operation
 from collab.trust import Consent, settle
-
-
-@runtime_checkable
-class _Loads(Protocol):
-    """A model whose weights are loaded at first use, or earlier."""
-
-    def load(self) -> Any: ...
-
-    def load_adapter(self, adapter: str) -> str: ...
 
 
 class TeamRun:
@@ -86,16 +77,14 @@ class TeamRun:
             await stack.enter_async_context(self._session)
 
     async def load(self) -> None:
-        """Load the weights, so that no episode waits for them.
+        """Open the models, so that no episode waits for weights or servers.
 
         Raises:
             ModelUnavailable, ModelError: they cannot be had, or an adapter does not fit.
         """
         for name, model in self._models.items():
-            if isinstance(model, _Loads):
-                await asyncio.to_thread(model.load)
-                if adapter := self.team.recipe.team.agents[name].adapter:
-                    await asyncio.to_thread(model.load_adapter, adapter)
+            if isinstance(model, OpensEarly):
+                await model.open_early(self.team.recipe.team.agents[name].adapter)
 
     def begin(self) -> None:
         """Begin the record; raises RecordError where that cannot be done."""

@@ -102,6 +102,18 @@ class ChecksSettings(Protocol):
 
 
 @runtime_checkable
+class OpensEarly(Protocol):
+    """A model that can be opened before anybody asks, so that no episode waits for it."""
+
+    async def open_early(self, adapter: str | None = None) -> None:
+        """Load the weights, or start or reach what holds them, and an adapter's too.
+
+        Raises ModelUnavailable or ModelTimeout for what cannot be had, ModelError for an adapter
+        that does not fit.
+        """
+
+
+@runtime_checkable
 class ChecksUse(Protocol):
     """A model that knows how it was meant to be used."""
 

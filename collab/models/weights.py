@@ -15,6 +15,7 @@ import torch
 
 from collab.errors import ModelError, ModelUnavailable
 from collab.models.four_bits import check_four_bits, four_bits, keep_gradients
+from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersModel
 
 DTYPES = {
@@ -80,9 +81,12 @@ def read_model(
         else:
             module = module.to(into)
         module.eval()
-    except torch.OutOfMemoryError as error:
-        raise ModelError(f"model {spec.name!r} does not fit into the memory of {into}") from error
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise ModelError(
+                f"model {spec.name!r} does not fit into the memory of {into}; take a smaller one,"
+                " or a device that has more"
+            ) from error
         raise ModelUnavailable(
             f"model {spec.name!r} cannot be loaded from {folder}: {error}"
         ) from error

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import PathFinder
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from collab import plugins
 from collab.errors import RecipeError
+from collab.loopback import leads_to_loopback
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.files import Files
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
@@ -124,7 +123,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
 
 def _is_asked_about(server: MCPServer, *, everything: bool) -> bool:
     if isinstance(server.mcp, str):
-        return everything and not _is_loopback(server.mcp)
+        return everything and not leads_to_loopback(server.mcp)
     return everything or any(not is_own(path) for path in _programs(server.mcp))
 
 
@@ -167,7 +166,7 @@ def _addresses(spec: Spec, typed: set[str]) -> Iterator[Item]:
     given = {call for text in typed for call in _calls_by(text)}
     for part in specs_in(spec):
         for url, key in _calls(part):
-            if not (_is_loopback(url) or url in typed or (url, key) in given):
+            if not (leads_to_loopback(url) or url in typed or (url, key) in given):
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMModel) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
@@ -183,7 +182,7 @@ def _isolation(spec: Spec, typed: set[str]) -> Iterator[Item]:
 def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
     """Clusters beyond this machine that programs are sent to with their tests."""
     for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
-        own = part.address in ("auto", "local") or _is_loopback(f"ray://{_host(part.address)}")
+        own = part.address in ("auto", "local") or leads_to_loopback(f"ray://{_host(part.address)}")
         if part.executor == "ray" and not own and part.address not in typed:
             # What it sends back are pickles.
             told = f"the ray cluster at {part.address}, which can run code here"
@@ -213,14 +212,6 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
     elif isinstance(part, AnthropicModel):
         url = part.base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC
         yield url, "ANTHROPIC_API_KEY"
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:

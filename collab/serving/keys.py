@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Sequence
 
 from collab.errors import RecipeError
+from collab.loopback import is_loopback
 
 VARIABLE = "COLLAB_API_KEYS"
 
@@ -37,16 +37,9 @@ def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
     """
     if keys:
         return None
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise RecipeError(
             f"--host {host} is open to other machines, and there is no key; set {VARIABLE}, or"
             " listen at 127.0.0.1"
         )
     return ("localhost", "127.0.0.1", "::1", host)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

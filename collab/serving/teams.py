@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from collab.errors import RecipeError
 from collab.models import Model
+from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, read_recipe
@@ -22,15 +21,6 @@ from collab.serving.team import ServedTeam
 from collab.trust import Consent
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
-
-
-@runtime_checkable
-class _Loads(Protocol):
-    """A model whose weights can be loaded before anybody asks."""
-
-    def load(self) -> Any: ...
-
-    def load_adapter(self, adapter: str) -> Any: ...
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
@@ -154,7 +144,7 @@ class Teams(Mapping[str, ServedTeam]):
         return len(self._open)
 
     async def __aenter__(self) -> Teams:
-        """Open all models and load the weights of those that are on this machine.
+        """Open all models, so that no request waits for their weights or their servers.
 
         Raises:
             CollabError: something is missing, or does not fit.
@@ -163,6 +153,8 @@ class Teams(Mapping[str, ServedTeam]):
             pool = ModelPool(progress=self._loading)
             self._stack.push_async_callback(pool.aclose)
             opened = {n: await self._opened(n, r, pool) for n, r in self._recipes.items()}
+            for team in opened.values():  # once it is known what adapters there are
+                await _open_models(team)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -181,11 +173,6 @@ class Teams(Mapping[str, ServedTeam]):
         }
         session = await Session(recipe, models=models).open()
         self._stack.push_async_callback(session.aclose)
-        for agent, model in models.items():
-            if isinstance(model, _Loads):
-                await asyncio.to_thread(model.load)
-                if adapter := recipe.team.agents[agent].adapter:
-                    await asyncio.to_thread(model.load_adapter, adapter)
         fields = fields_of(recipe, self._settings.field)
         return ServedTeam(name, recipe, fields, session, self._settings.history)
 
@@ -195,3 +182,9 @@ class Teams(Mapping[str, ServedTeam]):
         if any(model.batching == "static" for model in models):
             return 1
         return min((team.recipe.concurrency for team in self.values()), default=1)
+
+
+async def _open_models(team: ServedTeam) -> None:
+    for agent, model in team.session.models.items():
+        if isinstance(model, OpensEarly):
+            await model.open_early(team.recipe.team.agents[agent].adapter)

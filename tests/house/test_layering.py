@@ -11,7 +11,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "given", "seeds", "stats", "syntax", "wording"},
+    {"distribution", "errors", "given", "loopback", "seeds", "stats", "syntax", "wording"},
     {"runs"},
     {"trust"},
     {"records", "plugins", "analysis"},

@@ -93,13 +93,34 @@ def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
         "s = AdapterStore(pathlib.Path(sys.argv[1])); s._open(); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    [left] = tmp_path.glob(f"{PREFIX}*")
+    left = sorted(tmp_path.glob(f"{PREFIX}*"))
+    assert [path.is_dir() for path in left] == [True, False], "a folder and its lock"
     mine = AdapterStore(tmp_path)
     kept = mine.add("aux", lambda folder: save_adapter(folder, "a"))
-    assert not left.exists()
+    assert not any(path.exists() for path in left)
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
     assert kept.folder.is_dir(), "a living process's folders stay"
     assert f"-{os.getpid()}-" in kept.folder.parent.name
+    mine.close()
+    assert not [*tmp_path.glob(f"{kept.folder.parent.name}*")]
+
+
+def test_what_processes_that_are_out_of_sight_have_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
+    of_another_container = AdapterStore(tmp_path)
+    kept = of_another_container.add("aux", lambda folder: save_adapter(folder, "a"))
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu-1")
+    left_by_another_host = tmp_path / f"{PREFIX}gpu-1-99999999-abcdef"
+    left_by_another_host.mkdir()
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu")
+    AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
+    assert left_by_another_host.is_dir()
+    monkeypatch.undo()
+    monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
+    AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
+    assert kept.folder.is_dir()
 
 
 @pytest.mark.parametrize(

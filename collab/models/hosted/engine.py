@@ -28,9 +28,9 @@ ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 MOST_TOKENS = 10**9
 """The largest number of tokens that is believed of one request."""
 
-CHARACTERS_PER_TOKEN = 3
-"""Characters that count as one token in the price of a prompt that is not sent yet: fewer than
-usual, so that the guess is rather too high."""
+BYTES_PER_TOKEN = 3
+"""Bytes of UTF-8 that count as one token in the price of a prompt that is not sent yet: fewer than
+usual, so that the guess is rather too high, and in Chinese about one character."""
 
 
 @dataclass
@@ -150,7 +150,7 @@ class HostedEngine(ABC):
 
     async def _ask(self, request: Request, progress: Progress | None) -> Reply:
         """One request with its further attempts, within the budget."""
-        guess = sum(len(m.content) for m in fenced(request)) // CHARACTERS_PER_TOKEN
+        guess = sum(len(m.content.encode()) for m in fenced(request)) // BYTES_PER_TOKEN
         most = request.sampling.max_new_tokens
 
         async def attempt() -> Reply:

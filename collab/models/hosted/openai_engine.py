@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from collab.errors import ModelError, ModelUnavailable
+from collab.loopback import leads_to_loopback
 from collab.models.base import Capabilities, Progress, Request
 from collab.models.hosted.engine import HostedEngine, Reply, usual_url
 from collab.models.hosted.errors import error_of
@@ -48,12 +49,14 @@ class OpenAIEngine(HostedEngine):
     def _connect(self) -> Any:
         from httpx import AsyncClient, Limits
 
-        # Time limits are ours, and so is the number of connections.
+        # Time limits are ours, and so is the number of connections. A proxy that the environment
+        # names cannot reach this machine's own addresses.
         return AsyncClient(
             base_url=self._url,
             headers={"authorization": f"Bearer {self._key}"} if self._key else {},
             limits=Limits(max_connections=None),
             timeout=None,
+            trust_env=not leads_to_loopback(self._url),
         )
 
     async def _disconnect(self) -> None:

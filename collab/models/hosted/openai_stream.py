@@ -13,6 +13,7 @@ from httpx import AsyncClient, Response
 
 from collab.errors import ModelRefused
 from collab.models.base import Progress, Request
+from collab.models.event_stream import event_data
 from collab.models.hosted.engine import ODD_SHAPE, Reply, count
 from collab.models.hosted.errors import Rejection, is_page, page_at
 from collab.models.keys import unkeyed, without_key
@@ -20,8 +21,6 @@ from collab.recipe.documents import parse_json
 
 CHARACTERS_PER_TOKEN = 4
 """Characters that count as one token for progress, where the server tells none."""
-
-DONE = "[DONE]"
 
 
 class Rejected(Exception):
@@ -86,20 +85,14 @@ def _without_events(response: Response) -> str:
 
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
-    """Lines end at line feeds only: other separators may stand within JSON."""
     if "json" in response.headers.get("content-type", ""):
         answer = _parsed(await response.aread(), key)
         if "choices" not in answer:
             raise ValueError(f"an answer without choices: {answer}")
         yield answer
         return
-    rest = b""
-    async for chunk in response.aiter_bytes():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            field, _, value = line.partition(b":")
-            if field == b"data" and value.strip() != DONE.encode():
-                yield _parsed(value, key)
+    async for data in event_data(response):
+        yield _parsed(data, key)
 
 
 def _parsed(data: bytes, key: str) -> dict[str, Any]:

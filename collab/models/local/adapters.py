@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError
+from collab.models.out_of_memory import is_out_of_memory
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 if TYPE_CHECKING:
@@ -70,15 +71,15 @@ class Adapters:
                 f"adapter {folder} is no folder with an {ADAPTER_CONFIG}, and no adapter that "
                 f"model {self._model!r} holds ({held})"
             )
-        import torch
-
         try:
             check_harmless(folder)
             self._insert(name, folder)
         except (ValueError, KeyError, RuntimeError, OSError, TypeError) as error:
-            if isinstance(error, torch.OutOfMemoryError):
-                raise ModelError(f"no memory is left for adapter {folder}") from error
             self._discard(name)
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise ModelError(
+                    f"no memory is left for adapter {folder}; take one of a smaller rank, or fewer"
+                ) from error
             raise ModelError(
                 f"adapter {folder} does not fit model {self._model!r}: {error}"
             ) from error

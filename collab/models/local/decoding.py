@@ -43,6 +43,8 @@ class Row:
     shown: int = 0
     """Tokens whose text was reported."""
     shown_from: int = 0
+    held: str = ""
+    """Text that is not reported yet, since it may become a stop string."""
 
     def __post_init__(self) -> None:
         stop = self.request.sampling.stop
@@ -69,15 +71,35 @@ class Row:
         return answer(self.request, self.prompt, self.tokens, tokenizer)
 
     def news(self, tokenizer: Any) -> str:
-        """The text that was added since the last call; waits for whole characters."""
+        """The text of the answer that was added since the last call, its prefix first.
+
+        It waits for whole characters, and for what may become a stop string.
+        """
         before = tokenizer.decode(
             self.tokens[self.shown_from : self.shown], skip_special_tokens=True
         )
         now: str = tokenizer.decode(self.tokens[self.shown_from :], skip_special_tokens=True)
         if now.endswith("\ufffd") and self.finish_reason is None:
             return ""
+        prefix = "" if self.shown else self.request.prefix
         self.shown_from, self.shown = self.shown, len(self.tokens)
-        return now[len(before) :]
+        return prefix + self._let_go(now[len(before) :])
+
+    def _let_go(self, added: str) -> str:
+        """What of the text that was held, and of what is added to it, is surely of the answer."""
+        stops = self.request.sampling.stop
+        text = self.held + added
+        ends = [at for stop in stops if (at := text.find(stop)) >= 0]
+        if not ends and self.finish_reason is None:
+            ends = [len(text) - _begun(text, stop) for stop in stops]
+        end = min(ends, default=len(text))
+        self.held = text[end:]
+        return text[:end]
+
+
+def _begun(text: str, stop: str) -> int:
+    """How many characters of `stop` the end of `text` may be the beginning of."""
+    return next(n for n in range(len(stop) - 1, -1, -1) if text.endswith(stop[:n]))
 
 
 Ended = Callable[[Row], None]

@@ -95,6 +95,12 @@ class TransformersEngine:
         """
         return self._load(self._progress)[1].name_of(adapter)
 
+    async def open_early(self, adapter: str | None = None) -> None:
+        """Load the model, and an adapter's folder, on a thread of its own."""
+        await asyncio.to_thread(self.load)
+        if adapter is not None:
+            await asyncio.to_thread(self.load_adapter, adapter)
+
     def _load(self, progress: store.StoreProgress) -> tuple[LoadedModel, Adapters]:
         from collab.models.local.adapters import Adapters
         from collab.models.weights import load_model
@@ -129,13 +135,16 @@ class TransformersEngine:
         report = _reporter(loop, progress) if progress else None
         if self._is_closed:
             raise self._closed()
-        work = loop.run_in_executor(
-            self._thread, self._answer, requests, hand, time.monotonic(), cancelled, report
+        queued = self._thread.submit(
+            self._answer, requests, hand, time.monotonic(), cancelled, report
         )
+        work = asyncio.wrap_future(queued)
         try:
             await asyncio.wait([work])
         except asyncio.CancelledError:
             cancelled.set()
+            if queued.cancel():  # it has not begun, and what is before it is somebody else's
+                raise
             await asyncio.wait([work])
             if not work.cancelled():
                 work.exception()  # it is the cancellation, or comes too late for anybody

@@ -20,8 +20,8 @@ from collab.models.local.decoding import Cancelled, Decoder, Ended, Report, Row
 from collab.models.local.kv_cache import KVCache, plain
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped
-from collab.models.local.out_of_memory import is_out_of_memory
 from collab.models.local.sampling import settings_of
+from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
 from collab.records import Action, Usage, failure_of
 

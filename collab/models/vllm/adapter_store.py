@@ -12,9 +12,12 @@ import secrets
 import shutil
 import socket
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
+
+from filelock import FileLock, Timeout
 
 from collab.errors import ModelError
 from collab.models.base import Write
@@ -23,6 +26,7 @@ from collab.runs.layout import ADAPTER_CONFIG
 
 MEMORY = Path("/dev/shm")
 PREFIX = "collab-adapters-"
+LOCKED = ".lock"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class AdapterStore:
         self._token = secrets.token_hex(3)
         self._parent = parent or _local_parent()
         self._root: Path | None = None
+        self._lock: FileLock | None = None
         self._count = 0
 
     def add(self, name: str, write: Write) -> Version:
@@ -88,15 +93,20 @@ class AdapterStore:
     def close(self) -> None:
         """Delete every version."""
         if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            _delete(self._root)
             self._root = None
+        if self._lock is not None:
+            self._lock.release()
 
     def _open(self) -> Path:
         if self._root is None:
+            self._parent.mkdir(parents=True, exist_ok=True)
             _sweep(self._parent)
-            root = self._parent / f"{PREFIX}{socket.gethostname()}-{os.getpid()}-{self._token}"
-            root.mkdir(parents=True)
-            weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
+            root = self._parent / f"{_of_this_host()}-{os.getpid()}-{self._token}"
+            self._lock = _lock_of(root)
+            self._lock.acquire()  # before there is anything that others could sweep
+            root.mkdir()
+            weakref.finalize(self, _delete, root)
             self._root = root
         return self._root
 
@@ -112,12 +122,32 @@ def _local_parent() -> Path:
     return MEMORY if os.access(MEMORY, os.W_OK) else Path(gettempdir())
 
 
+def _of_this_host() -> str:
+    return f"{PREFIX}{socket.gethostname()}"
+
+
 def _sweep(parent: Path) -> None:
-    """Delete what processes of this machine have left that were killed."""
-    for path in parent.glob(f"{PREFIX}{socket.gethostname()}-*"):
-        owner = path.name.split("-")[-2]
-        if owner.isdigit() and not _alive(int(owner)):
-            shutil.rmtree(path, ignore_errors=True)
+    """Delete what processes of this machine have left that were killed.
+
+    A process of another container may have this host's name and be out of sight; it holds its lock.
+    """
+    for root in parent.glob(f"{_of_this_host()}-*-*"):
+        host, owner, _ = root.name.rsplit("-", 2)
+        if host != _of_this_host() or not owner.isdigit() or _alive(int(owner)):
+            continue
+        if root.is_dir():
+            with suppress(Timeout), _lock_of(root):
+                _delete(root)
+
+
+def _lock_of(root: Path) -> FileLock:
+    """Held by the process that the folder is of, for as long as it has it."""
+    return FileLock(root.with_name(f"{root.name}{LOCKED}"), blocking=False, thread_local=False)
+
+
+def _delete(root: Path) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    root.with_name(f"{root.name}{LOCKED}").unlink(missing_ok=True)
 
 
 def _alive(process: int) -> bool:

@@ -58,6 +58,10 @@ class VLLMEngine:
         self._backend = _backend_of(spec)
         self._adapters = ServedAdapters(spec.adapter_folder)
         self._opening = asyncio.Lock()
+        self._attempts = 0
+        """At opening it."""
+        self._trouble: CollabError | None = None
+        """Why the last attempt failed."""
         self._language: Language | None = None
         self._thread = LoopThread(self.name)
 
@@ -82,6 +86,12 @@ class VLLMEngine:
         """Answer `requests` side by side; what one cannot be answered is its own failure."""
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
+
+    async def open_early(self, adapter: str | None = None) -> None:
+        """Start the engine, or reach the servers, with room for an adapter."""
+        if adapter is not None:
+            self._adapters.expect(adapter)
+        await self._thread.run(self._open())
 
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
         """Serve what `adapters` write, under their names, from the next request on.
@@ -178,10 +188,19 @@ class VLLMEngine:
         )
 
     async def _open(self) -> Language:
+        """Open what is not open yet; whoever waits for an attempt shares its failure."""
+        attempts = self._attempts
         async with self._opening:
-            if self._language is None:
-                self._language = await asyncio.to_thread(self._load_language)
-            await self._backend.open(self._language.folder, self._adapters.capacity())
+            if self._trouble and self._attempts > attempts:
+                raise self._trouble
+            self._attempts, self._trouble = self._attempts + 1, None
+            try:
+                if self._language is None:
+                    self._language = await asyncio.to_thread(self._load_language)
+                await self._backend.open(self._language.folder, self._adapters.capacity())
+            except CollabError as error:
+                self._trouble = error
+                raise
             return self._language
 
     def _load_language(self) -> Language:
@@ -231,8 +250,11 @@ def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
 def _report_of(request: Request, progress: Progress | None) -> Report | None:
     if progress is None:
         return None
+    prefix = request.prefix
 
     def report(n_tokens: int, text: str) -> None:
-        progress(request, n_tokens, text)
+        nonlocal prefix
+        progress(request, n_tokens, prefix + text)
+        prefix = ""
 
     return report

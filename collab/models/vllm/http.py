@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
+from collab.models.event_stream import event_data
 from collab.models.hosted.errors import is_page, page_at
 from collab.models.keys import unkeyed, without_key
 from collab.recipe.documents import parse_json
@@ -67,10 +68,8 @@ class Connection:
             await response.aread()
             yield self.read(response)
             return
-        async for line in response.aiter_lines():
-            field, _, value = line.partition(":")
-            if field == "data" and value.strip() != "[DONE]":
-                yield self._parsed(value)
+        async for data in event_data(response):
+            yield self._parsed(data.decode(errors="replace"))
 
     def read(self, response: Response) -> dict[str, Any]:
         return self._parsed(response.text)

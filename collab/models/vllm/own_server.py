@@ -70,7 +70,8 @@ class OwnServer:
                     f" in {self._log}"
                 )
             try:
-                if httpx.get(f"{self.url}/health", timeout=5.0).is_success:
+                # A proxy of the environment's cannot reach this machine's own address.
+                if httpx.get(f"{self.url}/health", timeout=5.0, trust_env=False).is_success:
                     return self.url
             except httpx.HTTPError:
                 pass  # not yet

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
+from collab.loopback import leads_to_loopback
 from collab.models.base import SamplerReport
 from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
@@ -116,14 +117,16 @@ class Servers:
         from httpx import AsyncClient, Limits, create_ssl_context
 
         trusted = create_ssl_context()
-        for _ in self._spec.servers:
+        for url in self._spec.servers:
             # Time limits are ours; how many requests are under way is the runtime's. Of idle
-            # connections more than a few are closed, since they are looked at again and again.
+            # connections more than a few are closed, since they are looked at again and again. A
+            # proxy that the environment names cannot reach this machine's own addresses.
             yield AsyncClient(
                 headers={"authorization": f"Bearer {self._key}"} if self._key else {},
                 limits=Limits(max_connections=None, max_keepalive_connections=KEPT_IDLE),
                 timeout=None,
                 verify=trusted,
+                trust_env=not leads_to_loopback(url),
             )
 
     async def _meet_all(self, servers: list[Server]) -> None:

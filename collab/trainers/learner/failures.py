@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from collab.errors import TrainingError
-from collab.models.local.out_of_memory import is_out_of_memory
+from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers.learner.device_sizes import DeviceSizes
 
 

@@ -116,7 +116,7 @@ class Group:
     def hand_over(self, order: T | None = None) -> T:
         """Give the others rank 0's `order`; they wait for it, and get it too."""
         box = [order]
-        with self._bounded("rank 0", self._play_limit):
+        with self._bounded("rank 0", self._play_limit, "play_limit"):
             dist.broadcast_object_list(box, src=0, group=self._handed)
         return box[0]  # type: ignore[return-value]
 
@@ -168,7 +168,7 @@ class Group:
                 with suppress(RuntimeError):  # what the others wait in fails, and they tell why
                     dist.distributed_c10d._abort_process_group(group)
             time.sleep(TELL_SECONDS)
-        return RankLost(f"{said or 'another rank ' + _why(began, self._limit)}{GO_ON}")
+        return RankLost(f"{said or 'another rank ' + _why(began, self._limit, 'limit')}{GO_ON}")
 
     def _first_words(self, own: str = "") -> str:
         """What the rank said that failed first in a pass; `own` where that is this one."""
@@ -242,9 +242,9 @@ class Group:
             dist.all_reduce(flat, group=self._summed or self._told)
 
     @contextmanager
-    def _bounded(self, whom: str, seconds: float) -> Iterator[None]:
+    def _bounded(self, whom: str, seconds: float, setting: str = "limit") -> Iterator[None]:
         try:
-            with _losing(whom, seconds):
+            with _losing(whom, seconds, setting):
                 yield
         except RankLost as error:
             self._lost = True
@@ -254,20 +254,20 @@ class Group:
 
 
 @contextmanager
-def _losing(whom: str, seconds: float) -> Iterator[None]:
-    """Say of which rank an error of gloo or NCCL is."""
+def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
+    """Say of which rank an error of gloo or NCCL is, and of `trainer.ranks` what set its limit."""
     began = time.monotonic()
     try:
         yield
     except RuntimeError as error:
         missing = re.search(r"Ranks? ([\d, ]+?) failed to pass", str(error))
         who = f"rank {missing[1].strip()}" if missing else whom
-        raise RankLost(f"{who} {_why(began, seconds)}{GO_ON}") from error
+        raise RankLost(f"{who} {_why(began, seconds, setting)}{GO_ON}") from error
 
 
-def _why(began: float, seconds: float) -> str:
+def _why(began: float, seconds: float, setting: str) -> str:
     """Why a rank is lost that was waited for since `began`."""
     if time.monotonic() - began >= seconds:
-        return f"did not come within {seconds:g} s (trainer.ranks.limit)"
+        return f"did not come within {seconds:g} s" + (setting and f" (trainer.ranks.{setting})")
     time.sleep(LOST_SECONDS)
     return "ended or cannot be reached"

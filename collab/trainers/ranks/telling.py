@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import torch
 
 from collab.errors import CollabError, TrainingError, told
-from collab.models.local.out_of_memory import is_out_of_memory
+from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers.learner.failures import Cancelled, NotFinite, OutOfMemory
 
 T = TypeVar("T")

@@ -103,6 +103,23 @@ def test_adapters_that_do_not_fit_fail_alone(
         tiny_engine.load_adapter(str(adapters["wide"]))
 
 
+def test_an_adapter_that_finds_no_memory_leaves_nothing(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_engine.load_adapter(str(adapters["main"]))
+    held = set(tiny_engine.module.peft_config)
+
+    def no_memory(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(tiny_engine.module), "load_adapter", no_memory)
+        with pytest.raises(ModelError, match="no memory is left"):
+            tiny_engine.load_adapter(str(adapters["aux"]))
+    assert set(tiny_engine.module.peft_config) == held
+    tiny_engine.load_adapter(str(adapters["aux"]))
+
+
 def test_a_trainers_adapters_answer_by_name_and_keep_their_gradients(
     tiny_engine: TransformersEngine, adapters: dict[str, Path]
 ) -> None:

@@ -1,9 +1,10 @@
-"""Requests to a local engine that is closed."""
+"""Requests to a local engine that is closed, and requests that are taken back."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -29,5 +30,35 @@ def test_what_waits_when_the_engine_is_closed_fails(tiny: Path) -> None:
         for work in (asked[2], asyncio.create_task(engine.generate([REQUEST]))):
             with pytest.raises(ModelUnavailable, match="was closed"):
                 await work
+
+    asyncio.run(go())
+
+
+def test_who_takes_back_what_has_not_begun_waits_for_nobody(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        engine = TransformersEngine(TransformersModel(name=str(tiny)))
+        begun, go_on = Event(), Event()
+        calls = []
+
+        def slow(*_: object) -> None:
+            calls.append(1)
+            begun.set()
+            go_on.wait(30)
+
+        monkeypatch.setattr(engine, "_answer", slow)
+        first, second = (
+            asyncio.create_task(engine.answer_each([REQUEST], lambda *_: None)) for _ in range(2)
+        )
+        await asyncio.to_thread(begun.wait, 30)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(second, 10)
+        assert not first.done()
+        go_on.set()
+        await first
+        await engine.aclose()
+        assert calls == [1], "what was taken back is not begun later"
 
     asyncio.run(go())

@@ -1,0 +1,19 @@
+"""Addresses that only this machine reaches."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address stands for this machine itself."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def leads_to_loopback(url: str) -> bool:
+    """Whether the host of an address stands for this machine itself."""
+    return is_loopback(urlsplit(url).hostname or "")

@@ -1,0 +1,25 @@
+"""The data of server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from httpx import Response
+
+DONE = b"[DONE]"
+
+
+async def event_data(response: Response) -> AsyncIterator[bytes]:
+    """What each event holds, but for the last word that none follows.
+
+    Lines end at line feeds only: other separators may stand within JSON.
+    """
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            field, _, value = line.partition(b":")
+            if field == b"data" and value.strip() != DONE:
+                yield value

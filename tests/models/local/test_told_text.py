@@ -1,0 +1,60 @@
+"""The text of a response that is told while it is generated is that of the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from collab.models import Call, Request
+from collab.models.local.decoding import Row
+from collab.records import Sampling
+
+PIECES = ["Hi", " E", "N", "DEN", "D ", "x", "EN", "D", " more", ""]
+"""The text of each token."""
+
+
+class Pieces:
+    """As much of a tokenizer as a row needs."""
+
+    chat_template = None
+
+    def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+        assert skip_special_tokens
+        return "".join(PIECES[i] for i in ids)
+
+
+def told(
+    tokens: list[int], *, stop: tuple[str, ...] = (), prefix: str = "", every: int = 1
+) -> tuple[list[str], str]:
+    """What is told after `every` so many tokens and at the end, and the answer."""
+    call = Call(task="t", sample=0, turn=0, round=0, agent="a")
+    sampling = Sampling(stop=stop, max_new_tokens=len(tokens))
+    row = Row(0, Request(call=call, sampling=sampling, prefix=prefix), [1])
+    news = []
+    for count, token in enumerate(tokens, start=1):
+        row.add(token, 0.0, frozenset({9}), Pieces())
+        if count % every == 0 or row.finish_reason:
+            news.append(row.news(Pieces()))
+        if row.finish_reason:
+            break
+    return news, row.answer(Pieces())[0]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 99])
+@pytest.mark.parametrize("prefix", ["", "Go: "])
+@pytest.mark.parametrize("stop", [(), ("END",), ("END", "D x"), ("zz", "more"), ("D", " ")])
+@pytest.mark.parametrize(
+    "tokens", [[0, 1, 2, 5], [0, 6, 3, 5], [0, 6, 7, 8], [1, 3, 4, 5], [0, 6], [0, 6, 9]]
+)
+def test_what_is_told_is_the_answer(
+    tokens: list[int], stop: tuple[str, ...], prefix: str, every: int
+) -> None:
+    news, answer = told(tokens, stop=stop, prefix=prefix, every=every)
+    assert "".join(news) == answer
+
+
+def test_what_may_become_a_stop_string_waits() -> None:
+    assert told([0, 6, 5, 6, 7], stop=("END",)) == (["Hi", "", "ENx", "", ""], "HiENx")
+
+
+def test_the_prefix_comes_first() -> None:
+    assert told([0, 5], prefix="Go: ") == (["Go: Hi", "x"], "Go: Hix")

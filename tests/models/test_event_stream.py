@@ -1,0 +1,45 @@
+"""Server-sent events, as httpx hands their bytes over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+
+from collab.models.event_stream import event_data
+from collab.models.vllm.http import Connection
+
+TEXT = "a\u2028b\u2029c\u0085d"
+"""Line separators that JSON leaves as they are."""
+
+
+def body(*events: object) -> bytes:
+    lines = [f"data: {json.dumps(event, ensure_ascii=False)}\r\n\r\n" for event in events]
+    return ": a comment\n\n{}data: [DONE]\n\n".format("".join(lines)).encode()
+
+
+def answering(sent: bytes) -> httpx.AsyncClient:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=sent, headers={"content-type": "text/event-stream"})
+
+    return httpx.AsyncClient(transport=httpx.MockTransport(answer))
+
+
+def test_lines_end_at_line_feeds_only() -> None:
+    async def read() -> list[object]:
+        async with answering(body({"n": 1}, TEXT)) as client:
+            response = await client.get("http://here")
+            return [json.loads(data) async for data in event_data(response)]
+
+    assert asyncio.run(read()) == [{"n": 1}, TEXT]
+
+
+def test_a_vllm_server_may_stream_any_text() -> None:
+    async def read() -> list[dict[str, object]]:
+        async with answering(body({"text": TEXT})) as client:
+            connection = Connection("http://here", client, key="")
+            async with connection.stream("/v1/completions", {}) as response:
+                return [answer async for answer in connection.answers(response)]
+
+    assert asyncio.run(read()) == [{"text": TEXT}]

@@ -1,0 +1,60 @@
+"""Servers of vLLM that are reached before anybody asks, in vain, or past a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from support.vllm_servers.calls import engine_at, failure, request
+from support.vllm_servers.server import VLLMServer
+
+from collab.errors import ModelTimeout
+
+
+def test_it_is_opened_before_anybody_asks(tiny: Path) -> None:
+    async def go() -> None:
+        with VLLMServer() as server:
+            async with engine_at(tiny, server) as engine:
+                await engine.open_early()
+                assert engine.tokenizer is not None
+                assert server.bodies == []
+        with VLLMServer() as server:
+            server.shut()
+            async with engine_at(tiny, server, ready_seconds=0.5) as engine:
+                with pytest.raises(ModelTimeout, match="no answer from vLLM within"):
+                    await engine.open_early()
+
+    asyncio.run(go())
+
+
+def test_who_waits_for_a_server_that_is_not_there_waits_once(tiny: Path) -> None:
+    async def go() -> list[str]:
+        with VLLMServer() as server:
+            server.shut()
+            async with engine_at(tiny, server, ready_seconds=1.0) as engine:
+                calls = [engine.generate([request(n)]) for n in range(6)]
+                return [failure(action) for [action] in await asyncio.gather(*calls)]
+
+    began = time.monotonic()
+    with pytest.raises(ModelTimeout, match="no answer from vLLM within 1 s"):
+        asyncio.run(go())
+    assert time.monotonic() - began < 4, "six times a second, one after the other"
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def ask() -> None:
+        with VLLMServer() as server:
+            async with engine_at(tiny, server, ready_seconds=5.0) as engine:
+                [action] = await engine.generate([request()])
+        assert action.text == "base:0"
+
+    asyncio.run(ask())

@@ -1,0 +1,21 @@
+"""A rank that is waited for in vain is told with the setting that says for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from collab.trainers.ranks.group import RankLost, _losing
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("limit", "did not come within 0 s (trainer.ranks.limit); "),
+        ("play_limit", "did not come within 0 s (trainer.ranks.play_limit); "),
+        ("", "did not come within 0 s; "),
+    ],
+)
+def test_the_setting_is_named(setting: str, told: str) -> None:
+    with pytest.raises(RankLost) as lost, _losing("rank 1", 0.0, setting):
+        raise RuntimeError("gloo timed out")
+    assert f"rank 1 {told}" in str(lost.value)
