@@ -113,7 +113,7 @@ VARIANCE = [
 @pytest.mark.parametrize("row", range(len(VARIANCE)))
 def test_the_variance_of_the_table(row: int) -> None:
     game, size, expected = VARIANCE[row]
-    options = {"groups": 2000, "group_size": size}
+    options = {"groups": 1000, "group_size": size}
     base = asyncio.run(estimate(game, rule("marloo"), **options))
     for name, ratios in zip(("coma", "shapley", "cross"), expected, strict=True):
         found = asyncio.run(estimate(game, rule(name), **options))
@@ -124,9 +124,9 @@ def test_the_variance_of_the_table(row: int) -> None:
 
 @pytest.mark.slow
 def test_the_variance_of_three_agents() -> None:
-    base = asyncio.run(estimate(all_right(), rule("marloo"), groups=2000, group_size=8))
+    base = asyncio.run(estimate(all_right(), rule("marloo"), groups=1000, group_size=8))
     full = asyncio.run(
-        estimate(all_right(), rule("cross", shifts="all"), groups=2000, group_size=8)
+        estimate(all_right(), rule("cross", shifts="all"), groups=1000, group_size=8)
     )
     assert full.variance["a"] / base.variance["a"] == pytest.approx(0.26, rel=0.1)
     assert (base.dead["a"], full.dead["a"]) == pytest.approx((0.59, 0.05), abs=0.02)
