@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.vllm_servers.calls import engine_at, failure, request
+from support.vllm_servers.calls import engine_at, failure, publish, request
 from support.vllm_servers.server import VLLMServer
 
 from collab.errors import ModelTimeout
@@ -58,3 +58,16 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
         assert action.text == "base:0"
 
     asyncio.run(ask())
+
+
+def test_a_server_holds_nothing_of_those_who_have_left(tiny: Path) -> None:
+    async def go() -> None:
+        with VLLMServer() as server, VLLMServer() as gone:
+            async with engine_at(tiny, server, gone) as engine:
+                await engine.publish(publish("one"), 1)
+                await engine.generate([request(adapter="a"), request()])
+                assert server.loaded
+                gone.shut()
+            assert not server.loaded
+
+    asyncio.run(go())

@@ -77,7 +77,9 @@ def test_adapters_follow_the_trainer_to_every_server(game: Recipe, tmp_path: Pat
     assert two.bodies
     versions = {body["model"] for body in one.bodies + two.bodies}
     assert len(versions) == 2 * 2, "a version of each agent's adapter for each step"
-    assert len(one.loaded) == len(two.loaded) == 2
+    for server in (one, two):
+        assert set(server.forgotten) >= versions
+        assert not server.loaded, "the run has taken its adapters along"
     for tensors in adapters_of(tmp_path / "run").values():
         assert any(t.any() for name, t in tensors.items() if "lora_B" in name)
 

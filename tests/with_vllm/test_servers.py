@@ -30,7 +30,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def loaded(server: VLLMServerProcess, adapter: str) -> list[str]:
-    """The versions of an adapter that a server holds; other tests have left theirs."""
+    """The versions of an adapter that a server holds."""
     cards = httpx.get(f"{server.url}/v1/models").json()["data"]
     return [card["id"] for card in cards if card["parent"] and card["id"].startswith(f"{adapter}@")]
 
@@ -55,6 +55,7 @@ def test_two_servers_share_the_load_and_every_version(
         assert answers[0] != answers[1]
     finally:
         asyncio.run(engine.aclose())
+    assert not any(loaded(server, "one") for server in servers)
 
 
 def test_a_server_of_a_rank_starts_answers_and_tells_its_load(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 30.0
 """Limit of looking at a server before it is used."""
+LEAVE_SECONDS = 5.0
+"""Limit of unloading what it need not hold any more."""
 LAG_LOOK_SECONDS = 1.0
 """Between two attempts at an adapter that is not seen yet."""
 PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
@@ -81,10 +83,18 @@ class Server:
 
     async def unload(self, version: Version) -> None:
         if version.name in self._loaded:
-            self._loaded.discard(version.name)
             async with self._http.bounded(self._seconds):
-                body = {"lora_name": version.name}
-                await self._http.ask("/v1/unload_lora_adapter", body, accept=(404,))
+                await self._unload(version.name)
+
+    async def leave(self) -> None:
+        """Take with us all that we have loaded, as others may use it after us."""
+        async with self._http.bounded(LEAVE_SECONDS):
+            for name in sorted(self._loaded):
+                await self._unload(name)
+
+    async def _unload(self, name: str) -> None:
+        self._loaded.discard(name)
+        await self._http.ask("/v1/unload_lora_adapter", {"lora_name": name}, accept=(404,))
 
     async def _load(self, version: Version) -> None:
         async with self._loading:

@@ -109,6 +109,9 @@ class Servers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         await self._loads.aclose()
+        live = [server for server in self._servers if server not in self._trouble]
+        # One that has gone meanwhile holds nothing.
+        await asyncio.gather(*(server.leave() for server in live), return_exceptions=True)
         for client in self._clients:
             await client.aclose()
 
