@@ -12,7 +12,7 @@ DONE = b"[DONE]"
 
 
 async def event_data(response: Response) -> AsyncIterator[bytes]:
-    """What each event holds, but for the last word that none follows.
+    """What each event holds, but for the word [DONE] that ends some streams.
 
     Lines end at line feeds only: other separators may stand within JSON.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from collab.recipe.base import Spec
@@ -19,7 +21,7 @@ class SamplingSpec(Spec):
     """Keep the k likeliest tokens; 0 keeps all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Length limit of a response."""
-    stop: tuple[str, ...] | None = None
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """The response ends before the first of these strings."""
 
 

@@ -202,3 +202,9 @@ def test_sampling_is_inherited_from_team_to_recipe_to_agent() -> None:
     )
     sampling = recipe.sampling_of("a")
     assert (sampling.temperature, sampling.top_p, sampling.max_new_tokens) == (0.1, 0.6, 30)
+
+
+def test_an_empty_string_stops_nothing() -> None:
+    """Every text holds it, so that each response would end with its first token."""
+    with pytest.raises(RecipeError, match="sampling.stop.0: String should have at least 1 char"):
+        load_recipe("coding", task="humaneval", settings=['sampling.stop=[""]'])

@@ -150,7 +150,8 @@ class HostedEngine(ABC):
 
     async def _ask(self, request: Request, progress: Progress | None) -> Reply:
         """One request with its further attempts, within the budget."""
-        guess = sum(len(m.content.encode()) for m in fenced(request)) // BYTES_PER_TOKEN
+        text = "".join(m.content for m in fenced(request))
+        guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
         most = request.sampling.max_new_tokens
 
         async def attempt() -> Reply:

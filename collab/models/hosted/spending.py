@@ -35,10 +35,8 @@ class Spending:
         return (whole_price * self._input_price + new * self._output_price) / MILLION
 
     def reserve(self, model: str, prompt: int, new: int) -> float:
-        """Set aside what a request may cost, all of its prompt written to the cache where that
-        costs more; raises BudgetExceeded if it is too much."""
-        most = max(1.0, self._cache_write)
-        amount = self.cost(0, new) + prompt * most * self._input_price / MILLION
+        """Set the most that a request can cost aside; raises BudgetExceeded if it is too much."""
+        amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
         if self._limit is not None and self._spent + self._reserved + amount > self._limit:
             raise BudgetExceeded(
                 f"{model} may spend ${self._limit:g}: ${self._spent:.4f} is spent, "

@@ -58,10 +58,10 @@ class VLLMEngine:
         self._backend = _backend_of(spec)
         self._adapters = ServedAdapters(spec.adapter_folder)
         self._opening = asyncio.Lock()
-        self._attempts = 0
-        """At opening it."""
+        self._failures = 0
+        """Attempts at opening it that have failed."""
         self._trouble: CollabError | None = None
-        """Why the last attempt failed."""
+        """Why the last of them did."""
         self._language: Language | None = None
         self._thread = LoopThread(self.name)
 
@@ -189,17 +189,16 @@ class VLLMEngine:
 
     async def _open(self) -> Language:
         """Open what is not open yet; whoever waits for an attempt shares its failure."""
-        attempts = self._attempts
+        failures = self._failures
         async with self._opening:
-            if self._trouble and self._attempts > attempts:
+            if self._trouble and self._failures > failures:
                 raise self._trouble
-            self._attempts, self._trouble = self._attempts + 1, None
             try:
                 if self._language is None:
                     self._language = await asyncio.to_thread(self._load_language)
                 await self._backend.open(self._language.folder, self._adapters.capacity())
             except CollabError as error:
-                self._trouble = error
+                self._failures, self._trouble = self._failures + 1, error
                 raise
             return self._language
 
