@@ -206,5 +206,5 @@ def test_sampling_is_inherited_from_team_to_recipe_to_agent() -> None:
 
 def test_an_empty_string_stops_nothing() -> None:
     """Every text holds it, so that each response would end with its first token."""
-    with pytest.raises(RecipeError, match="sampling.stop.0: String should have at least 1 char"):
+    with pytest.raises(RecipeError, match="String should have at least 1 char"):
         load_recipe("coding", task="humaneval", settings=['sampling.stop=[""]'])
