@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ MODEL = "smollm2-135m"
 ON: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
 FEW = 1
 """Layers of 30, which cost a tenth. The weights and the tokenizer are the model's own."""
-Lend = Callable[[LoadedModel], None]
 TRAINERS = sorted(path.stem for path in (Path(__file__).parents[3] / "trainers").glob("*.yaml"))
 
 SMALL = {
@@ -75,21 +74,18 @@ def solved(context: RewardContext) -> float:
     return float(number_of(context) % 2)
 
 
-@pytest.fixture(scope="module")
-def first_layers() -> Iterator[LoadedModel]:
-    yield from opened(FEW)
-
-
-@pytest.fixture(scope="module")
-def all_layers() -> Iterator[LoadedModel]:
-    yield from opened(None)
-
-
-def opened(layers: int | None) -> Iterator[LoadedModel]:
-    """The default model, its first layers or all, opened once for all trainers, who leave it so."""
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(FEW, id="first layers"),
+        pytest.param(None, id="all layers", marks=pytest.mark.slow),
+    ],
+)
+def base(request: pytest.FixtureRequest) -> Iterator[LoadedModel]:
+    """The default model, opened once for all trainers, whose weights all of them leave alone."""
     spec = TransformersModel(name=MODEL, **ON)
     loaded = weights.load_model(store.resolve(MODEL), spec)
-    loaded.module.model.layers = loaded.module.model.layers[:layers]
+    loaded.module.model.layers = loaded.module.model.layers[: request.param]
     loaded.module.config.num_hidden_layers = len(loaded.module.model.layers)
     before = {name: weight.clone() for name, weight in loaded.module.state_dict().items()}
     yield loaded
@@ -99,16 +95,12 @@ def opened(layers: int | None) -> Iterator[LoadedModel]:
 
 
 @pytest.fixture
-def lend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lend]:
+def lent(base: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoadedModel]:
     """Training is given the model that is there; what training puts around it is taken off."""
-    lent: list[LoadedModel] = []
-
-    def lend(base: LoadedModel) -> None:
-        lent.append(LoadedModel(**vars(base)))
-        monkeypatch.setattr(weights, "load_model", lambda folder, spec: lent[0])
-
-    yield lend
-    lent[0].module.unload()
+    lent = LoadedModel(**vars(base))
+    monkeypatch.setattr(weights, "load_model", lambda folder, spec: lent)
+    yield lent
+    lent.module.unload()
 
 
 def recipe_of(name: str) -> Recipe:
@@ -132,9 +124,11 @@ def recipe_of(name: str) -> Recipe:
     return load_recipe({"name": "pair", "team": team}, task=rows, rewards=rewards, **common)
 
 
-def trained(recipe: Recipe, run: Path) -> None:
-    """Train; each step has a gradient, and the adapters alone have moved."""
-    asyncio.run(TrainingRun(recipe, run).run())
+@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.usefixtures("lent")
+def test_it_trains(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(recipe_of(name), run).run())
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3]
     norms = [value for row in rows for key, value in row.items() if "gradient_norm" in key]
@@ -146,20 +140,3 @@ def trained(recipe: Recipe, run: Path) -> None:
         raised = [tensor for key, tensor in load_file(path).items() if "lora_B" in key]
         assert raised
         assert all(tensor.any() for tensor in raised), path  # they begin at 0
-
-
-@pytest.mark.parametrize("name", TRAINERS)
-def test_it_trains_the_first_layers(
-    name: str, tmp_path: Path, first_layers: LoadedModel, lend: Lend
-) -> None:
-    lend(first_layers)
-    trained(recipe_of(name), tmp_path / "run")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TRAINERS)
-def test_it_trains_all_layers(
-    name: str, tmp_path: Path, all_layers: LoadedModel, lend: Lend
-) -> None:
-    lend(all_layers)
-    trained(recipe_of(name), tmp_path / "run")
