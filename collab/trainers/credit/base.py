@@ -104,6 +104,16 @@ def pays_as_played(algorithm: object) -> bool:
     return bool(getattr(algorithm, "pays_as_played", True))
 
 
+def goes_by_rewards(algorithm: object) -> bool:
+    """Whether weights come from the rewards and returns of the groups alone, whatever those are.
+
+    They do unless the algorithm has an attribute `goes_by_rewards` that says otherwise, or asks
+    for more than a group: joint actions beside those that were played, or further episodes.
+    """
+    asks = isinstance(algorithm, Prepares | FansOut | PlaysFurther)
+    return not asks and bool(getattr(algorithm, "goes_by_rewards", True))
+
+
 @runtime_checkable
 class ChecksRecipe(Protocol):
     """An algorithm that is not right for every team, or not with every option of a trainer."""

@@ -47,6 +47,7 @@ class C3:
     """
 
     pays_as_played = False
+    goes_by_rewards = False
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ class CCPO:
     """
 
     compares = True
+    goes_by_rewards = False
 
     def __init__(self, *, weight: float = 0.2, bonus: Bonus = "solved") -> None:
         if bonus not in ("solved", "difference"):

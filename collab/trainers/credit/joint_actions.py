@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import fsum
 
-from collab.errors import CollabError, TrainingError
+from collab.errors import CollabError, RecipeError, TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
 from collab.trainers.credit.group import Choice, Node
@@ -87,6 +87,8 @@ class JointActions:
         async with self._slots:
             try:
                 return await self._ask_score(self._problem, artefacts)
+            except RecipeError:
+                raise  # of this recipe no joint action can be scored anew
             except CollabError as error:
                 self.failures.append(failure_of(error))
                 return None

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.normalise import check_normalise
 
 Seat = tuple[str, str, int]
 """A game (the suite that a task is of), an agent, and a turn."""
@@ -38,6 +40,10 @@ class Rae:
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         """As `Algorithm.credit`."""
         return [self._credit(group) for group in groups]
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
+        """Raise RecipeError where weights would be divided by what they are not centred for."""
+        check_normalise(spec)
 
     def measures(self) -> dict[str, float]:
         """`credit/AGENT/average`: what the agent's first turn earned on average, over all games."""

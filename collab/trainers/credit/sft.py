@@ -11,6 +11,7 @@ from collab.records import Episode
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.group import Group, Weights
+from collab.trainers.credit.one_reward import check_no_opponents
 
 
 class Sft:
@@ -29,6 +30,7 @@ class Sft:
     """
 
     pays_as_played = False
+    goes_by_rewards = False
 
     def __init__(self, *, above: float | None = None) -> None:
         if above is not None and not 0 <= above < 1:
@@ -46,7 +48,7 @@ class Sft:
             TrainingError: its reward does not say whether the task is solved, and `above` is None.
         """
         if self._above is not None:
-            largest = episode.largest_return or 0.0
+            largest = _largest_return(episode)
             return largest > 0 and (episode.joint_return or 0.0) > self._above * largest
         if episode.score is None or episode.score.solved is None:
             raise TrainingError(
@@ -69,8 +71,9 @@ class Sft:
         """`sft/kept`: the share of the episodes that are learned from."""
         return {metric_names.KEPT: self._kept}
 
-    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where the objective would not be the likelihood of what is kept."""
+        check_no_opponents("sft", recipe)
         plain = {
             "turn_structure": ("chains", "whole episodes are kept or not"),
             "joint_mode": ("aligned", "episodes are kept as they were played"),
@@ -90,3 +93,10 @@ class Sft:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Nothing was kept."""
+
+
+def _largest_return(episode: Episode) -> float:
+    """The largest return of the turns that count: without those that solving the task ended."""
+    ended = episode.unplayed - episode.absorbed
+    last = episode.score.maximum if episode.score else 0.0
+    return (episode.largest_return or 0.0) - ended * last

@@ -14,12 +14,11 @@ from collab.trainers.credit.base import (
     ChecksRecipe,
     Describes,
     Measures,
-    Prepares,
     Spreads,
+    goes_by_rewards,
     make_algorithm,
     pays_as_played,
 )
-from collab.trainers.credit.counterfactual.rule import Counterfactual
 from collab.trainers.credit.group import Choice, Group, Key, Node, Weights
 from collab.trainers.credit.models import TeamModels, UsesModels
 from collab.trainers.credit.rules import RULES
@@ -51,7 +50,7 @@ class Shaped:
     episodes k times from each of its states: at most k G (H - 1) episodes a task. For chains.
 
     Args:
-        rule: the algorithm that is given the shaped rewards; one that scores no joint actions.
+        rule: the algorithm that is given the shaped rewards, and needs nothing beside them.
         options: that algorithm's own.
         potential: where Phi comes from.
         weight: the artefact's Phi is multiplied by it.
@@ -78,10 +77,10 @@ class Shaped:
                 " as with another one the gradient would be biased"
             )
         self._rule = make_algorithm(Component(use=rule, options=options or {}), RULES)
-        if isinstance(self._rule, Counterfactual):
+        if not goes_by_rewards(self._rule):
             raise RecipeError(
-                f"algorithm 'shaped' cannot shape '{rule}', whose rewards are not only those that"
-                " were played; set its option rule to e.g. 'marloo', 'magrpo', 'rae' or 'maac'"
+                f"algorithm 'shaped' cannot shape '{rule}', whose weights are made of more than the"
+                " rewards that were played; set its option rule to e.g. 'marloo', 'rae' or 'maac'"
             )
         self._name, self._weight = rule, weight
         self._continuations = continuations if potential == "continuations" else 0
@@ -105,11 +104,6 @@ class Shaped:
         """The continuations that Phi is the mean return of."""
         return Further(continuations=self._continuations)
 
-    async def prepare(self, group: Group) -> None:
-        """As `Prepares.prepare`."""
-        if isinstance(self._rule, Prepares):
-            await self._rule.prepare(self._shaped(group))
-
     async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
         """As `Algorithm.credit`."""
         return await self._rule.credit([self._shaped(group) for group in groups])
@@ -131,6 +125,12 @@ class Shaped:
                 "algorithm 'shaped' plays on from the states of chains, and turn_structure is"
                 f" '{spec.turn_structure}'; set turn_structure to 'chains', or its option potential"
                 " to 'artefact'"
+            )
+        if spec.turn_structure == "greedy":
+            raise RecipeError(
+                "algorithm 'shaped' does nothing in turn_structure 'greedy', where answers to one"
+                " state are compared by the reward of their turn alone; set turn_structure to"
+                f" 'chains' or 'tree', or algorithm to '{self._name}'"
             )
         if recipe.team.when_solved == "stop" and not self._continuations:
             raise RecipeError(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from support.trainer_recipes import make_game
 
-from collab.errors import TrainingError, UnknownName
+from collab.errors import RecipeError, TrainingError, UnknownName
 from collab.recipe.component import Component
 from collab.records import Episode, Score, Turn
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
 from collab.trainers.credit.assign import check_weights
+from collab.trainers.credit.base import ChecksRecipe
 from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.credit.shape import Shape
@@ -186,3 +189,25 @@ def test_every_algorithm_says_its_rule_and_source(name: str) -> None:
 def test_compare_keeps_agents_apart() -> None:
     group = chains([1.0], [3.0])
     assert compare(group, list)[1, 0, "b"] == 3.0
+
+
+def test_normalising_passes_over_an_agent_that_did_not_act() -> None:
+    group = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
+    weights = dict(BUILT_IN["magrpo"](group))
+    for absent in ((0, 0, "a"), *((g, 0, "b") for g in range(3))):
+        del weights[absent]
+    for how in ("group", "agent", "step"):
+        [found] = normalise([group], [weights], how)
+        assert set(found) == set(weights)
+
+
+@pytest.mark.parametrize("name", ["rae", "iac", "maac"])
+def test_a_baseline_of_other_steps_is_not_divided_by_the_groups_deviation(
+    name: str, tmp_path: Path
+) -> None:
+    recipe = make_game(Path("model"), tmp_path, algorithm=name, normalise="group")
+    assert recipe.trainer is not None
+    algorithm = algorithm_for(recipe.trainer.algorithm)
+    assert isinstance(algorithm, ChecksRecipe)
+    with pytest.raises(RecipeError, match="set normalise to 'none' or 'step'"):
+        algorithm.check(recipe, recipe.trainer)

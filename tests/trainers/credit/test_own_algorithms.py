@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.games import make_match
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
-from collab.recipe import Recipe
+from collab.recipe import Recipe, load_recipe
 from collab.trainers import TrainingRun
 
 OWN = '''
@@ -192,4 +193,21 @@ def test_too_few_weights_are_told(tiny_words: Path, tmp_path: Path, own: str) ->
 def test_weights_by_token_cannot_be_normalised(tiny_words: Path, tmp_path: Path, own: str) -> None:
     recipe = recipe_of(tiny_words, tmp_path, f"{own}:by_token", normalise="group")
     with pytest.raises(TrainingError, match=r"set trainer\.normalise to 'none'"):
+        run(recipe, tmp_path / "run")
+
+
+def test_a_game_of_several_turns_is_not_scored_anew(
+    tiny_words: Path, tmp_path: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the rule asks for it in `credit` alone, so that nobody knows before it plays."""
+    make_match(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe(
+        "pair",
+        task="match",
+        model={"name": str(tiny_words), "dtype": "float32", "device": "cpu"},
+        sampling={"max_new_tokens": 3},
+        trainer={"steps": 1, "group_size": 2, "algorithm": f"{own}:Teammates"},
+    )
+    with pytest.raises(RecipeError, match="an environment of 2 turns depends on the turns before"):
         run(recipe, tmp_path / "run")

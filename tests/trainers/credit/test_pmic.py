@@ -126,7 +126,7 @@ def test_all_turns_of_an_episode_are_as_good_as_the_episode(structure: Any) -> N
     game = replace(two_turns(), discount=0.5)
     shape = Shape(structure, 3, game.turns)
     group = sample(game, 3, np.random.default_rng(1), shape=shape)
-    whole = whole_returns(group, "aux")
+    whole = whole_returns(group)
     for node, following in group.children.items():
         if following:
             mean = sum(whole[child] for child in following) / len(following)
@@ -170,3 +170,11 @@ def test_it_trains_and_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) -> N
     rows = check_resume(algorithm, tiny_words, tmp_path, group_size=8)
     assert rows[0]["pmic/bonus_std"] == 0
     assert rows[-1]["pmic/bonus_std"] > 0
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e6 + 0.1])
+def test_equal_returns_are_neither_the_best_nor_the_worst(value: float) -> None:
+    memory = Memory(64)
+    for _ in range(7):
+        memory.add(torch.zeros(3, 2), torch.zeros(3, 2), [value] * 3)
+    assert [len(found) for found in (*memory.best(0.3), *memory.worst(0.3))] == [0] * 4

@@ -113,3 +113,19 @@ def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_
     asyncio.run(TrainingRun(after, tmp_path / "after").run())
     row = loads((tmp_path / "after" / "metrics.jsonl").read_text().splitlines()[0])
     assert row["solved"] > rows[0]["solved"] + 0.2, "it begins where the warm start ended"
+
+
+@pytest.mark.parametrize("when_solved", ["stop", "absorb"])
+def test_what_was_solved_early_is_kept_however_a_solved_task_ends(when_solved: str) -> None:
+    [episode] = played((4.0, True)).episodes
+    early = episode.model_copy(update={"horizon": 3, "when_solved": when_solved})
+    assert Sft(above=0.5).keeps(early)
+    poor = early.model_copy(update={"turns": played((1.0, False)).episodes[0].turns})
+    assert not Sft(above=0.2).keeps(poor)
+
+
+def test_a_zero_sum_game_has_no_success_to_learn_from() -> None:
+    recipe = load_recipe("kuhn", task="kuhn", trainer={"extends": "rae"})
+    assert recipe.trainer is not None
+    with pytest.raises(RecipeError, match="zero-sum game 'kuhn'"):
+        Sft(above=0.5).check(recipe, recipe.trainer)

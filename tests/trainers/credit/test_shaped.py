@@ -12,12 +12,16 @@ from support.rule_runs import check_resume
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
+from collab.recipe import load_recipe
 from collab.recipe.component import Component
 from collab.trainers.credit import Algorithm, Group, algorithm_for
 from collab.trainers.credit.games import Game, estimate, expectation, gradient, sample
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.shaped import Shaped, shaped
 from collab.trainers.training.check import check_recipe
+
+MADE_OF_MORE = ["cross", "removal", "ccpo", "madpo", "marlhf", "pmic", "sft"]
+"""Rules whose weights are not made of the played rewards alone."""
 
 
 def a_game(*, discount: float = 1.0, ends: bool = False) -> Game:
@@ -120,7 +124,9 @@ def test_a_rule_with_state_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "trainer", "told"),
     [
-        ({"rule": "cross"}, {}, "cannot shape 'cross'"),
+        *(({"rule": name}, {}, f"cannot shape '{name}'") for name in MADE_OF_MORE),
+        ({"rule": "c3", "options": {"fan_out": [2, 2]}}, {}, "cannot shape 'c3'"),
+        ({}, {"turn_structure": "greedy"}, "does nothing in turn_structure 'greedy'"),
         ({"rule": "shaped"}, {}, "unknown algorithm 'shaped'"),
         ({"rule": "margpo"}, {}, "magrpo"),
         ({}, {"group_size": 1}, "nothing to compare"),
@@ -140,3 +146,27 @@ def test_a_solved_task_that_earns_nothing_more_is_refused(tiny_words: Path, tmp_
     team = recipe.team.model_copy(update={"when_solved": "stop"})
     with pytest.raises(RecipeError, match=r"set team\.when_solved to 'absorb'"):
         check_recipe(recipe.model_copy(update={"team": team}))
+
+
+def test_a_rule_of_ones_own_that_plays_further_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "class Fans:\n"
+        "    fan_out = (2, 2)\n"
+        "    async def credit(self, groups): return []\n"
+        "    def state(self): return {}\n"
+        "    def restore(self, state): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RecipeError, match=r"cannot shape 'own\.py:Fans'"):
+        Shaped(rule="own.py:Fans")
+
+
+def test_a_game_of_several_turns_may_be_shaped() -> None:
+    """It asks for no joint action beside those that were played."""
+    trainer = {"extends": "magrpo", "algorithm": "shaped"}
+    recipe = load_recipe("blocks2d", task="blocks2d", trainer=trainer)
+    assert recipe.team.turns > 1
+    team = recipe.team.model_copy(update={"when_solved": "absorb"})
+    check_recipe(recipe.model_copy(update={"team": team}))

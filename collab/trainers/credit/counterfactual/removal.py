@@ -56,13 +56,15 @@ class Removal(Counterfactual):
         self, group: Group, nodes: Sequence[Node], agent: str, found: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
         played = np.array([group.rewards[node][agent] for node in nodes])
-        added = played - await self._without(group, nodes, agent)
+        without = await self._without(group, nodes, agent)
+        added = played - without
         self._added.setdefault(agent, []).extend(added[~np.isnan(added)])
         if found[agent] == "alone":
             return await super()._of_agent(group, nodes, agent, found)
         later = np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
         now = np.where(np.isnan(added), leave_one_out(played), added)
-        return now + leave_one_out(later), None
+        rewards = np.concatenate([played, without]) + np.tile(later, 2)
+        return now + leave_one_out(later), float(np.nanstd(rewards))
 
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
         """By joint action: what it earns when the agent's answer is empty; NaN where unknown."""

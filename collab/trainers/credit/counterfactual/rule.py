@@ -35,6 +35,7 @@ class Counterfactual:
     """
 
     name = ""
+    goes_by_rewards = False
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
         """What is scored of joint artefacts of two answers, and of more."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from collab.recipe import Recipe, TrainerSpec
 from collab.trainers.credit.critics.critic import Critics
 from collab.trainers.credit.models import TeamModels
+from collab.trainers.credit.normalise import check_normalise
 
 
 class ActorCritic:
@@ -36,6 +38,10 @@ class ActorCritic:
     async def open(self, models: TeamModels) -> None:
         """As `UsesModels.open`."""
         self._critics.open(models)
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
+        """Raise RecipeError where weights would be divided by what they are not centred for."""
+        check_normalise(spec)
 
     def measures(self) -> dict[str, float]:
         """`critic/NAME/loss`, the mean squared error before the step's learning, and `/explained`,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from collab.trainers.credit.critics.critic import Critics
 from collab.trainers.credit.critics.values import Place
 from collab.trainers.credit.group import Group, Node
+from collab.trainers.credit.one_reward import one_reward
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,9 +33,13 @@ class Batch:
 
 
 async def read(groups: Sequence[Group], heads: Critics) -> Batch:
-    """Read the responses of a step, those of an agent with the model of its head."""
+    """Read the responses of a step, those of an agent with the model of its head.
+
+    Raises:
+        TrainingError: agents earned different returns.
+    """
     places = [(number, node) for number, group in enumerate(groups) for node in group.children]
-    targets = [groups[n].returns[node][groups[n].agents[0]] for n, node in places]
+    targets = [one_reward(groups[n], groups[n].returns, node) for n, node in places]
     batch = Batch(places, targets, {}, {})
     for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
         found = {

@@ -14,6 +14,7 @@ from collab.trainers.credit.factored.held_out import HeldOut
 from collab.trainers.credit.factored.reading import Batch
 from collab.trainers.credit.group import Group
 from collab.trainers.credit.models import TeamModels
+from collab.trainers.credit.one_reward import check_one_reward
 
 if TYPE_CHECKING:
     from collab.trainers.credit.critics.head import Head
@@ -54,11 +55,7 @@ class Factored:
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where a part of the return could not be told from another's."""
         _check_independence(self.name, recipe)
-        if spec.local_parts:
-            raise RecipeError(
-                f"algorithm '{self.name}' takes one joint return apart, and local_parts gives the"
-                " agents returns of their own; leave local_parts out, or set algorithm to 'iac'"
-            )
+        check_one_reward(self.name, recipe, spec)
         if spec.joint_mode != "aligned":
             raise RecipeError(
                 f"algorithm '{self.name}' learns from what was played; set joint_mode to 'aligned'"

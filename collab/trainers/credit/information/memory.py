@@ -12,17 +12,21 @@ Samples = tuple[Tensor, Tensor]
 """Vectors of histories and of joint actions, [n, history] and [n, action]."""
 
 
+ROUNDING = 1e-9
+"""Returns that differ by no more than this share of the largest are equal."""
+
+
 class Memory:
     """Keeps so many joint actions, the newest."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._histories = self._actions = torch.zeros(0, 0)
-        self._returns = torch.zeros(0)
+        self._returns = torch.zeros(0, dtype=torch.float64)
 
     def add(self, histories: Tensor, actions: Tensor, returns: Sequence[float]) -> None:
         """Note what was played, and what it earned."""
-        new = torch.tensor(returns)
+        new = torch.tensor(returns, dtype=torch.float64)
         if len(self._returns):
             histories = torch.cat([self._histories, histories])
             actions = torch.cat([self._actions, actions])
@@ -46,10 +50,11 @@ class Memory:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""
         self._histories, self._actions = state["histories"], state["actions"]
-        self._returns = state["returns"]
+        self._returns = state["returns"].double()
 
     def _those(self, values: Tensor, share: float) -> Samples:
         if not len(values):
             return self._histories, self._actions
-        chosen = (values >= values.quantile(1 - share)) & (values > values.mean())
+        above = values - values.mean() > ROUNDING * (1 + values.abs().max())
+        chosen = above & (values >= values.quantile(1 - share))
         return self._histories[chosen], self._actions[chosen]

@@ -14,6 +14,7 @@ from collab.trainers.credit.group import Group, Weights, with_rewards
 from collab.trainers.credit.information.reading import LENGTH, read, whole_returns
 from collab.trainers.credit.marloo import marloo
 from collab.trainers.credit.models import TeamModels
+from collab.trainers.credit.one_reward import check_no_opponents
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,6 +48,7 @@ class PMIC:
     """
 
     compares = True
+    goes_by_rewards = False
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class PMIC:
             return []
         places = [(number, node) for number, group in enumerate(groups) for node in group.children]
         histories, actions = await read(groups, places, self._models, self._model)
-        whole = [whole_returns(group, group.agents[0]) for group in groups]
+        whole = list(map(whole_returns, groups))
         returns = [whole[number][node] for number, node in places]
         bonuses = self._bonuses(histories, actions)
         self._told = {
@@ -111,8 +113,9 @@ class PMIC:
         """Go on from what `state` gave."""
         self._learned, self._saved, self._parts = state["learned"], state["parts"], None
 
-    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError where rewards are not those of what was played."""
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where no episode is good for all, or rewards are not those played."""
+        check_no_opponents("pmic", recipe)
         if spec.joint_mode != "aligned":
             raise RecipeError(
                 "algorithm 'pmic' pays a bonus for what was played; set joint_mode to 'aligned'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from collab.stats import mean
 from collab.trainers.credit.critics.history import joint_history
 from collab.trainers.credit.critics.values import Place
 from collab.trainers.credit.group import Group, Node
@@ -53,8 +54,13 @@ async def _vectors(model: FrozenModel, sequences: Sequence[Sequence[int]]) -> Te
     return found
 
 
-def whole_returns(group: Group, agent: str) -> dict[Node, float]:
-    """By joint action: what its episode earns in all its turns, of several their mean."""
+def whole_returns(group: Group) -> dict[Node, float]:
+    """By joint action: what its episode earns an agent in all its turns, of several their mean."""
+    by_agent = [_whole_returns(group, agent) for agent in group.agents]
+    return {node: mean([found[node] for found in by_agent]) for node in by_agent[0]}
+
+
+def _whole_returns(group: Group, agent: str) -> dict[Node, float]:
     before: dict[Node, float] = {}
     for node in sorted(group.children, key=lambda node: node[1]):
         earned = group.discount ** node[1] * group.rewards[node][agent]

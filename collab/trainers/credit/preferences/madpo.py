@@ -46,6 +46,7 @@ class MADPO:
     """
 
     pays_as_played = False
+    goes_by_rewards = False
 
     def __init__(self, *, beta: float = 0.1, pairs: int = 4, shifts: Shifts | None = None) -> None:
         if beta <= 0 or pairs < 1:

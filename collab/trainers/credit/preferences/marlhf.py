@@ -15,6 +15,7 @@ from collab.trainers.credit.group import Choice, Group, Key, Node, Weights, with
 from collab.trainers.credit.joint_actions import joined
 from collab.trainers.credit.marloo import marloo
 from collab.trainers.credit.models import TeamModels
+from collab.trainers.credit.one_reward import check_one_reward, one_reward
 from collab.trainers.credit.preferences.pairs import best_pairs
 from collab.trainers.credit.preferences.reward_model import RewardModel, joint_text
 
@@ -58,6 +59,8 @@ class MARLHF:
     def pays_as_played(self) -> bool:
         """As the function of that name."""
         return not isinstance(self._rule, Cross)
+
+    goes_by_rewards = False
 
     async def open(self, models: TeamModels) -> None:
         """As `UsesModels.open`."""
@@ -108,9 +111,9 @@ class MARLHF:
                 "algorithm 'marlhf' learns rewards up to a constant, so that episodes of unequal"
                 " length cannot be compared; set team.when_solved to 'absorb' or 'continue'"
             )
+        check_one_reward("marlhf", recipe, spec)
         wrong = {
             "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
-            "local_parts": (spec.local_parts, "{}: the reward model learns the joint reward"),
             "joint_mode": (spec.joint_mode != "aligned", "'aligned', or the option 'cross'"),
             "turn_structure": (
                 spec.turn_structure not in ("chains", "tree"),
@@ -170,7 +173,7 @@ def _joined_anew(made: Sequence[Mapping[str, str]], choice: Choice) -> dict[str,
 
 
 def _rewards(group: Group, nodes: Sequence[Node]) -> list[float]:
-    return [group.rewards[node][group.agents[0]] for node in nodes]
+    return [one_reward(group, group.rewards, node) for node in nodes]
 
 
 def _nothing(group: Group) -> Weights:

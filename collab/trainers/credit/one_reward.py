@@ -1,0 +1,46 @@
+"""For rules that learn one reward of the team: where its agents earn different ones."""
+
+from __future__ import annotations
+
+from collab.environments.library import class_of
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.credit.group import Group, Node, Rewards
+
+REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
+
+
+def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
+    """Raise RecipeError where agents have rewards of their own."""
+    if spec.local_parts:
+        raise RecipeError(
+            f"algorithm '{name}' learns one reward of the team, and local_parts gives the agents"
+            f" returns of their own; leave local_parts out, or {REMEDY}"
+        )
+    check_no_opponents(name, recipe)
+
+
+def check_no_opponents(name: str, recipe: Recipe) -> None:
+    """Raise RecipeError where what one agent wins another one loses."""
+    environment = recipe.task.environment if recipe.task else None
+    if environment is not None and class_of(environment).zero_sum:
+        raise RecipeError(
+            f"algorithm '{name}' learns one reward of the team, and in the zero-sum game"
+            f" '{environment.use}' one agent loses what another one wins; {REMEDY}"
+        )
+
+
+def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
+    """What all agents earned with a joint action; `rewards` are those of the group, or its returns.
+
+    Raises:
+        TrainingError: they earned different rewards.
+    """
+    earned = {agent: rewards[node][agent] for agent in group.agents}
+    if len(set(earned.values())) > 1:
+        told = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
+        raise TrainingError(
+            f"the algorithm learns one reward of the team, and in {group.episodes[node[0]].task}"
+            f" the agents earned different ones ({told}); {REMEDY}"
+        )
+    return next(iter(earned.values()))

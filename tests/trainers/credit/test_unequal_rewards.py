@@ -1,0 +1,75 @@
+"""Rules that learn one reward of the team say where its agents earn different ones."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.trainer_recipes import make_game
+
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import Recipe, load_recipe
+from collab.recipe.component import Component
+from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.base import ChecksRecipe
+from collab.trainers.credit.games import GameModels, paper_game, sample
+from collab.trainers.credit.group import Group, make_group, tree_of
+from collab.trainers.credit.information.reading import whole_returns
+from collab.trainers.credit.models import UsesModels
+from collab.trainers.credit.shape import Shape
+
+OF_ONE = ["vdn", "qmix", "marlhf", "maac"]
+
+
+def check(recipe: Recipe, name: str, **options: Any) -> None:
+    assert recipe.trainer is not None
+    algorithm = algorithm_for(Component(use=name, options=options))
+    assert isinstance(algorithm, ChecksRecipe)
+    algorithm.check(recipe, recipe.trainer)
+
+
+def against_each_other() -> Group:
+    """What an agent wins the other one loses."""
+    group = sample(paper_game(), 4, np.random.default_rng(0))
+    first, second = group.agents
+    rewards = {node: {first: r[first], second: -r[first]} for node, r in group.rewards.items()}
+    tree = tree_of(group.episodes, Shape("chains", 4, 1))
+    return make_group(group.episodes, group.agents, rewards, tree, 1.0)
+
+
+@pytest.mark.parametrize("name", [*OF_ONE, "pmic"])
+def test_a_zero_sum_game_is_refused(name: str) -> None:
+    recipe = load_recipe("kuhn", task="kuhn", trainer={"extends": "rae"})
+    with pytest.raises(RecipeError, match="zero-sum game 'kuhn'"):
+        check(recipe, name)
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_parts_of_ones_own_are_refused(name: str, tmp_path: Path) -> None:
+    recipe = make_game(Path("model"), tmp_path, local_parts={"a": ["a_left"]})
+    with pytest.raises(RecipeError, match="local_parts gives the agents returns of their own"):
+        check(recipe, name)
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_what_a_game_pays_unequally_is_found_as_it_is_played(name: str) -> None:
+    async def credit() -> None:
+        rule = algorithm_for(Component(use=name))
+        assert isinstance(rule, UsesModels)
+        await rule.open(GameModels(128))
+        await rule.credit([against_each_other()])
+
+    with pytest.raises(TrainingError, match=r"earned different ones \(\w+ \S+, \w+ \S+\); set"):
+        asyncio.run(credit())
+
+
+def test_pmic_goes_by_what_all_agents_earn() -> None:
+    group = against_each_other()
+    first, _ = group.agents
+    paid = {node: {**r, first: r[first] + 3.0} for node, r in group.returns.items()}
+    group = replace(group, rewards=paid, returns=paid)
+    assert list(whole_returns(group).values()) == pytest.approx([1.5] * 4)
