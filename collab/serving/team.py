@@ -40,7 +40,7 @@ class ServedTeam:
         """Whether the answer is what one agent writes, so that it can be told as it is written."""
         team = self.recipe.team
         plain = all(
-            agent.parser == "text" and agent.harness.use == "respond" and not agent.prefix
+            agent.parser == "text" and agent.harness.use == "respond"
             for agent in team.agents.values()
         )
         once = team.turns == 1 and team.protocol.use in ("single", "parallel", "sequential")

@@ -232,3 +232,14 @@ def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
                 client.chat.completions.create(model="duo", messages=ASKED, stream=stream)
             assert caught.value.code == "ModelError"
             assert "passwd" not in str(caught.value)
+
+
+def test_a_given_prefix_is_told_first() -> None:
+    given = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
+    with Server(recipe(given)) as server:
+        base = f"{server.url}/v1"
+        with openai.OpenAI(base_url=base, api_key="none", max_retries=0) as client:
+            chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))
+    contents = [c.choices[0].delta.content or "" for c in chunks if c.choices]
+    assert contents[:3] == ["", "Well,one", " says:"]
+    assert "".join(contents) == "Well,one says: What is two and two?\n"

@@ -32,14 +32,14 @@ def recipe(team: dict[str, Any], **top: Any) -> Recipe:
 
 
 class Talker:
-    """Says `NAME says: ` and its prompt, word by word; waits where it is told to.
+    """Says its prefix, `NAME says: ` and its prompt, word by word; waits where it is told to.
 
     `holding` answers wait until `go` is called; `cancelled` counts those that were left, `asked`
     are all requests.
     """
 
     batching: Batching = "continuous"
-    capabilities = Capabilities(adapters=True)
+    capabilities = Capabilities(adapters=True, continues=True)
     name = "talker"
 
     def __init__(
@@ -75,7 +75,8 @@ class Talker:
             error = failure_of(ModelError("secret /etc/passwd: broken"))
             failure = error.model_copy(update={"type": self._fails})
             return Action(text="", finish_reason="failed", failure=failure)
-        words = f"{request.call.agent} says: {request.messages[-1].content}".split(" ")
+        said = f"{request.call.agent} says: {request.messages[-1].content}"
+        words = f"{request.prefix}{said}".split(" ")
         most = request.sampling.max_new_tokens
         for number, word in enumerate(words[:most]):
             if number >= self._after:
