@@ -109,9 +109,16 @@ def test_one_adapter_for_all(tiny_words: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kl_coef", [0.0, 0.1])
-def test_whole_models(tiny_words: Path, tmp_path: Path, dtype: str, kl_coef: float) -> None:
+def test_whole_models(
+    tiny_words: Path,
+    tmp_path: Path,
+    dtype: str,
+    kl_coef: float,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     game = make_game(tiny_words, tmp_path, policies="full", kl_coef=kl_coef, **KEEP_ALL)
     rows = train(changed(game, model__dtype=dtype), tmp_path / "run")
+    assert capfd.readouterr().err == ""  # transformers draws bars of its own while it saves
     assert moved(tmp_path / "run") == {"a", "b"}
     assert ("agent/a/kl" in rows[-1]) == bool(kl_coef)
     episode = Team(load_recipe(str(tmp_path / "run"))).run("game/8").episode

@@ -18,7 +18,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
 from collab.models.open import ModelPool, open_model
 from collab.models.store import StoreProgress
-from collab.models.weights import Load
+from collab.models.weights import Load, quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
@@ -125,7 +125,7 @@ class Policy:
         if self.is_adapter:
             save_adapter(self.engine, self.name, folder)
         else:
-            with replacing(folder) as partial:
+            with replacing(folder) as partial, quiet_transformers():
                 self.engine.module.save_pretrained(partial)
                 self.engine.tokenizer.save_pretrained(partial)
 

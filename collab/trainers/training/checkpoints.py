@@ -62,8 +62,8 @@ class Checkpoints:
         except (OSError, RuntimeError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
-                f"checkpoint {path} cannot be written: {error}; earlier ones are whole. Free some"
-                " room, then go on with --resume"
+                f"checkpoint {path} cannot be written: {error}; earlier ones are whole. If the"
+                " disk is full, free some room; then go on with --resume"
             ) from error
         self._prune(state.get("best_step"))
         return path
