@@ -32,6 +32,9 @@ WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
 by the hundred. Padding adds a sixteenth at most, or fewer tokens than these."""
 
+SORTED_TOKENS = 128
+"""Whose vocabularies are sorted at once, which takes several times the memory of their logits."""
+
 
 class Drawn(NamedTuple):
     """How a token was drawn."""
@@ -208,10 +211,7 @@ def _score(
     vocabulary = logits.shape[1]
     narrow = [n for n, way in enumerate(drawn) if way.top_p < 1 or way.top_k < vocabulary]
     if narrow:
-        rows = placed(narrow, hidden.device)
-        width = _candidates([drawn[n] for n in narrow], vocabulary, hidden.device)
-        left_out = torch.zeros_like(logits, dtype=torch.bool)
-        left_out[rows] = _left_out(logits.detach()[rows], top_p[rows], top_k[rows], width)
+        left_out = _left_out(logits.detach(), top_p, top_k, drawn, narrow)
         outside_support = left_out.gather(1, targets[:, None])[:, 0]
         left_out.scatter_(1, targets[:, None], value=False)
         logits = logits.masked_fill(left_out, -torch.inf)
@@ -226,10 +226,20 @@ def _candidates(drawn: Sequence[Drawn], vocabulary: int, device: torch.device) -
     return None if device.type == "cpu" else min(vocabulary, max(way.top_k for way in drawn))
 
 
-def _left_out(logits: Tensor, top_p: Tensor, top_k: Tensor, width: int | None) -> Tensor:
-    """The tokens that are not drawn from: [chunk, vocabulary]."""
-    candidates, index = nucleus(logits.softmax(dim=-1), top_p, top_k, width)
-    return torch.ones_like(logits, dtype=torch.bool).scatter_(1, index, candidates == 0)
+def _left_out(
+    logits: Tensor, top_p: Tensor, top_k: Tensor, drawn: Sequence[Drawn], narrow: Sequence[int]
+) -> Tensor:
+    """The tokens that the rows `narrow` are not drawn from: [chunk, vocabulary]."""
+    found = torch.zeros_like(logits, dtype=torch.bool)
+    for start in range(0, len(narrow), SORTED_TOKENS):
+        some = narrow[start : start + SORTED_TOKENS]
+        rows = placed(some, logits.device)
+        width = _candidates([drawn[n] for n in some], logits.shape[1], logits.device)
+        of_rows = logits[rows].softmax(dim=-1)
+        candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
+        left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
+        found[rows] = left
+    return found
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:

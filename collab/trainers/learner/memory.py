@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from collab.models.local.fast.full_attention import attends_to_all
 
-LOGIT_COPIES = 4
-"""Arrays of [chunk, vocabulary] in float32 that log-probabilities and their gradient take at once:
-logits, their softmax, its gradient, and the logits that `top_p` or `top_k` have left."""
+LOGIT_BYTES = 3 * 4 + 1
+"""What an entry of [chunk, vocabulary] takes where most is held: in float32 the logarithm of the
+softmax, its gradient and that of the logits, and whether `top_p` or `top_k` leave the entry out."""
 
 
 SHORT = 512
@@ -88,4 +88,4 @@ def activation_bytes(
 
 def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
     """Bytes of the logits of `tokens` and of what is made of them."""
-    return LOGIT_COPIES * 4 * tokens * dimensions.vocabulary
+    return LOGIT_BYTES * tokens * dimensions.vocabulary
