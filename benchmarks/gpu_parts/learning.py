@@ -15,7 +15,7 @@ from collab.models.open import ModelPool
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
-from collab.trainers.learner.memory import activation_bytes, dimensions_of, logit_bytes
+from collab.trainers.learner.memory import dimensions_of, learning_bytes
 from collab.trainers.learner.policy import Policies, Policy, _quieten
 from collab.trainers.learner.prefix_tree.packing import packed_sequences, width
 from collab.trainers.learner.samples import Sample
@@ -127,10 +127,11 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
             model = unwrapped(engine.module)
             shape = dimensions_of(model.config, model.dtype, device)
             largest = min(tokens, sizes.micro_batch_tokens)
-            planned = held + to_come + logit_bytes(shape, sizes.head_chunk_tokens)
-            planned += activation_bytes(shape, largest, checkpointing=sizes.gradient_checkpointing)
+            twice = sizes.gradient_checkpointing
+            chunk = sizes.head_chunk_tokens
+            planned = learning_bytes(shape, largest, chunk, checkpointing=twice)
             found["peak_bytes"] = torch.cuda.max_memory_allocated(device)
-            found["planned_bytes"] = planned
+            found["planned_bytes"] = held + to_come + planned
         found["phases"] = phases(learner, samples, device)
     return found
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from collab.errors import RecipeError
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.memory import Device, Dimensions, activation_bytes, logit_bytes
+from collab.trainers.learner.memory import (
+    Device,
+    Dimensions,
+    backward_bytes,
+    kept_bytes,
+    logit_bytes,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -53,11 +59,13 @@ def device_sizes(
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True
         return DeviceSizes(spec.micro_batch_tokens or CPU_TOKENS, chunk, twice)
-    room = USABLE * free - logit_bytes(dimensions, chunk)
+    room = USABLE * free
 
     def fitting(*, checkpointing: bool) -> int:
-        block = activation_bytes(dimensions, GPU_STEP, checkpointing=checkpointing)
-        return GPU_STEP * int(room // block)
+        kept = kept_bytes(dimensions, GPU_STEP, checkpointing=checkpointing)
+        layer = backward_bytes(dimensions, GPU_STEP, checkpointing=checkpointing)
+        left = room - logit_bytes(dimensions, chunk)
+        return GPU_STEP * int(min(left / kept, room / (kept + layer)))
 
     twice = spec.gradient_checkpointing is True
     if spec.gradient_checkpointing == "auto":

@@ -66,7 +66,7 @@ class Optimiser:
         moments = 0 if self._adamw.state else 2
         found = sum(m.nbytes * (1 + moments) for m in self._masters)
         if self._has_copies:
-            found += sum(p.nbytes for p in self._parameters)
+            found += max(p.nbytes for p in self._parameters)  # each is handed over when it is made
         return found
 
     def forget(self) -> None:
@@ -113,8 +113,10 @@ def _hand_over(parameter: Tensor, master: Tensor) -> None:
     """Add the gradient of a narrow parameter to that of its master."""
     gradient, parameter.grad = parameter.grad, None
     if gradient is not None:
-        wide = gradient.to(master.dtype)
-        master.grad = wide if master.grad is None else master.grad.add_(wide)
+        if master.grad is None:
+            master.grad = gradient.to(master.dtype)
+        else:
+            master.grad.add_(gradient)
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:

@@ -35,9 +35,11 @@ class FlatSum:
                 values.copy_(parameter.grad.flatten())
                 there.fill_(1)
         self._reduce(flat)
-        for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
-            own = values.to(parameter.dtype).view_as(parameter)
-            parameter.grad = own if bool(there) else None
+        marks = torch.cat([there for _, there in self._parts(flat)]).tolist()  # waits once
+        for parameter, (values, _), mark in zip(
+            self._parameters, self._parts(flat), marks, strict=True
+        ):
+            parameter.grad = values.to(parameter.dtype).view_as(parameter) if mark else None
 
     def _flat(self) -> Tensor:
         """Every gradient, and behind each whether any rank has it."""

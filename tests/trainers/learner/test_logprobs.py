@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from support.naive.held import Held
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.logprobs import logits_of, response_logprobs
@@ -71,33 +69,6 @@ def test_a_frozen_heads_logits_are_made_once() -> None:
         assert len(made) == 4 * times  # seven tokens, by two
 
 
-class Held(TorchDispatchMode):
-    """How many bytes tensors hold that are made under it, and the most at a time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.most = 0
-        self._seen: set[int] = set()
-
-    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = op(*args, **(kwargs or {}))
-        for tensor in tree_leaves(found):
-            if isinstance(tensor, Tensor):
-                self._hold(tensor.untyped_storage())
-        return found
-
-    def _hold(self, storage: torch.UntypedStorage) -> None:
-        if storage._cdata not in self._seen:
-            self._seen.add(storage._cdata)
-            self.now += storage.nbytes()
-            self.most = max(self.most, self.now)
-            weakref.finalize(storage, self._let_go, storage._cdata, storage.nbytes())
-
-    def _let_go(self, place: int, size: int) -> None:
-        self._seen.discard(place)
-        self.now -= size
-
-
 @pytest.mark.parametrize("learns", ["all", "body"])
 @pytest.mark.parametrize("way", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 9}])
 def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> None:
@@ -109,7 +80,7 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
     hidden = torch.randn(tokens, 32, requires_grad=True)
     settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
     drawn = [logprobs.Drawn(**{**settings, **way})] * tokens
-    with pytest.MonkeyPatch.context() as patch, Held() as held:
+    with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(logprobs, "_candidates", lambda *_: vocabulary)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
         scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]

@@ -104,7 +104,7 @@ def count_memory(
         "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 0 if full else sum(n * size for n, size in trained) + 4 * sum(starts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
-        "gradients": max(n * (size if size >= 4 else 4 + size) for n, size in trained),
+        "gradients": max(n * max(size, 4) for n, size in trained),
     }
     whole = max(s.device.memory for s in of_agent.values())
     free = whole - sum(memory.values())
@@ -114,11 +114,8 @@ def count_memory(
         for a, s in of_agent.items()
     }
     held = HELD if on_cpu else 0.0
-    learning = max(
-        peaks.activations(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items()
-    )
+    learning = max(peaks.learning(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
     workspace = int(held * learning)
-    learning += max(peaks.logits(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
     responses = sum(item.responses for items in lengths.values() for item in items)
     sampling = max(peaks.sampling(recipe, a, s, responses, lengths[a]) for a, s in of_agent.items())
     if sampling and not full:

@@ -8,7 +8,7 @@ from collab.models.local.batching import pack
 from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
 from collab.trainers.learner.device_sizes import DeviceSizes
-from collab.trainers.learner.memory import SHORT, activation_bytes, logit_bytes
+from collab.trainers.learner.memory import SHORT, learning_bytes
 from collab.trainers.training.plan.lengths import Lengths, Rows, longest, micro_batch_tokens
 from collab.trainers.training.plan.sizes import Sizes
 
@@ -16,18 +16,15 @@ DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
 
 
-def activations(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Bytes of one micro-batch: what each layer keeps for the backward pass."""
-    tokens = micro_batch_tokens(rows, lengths)
-    keys = min(longest(lengths), SHORT)
-    twice = chosen.gradient_checkpointing
-    return activation_bytes(sizes.dimensions, tokens, checkpointing=twice, keys=keys)
-
-
-def logits(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Bytes of the logits of one chunk of a micro-batch."""
-    tokens = min(micro_batch_tokens(rows, lengths), chosen.head_chunk_tokens)
-    return logit_bytes(sizes.dimensions, tokens)
+def learning(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
+    """Bytes of one micro-batch: what layers keep for the backward pass, and logits of a chunk."""
+    return learning_bytes(
+        sizes.dimensions,
+        micro_batch_tokens(rows, lengths),
+        chosen.head_chunk_tokens,
+        checkpointing=chosen.gradient_checkpointing,
+        keys=min(longest(lengths), SHORT),
+    )
 
 
 def sampling(

@@ -1,0 +1,40 @@
+"""What tensors take of memory, counted one by one, as a GPU's allocator would."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Held(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """How many bytes tensors hold that are made under it, and the most at a time."""
+
+    def __init__(self, before: Iterable[Tensor] = ()) -> None:
+        """Tensors of `before` are not counted, nor are views of them."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.most = 0
+        self._seen = {tensor.untyped_storage()._cdata for tensor in before}
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = op(*args, **(kwargs or {}))
+        for tensor in tree_leaves(found):
+            if isinstance(tensor, Tensor):
+                self._hold(tensor.untyped_storage())
+        return found
+
+    def _hold(self, storage: torch.UntypedStorage) -> None:
+        if storage._cdata not in self._seen:
+            self._seen.add(storage._cdata)
+            self.now += storage.nbytes()
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._let_go, storage._cdata, storage.nbytes())
+
+    def _let_go(self, place: int, size: int) -> None:
+        self._seen.discard(place)
+        self.now -= size
