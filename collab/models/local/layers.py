@@ -18,6 +18,11 @@ def decoder_layers(base: Any) -> Iterable[Any]:
     return next((blocks for blocks in lists if len(blocks) == count), ())
 
 
+def computes_twice(base: Any) -> bool:
+    """Whether layers keep nothing for the backward pass, which computes their activations anew."""
+    return any(getattr(layer, "gradient_checkpointing", False) for layer in decoder_layers(base))
+
+
 @contextmanager
 def replaced(layers: Sequence[Any], forward: Callable[[Any], Forward]) -> Iterator[None]:
     """While entered, each of `layers` is called as `forward(layer)`."""

@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.layers import computes_twice
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.placed import moved, placed
@@ -134,7 +135,8 @@ def _branches(
     kernel = varlen_kernel(model, device, attention)
     if kernel is None:
         return TreeAttention(trees, width, device)
-    return VarlenAttention(branch_plan(trees, width), device, kernel)
+    plan = branch_plan(trees, width)
+    return VarlenAttention(plan, device, kernel, twice=computes_twice(model))
 
 
 def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[None]:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.naive.held import Held
 from support.naive.varlen import varlen_by_hand
 from torch import Tensor
 
@@ -128,6 +129,41 @@ def learned(model: Any) -> Tensor:
     with tree_attention(model):
         gradients = torch.autograd.grad((weights * found).sum(), list(model.parameters()))
     return torch.cat([found.detach(), *(g.flatten() for g in gradients)])
+
+
+class Keeps(torch.autograd.Function):
+    """Keeps keys and values from the `first` one on; the numbers mean nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, first: int, told: Any) -> Any:  # noqa: PLR0917
+        ctx.save_for_backward(key[first:], value[first:])
+        ctx.shape, ctx.told = key.shape, told
+        return query.clone()
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:
+        ctx.told.extend(ctx.saved_tensors)
+        return upstream, torch.zeros(ctx.shape), torch.zeros(ctx.shape), None, None
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_kernel_has_what_it_kept_and_a_shared_prompt_is_kept_once(first: int) -> None:
+    prompt, branches = 200, 8
+    (tree,) = trees_of([[[*range(prompt), prompt + n] for n in range(branches)]])
+    plan = branch_plan([tree], len(tree.tokens))
+    told: list[Tensor] = []
+    asked = [torch.randn(1, n, len(tree.tokens), 8, requires_grad=True) for n in (4, 2, 2)]
+
+    def kernel(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> Any:
+        return Keeps.apply(query, key, value, first, told)  # type: ignore[no-untyped-call]
+
+    with Held(asked) as held:
+        read = VarlenAttention(plan, CPU, kernel).attend(*asked, scaling=None, dropout=0.0)
+    gathered = 2 * len(plan.keys) * 2 * 8 * 4
+    assert (held.now > gathered) == (first > 0)  # parts of them are kept as they are
+    read.sum().backward()
+    for kept, source in zip(told, asked[1:], strict=True):
+        assert torch.equal(kept, source[0].transpose(0, 1)[plan.keys][first:])
 
 
 def test_a_cpu_attends_under_masks() -> None:

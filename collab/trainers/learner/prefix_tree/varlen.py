@@ -8,6 +8,7 @@ when both are aligned at their ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
@@ -82,8 +83,11 @@ def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
 class VarlenAttention:
     """The branches of a batch of rows, attended to by a kernel for lengths that differ."""
 
-    def __init__(self, plan: BranchPlan, device: torch.device, kernel: Kernel) -> None:
-        self._plan, self._kernel = plan, kernel
+    def __init__(
+        self, plan: BranchPlan, device: torch.device, kernel: Kernel, *, twice: bool = False
+    ) -> None:
+        """`twice` says that activations are computed twice, and not kept."""
+        self._plan, self._kernel, self._twice = plan, kernel, twice
         self._queries, self._keys = placed(plan.queries, device), placed(plan.keys, device)
         self._query_ends = placed(plan.query_ends, device, torch.int32)
         self._key_ends = placed(plan.key_ends, device, torch.int32)
@@ -102,19 +106,50 @@ class VarlenAttention:
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
-        read = self._kernel(
-            queries.index_select(0, self._queries),
-            keys.index_select(0, self._keys),
-            values.index_select(0, self._keys),
-            self._query_ends,
-            self._key_ends,
-            self._plan.most_queries,
-            self._plan.most_keys,
-            scale=size**-0.5 if scaling is None else scaling,
-            window_size=(-1, 0),
-            enable_gqa=heads != key.shape[1],
-        )
+        by_branch = [x.index_select(0, self._keys) for x in (keys, values)]
+        with self._kept_once(by_branch, (keys, values)):
+            read = self._kernel(
+                queries.index_select(0, self._queries),
+                *by_branch,
+                self._query_ends,
+                self._key_ends,
+                self._plan.most_queries,
+                self._plan.most_keys,
+                scale=size**-0.5 if scaling is None else scaling,
+                window_size=(-1, 0),
+                enable_gqa=heads != key.shape[1],
+            )
         return read.index_select(0, self._answers).view(batch, time, heads, size)
+
+    def _kept_once(
+        self, by_branch: Sequence[Tensor], once: Sequence[Tensor]
+    ) -> AbstractContextManager[Any]:
+        """What the kernel would keep of each branch, [keys, heads, size], is kept of each token.
+
+        The backward pass gathers it anew: a prompt would be kept as often as it has responses.
+        """
+        if self._twice or torch.compiler.is_compiling():
+            return nullcontext()  # nothing is kept, or the compiler decides what is
+        sources = {
+            _whole(gathered): source.detach()
+            for gathered, source in zip(by_branch, once, strict=True)
+        }
+
+        def pack(tensor: Tensor) -> tuple[Tensor, bool]:
+            source = sources.get(_whole(tensor))
+            return (tensor, False) if source is None else (source, True)
+
+        def unpack(packed: tuple[Tensor, bool]) -> Tensor:
+            tensor, is_source = packed
+            return tensor.index_select(0, self._keys) if is_source else tensor
+
+        return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+
+
+def _whole(tensor: Tensor) -> tuple[object, ...]:
+    """Tells a tensor from all others that are held, and from parts of itself."""
+    place = tensor.untyped_storage()._cdata, tensor.storage_offset()
+    return (*place, *tensor.shape, *tensor.stride())
 
 
 def torch_kernel() -> Kernel:
