@@ -124,9 +124,10 @@ class VarlenAttention:
     def _kept_once(
         self, by_branch: Sequence[Tensor], once: Sequence[Tensor]
     ) -> AbstractContextManager[Any]:
-        """What the kernel would keep of each branch, [keys, heads, size], is kept of each token.
+        """While entered, a kernel that keeps `by_branch` keeps `once` in its place.
 
-        The backward pass gathers it anew: a prompt would be kept as often as it has responses.
+        From [keys, heads, size] to [tokens, heads, size]; the backward pass gathers them anew, and
+        a prompt is not kept as often as it has responses.
         """
         if self._twice or torch.compiler.is_compiling():
             return nullcontext()  # nothing is kept, or the compiler decides what is
