@@ -18,8 +18,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TrialOf = Callable[["RewardContext", str, "Treatment | None"], "Trial"]
-"""What the sandbox is asked about an artefact of a problem."""
+
+@dataclass(frozen=True)
+class Subject:
+    """The fields of a problem that hold a function's name and its tests."""
+
+    function: str = "entry_point"
+    test: str = "test"
+
+
+ASKED_FOR = Subject()
+"""The function that a code problem asks for."""
+
+TrialOf = Callable[["RewardContext", str, "Treatment | None", Subject], "Trial"]
+"""Makes the sandbox's trial of an artefact of a problem."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +108,24 @@ class RewardContext:
         *,
         treatment: Treatment | None = None,
         run: int = 0,
+        subject: Subject = ASKED_FOR,
     ) -> Verdict:
         """The sandbox's verdict on the joint artefact, asked for at most once.
 
-        With `artefact` the verdict is on that one instead. With a `treatment` one function of it
-        gives other values. Another `run` is a run of its own.
+        Args:
+            artefact: judged in place of the joint artefact.
+            treatment: replaces the values that one of its functions gives.
+            run: another number is a run of its own.
+            subject: the function that is tested, and its tests.
 
         Raises:
             RewardError: there is no sandbox, or the problem lacks what a verdict is made of.
             SandboxError: the sandbox itself failed.
         """
-        asked = self.joint.text if artefact is None else artefact
-        trial = partial(self._trial_of, self, asked, treatment)
-        return await self.verdicts.on(asked, treatment, run, trial)
+        program = self.joint.text if artefact is None else artefact
+        trial = partial(self._trial_of, self, program, treatment, subject)
+        return await self.verdicts.on((program, treatment, run, subject), trial)
+
+    def known_verdict(self) -> Verdict | None:
+        """The verdict on the joint artefact if a part has asked for it; else None."""
+        return self.verdicts.known((self.joint.text, None, 0, ASKED_FOR))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from collab.errors import RewardError
 
 if TYPE_CHECKING:
-    from collab.sandbox import Sandbox, Treatment, Trial, Verdict
+    from collab.sandbox import Sandbox, Trial, Verdict
 
 MakeTrial = Callable[[], "Trial"]
 """What the sandbox is asked, made when it is asked."""
@@ -23,19 +23,17 @@ class Verdicts:
         self._tasks: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._waiting = _Stopwatch()
 
-    async def on(
-        self, artefact: str, treatment: Treatment | None, run: int, trial: MakeTrial
-    ) -> Verdict:
-        """The verdict on an artefact, as `RewardContext.verdict`; awaited in any event loop."""
-        work = self._once((artefact, treatment, run), trial)
+    async def on(self, key: Hashable, trial: MakeTrial) -> Verdict:
+        """The verdict of a trial, asked for once per `key`; awaited in any event loop."""
+        work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
         elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
         return await asyncio.wrap_future(elsewhere)
 
-    def known(self, artefact: str) -> Verdict | None:
-        """The verdict on an artefact as it is, where somebody has asked for it."""
-        task = self._tasks.get((artefact, None, 0))
+    def known(self, key: Hashable) -> Verdict | None:
+        """The verdict that `on` has given for `key`; None before that."""
+        task = self._tasks.get(key)
         return task.result() if task is not None and task.done() else None
 
     @property

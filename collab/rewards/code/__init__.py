@@ -52,6 +52,7 @@ FAMILY = Family(
         "parses": structure.parses,
         "tests": tests.tests,
         "solved": tests.solved,
+        "part_tests": tests.part_tests,
         "methods": classes.methods,
         "overlap": classes.overlap,
         "calls": cooperation.calls,

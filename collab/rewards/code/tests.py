@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collab.rewards.context import Part, RewardContext
+from collab.rewards.context import Part, RewardContext, Subject
 
 
 async def tests(context: RewardContext) -> Part:
@@ -18,3 +18,21 @@ async def solved(context: RewardContext) -> Part:
     verdict = await context.verdict()
     told = "solved" if verdict.passed else "not solved"
     return Part(float(verdict.passed), told, solved=verdict.passed)
+
+
+async def part_tests(
+    context: RewardContext, agent: str, function: str = "helper_name", test: str = "helper_test"
+) -> Part:
+    """The fraction of the tests of its own part that an agent's code passes.
+
+    Args:
+        agent: whose code is tested, alone.
+        function: the problem's field with the name of the function that the agent was given.
+        test: the problem's hidden field with that function's tests. The part does not apply to a
+            problem that has none.
+    """
+    if not context.problem.hidden.get(test):
+        return Part(0.0, f"the problem has no '{test}'", applies=False)
+    verdict = await context.verdict(context.artefacts[agent], subject=Subject(function, test))
+    name, passed, total = context.field(function), verdict.tests.passed, verdict.tests.total
+    return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' hold")

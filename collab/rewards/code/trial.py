@@ -11,7 +11,7 @@ from collab.plugins import in_thread
 from collab.records import Scheme
 from collab.rewards.code import cooperation
 from collab.rewards.code.schemes import schemes
-from collab.rewards.context import RewardContext
+from collab.rewards.context import RewardContext, Subject
 from collab.rewards.parts import PartFunction, bind_part
 
 if TYPE_CHECKING:
@@ -21,20 +21,23 @@ _MAX_FAILURES = 5
 _ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)
 
 
-def trial_of(context: RewardContext, program: str, treatment: Treatment | None) -> Trial:
-    """The program against the problem's hidden test.
+def trial_of(
+    context: RewardContext, program: str, treatment: Treatment | None, subject: Subject
+) -> Trial:
+    """The program against the hidden test of the problem's `subject`.
 
     Raises:
-        RewardError: the problem has no `entry_point`, or no `test`.
+        RewardError: the problem lacks a field that `subject` names.
     """
     from collab.sandbox import Trial
 
-    entry_point = context.field("entry_point")
     return Trial(
         program=program,
-        entry_point=entry_point,
-        test=context.field("test"),
-        prelude=preamble(str(context.problem.public.get("prompt", "")), entry_point),
+        entry_point=context.field(subject.function),
+        test=context.field(subject.test),
+        prelude=preamble(
+            str(context.problem.public.get("prompt", "")), context.field("entry_point")
+        ),
         treatment=treatment,
     )
 
@@ -52,7 +55,7 @@ async def examine(
     if sandbox is not None and "test" in context.problem.hidden:
         verdict: Verdict | None = await context.verdict()
     else:
-        verdict = context.verdicts.known(context.joint.text)
+        verdict = context.known_verdict()
     found = {"schemes": await in_thread(_schemes, context, parts)}
     return found if verdict is None else {**found, **_of_verdict(verdict)}
 
