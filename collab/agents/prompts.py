@@ -10,6 +10,7 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from collab.agents.signatures import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
 
 _NOTHING_SEEN = {
@@ -98,4 +99,5 @@ def _compile(source: str) -> JinjaTemplate:
     environment = ImmutableSandboxedEnvironment(
         undefined=_Missing, autoescape=False, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters.update(signature=signature, docstring=docstring)
     return environment.from_string(source)
