@@ -97,11 +97,11 @@ def read_recipe(
     _check_top(top)
     files, objects = Files(written_in), Objects()
     written = _written(name, files, objects, is_run=is_run)
-    data = {"model": DEFAULT_MODEL, **(defaults or {}), **written}
+    data = {**(defaults or {}), **written}
     data.update({key: objects.data(item, key) for key, item in top.items() if item is not None})
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
         data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
-    data = _expand_recipe(data, files)
+    data = _with_model(_expand_recipe(data, files))
     if rewards is not None or hidden is not None:
         data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)
         data = _expand_recipe(data, files)
@@ -207,6 +207,14 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     if isinstance(expanded.get("model"), str):
         expanded["model"] = parse_model(expanded["model"])
     return expanded
+
+
+def _with_model(data: dict[str, Any]) -> dict[str, Any]:
+    """A recipe that names no model takes the one that its team was written for."""
+    team = data.get("team")
+    written_for = team.get("model") if isinstance(team, dict) else None
+    model = data.get("model") or written_for or DEFAULT_MODEL
+    return {**data, "model": parse_model(model) if isinstance(model, str) else model}
 
 
 def _like(team: Any) -> str:

@@ -132,6 +132,9 @@ class TeamSpec(Spec):
     entry: str | None = None
     """The agent that writes the function which a code problem asks for; all else who write code are
     its helpers. Default: `main`, else the last agent that writes code."""
+    model: ModelSpec | None = None
+    """The model that the team's prompts were written for: it answers where the recipe, or `-m`,
+    names none."""
     suite: str = "code"
     """The suite like which a data file is read that is given as the task, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()

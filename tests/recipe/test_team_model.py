@@ -1,0 +1,40 @@
+"""The model that a team was written for."""
+
+from pathlib import Path
+
+import pytest
+
+from collab.recipe import load_recipe
+from collab.recipe.model import TransformersModel
+
+TEAM = """\
+model: {engine: transformers, name: written-for, dtype: float32}
+agents: {main: {prompt: hi}}
+"""
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TEAM)
+    return str(path)
+
+
+def test_a_recipe_without_a_model_takes_its_teams(team: str) -> None:
+    model = load_recipe(team).model
+    assert isinstance(model, TransformersModel)
+    assert (model.name, model.dtype) == ("written-for", "float32")
+
+
+def test_a_named_model_wins(team: str) -> None:
+    assert load_recipe(team, model="echo").model.engine == "echo"
+    changed = load_recipe(team, settings=["model.dtype=bfloat16"]).model
+    assert isinstance(changed, TransformersModel)
+    assert (changed.name, changed.dtype) == ("written-for", "bfloat16")
+
+
+@pytest.mark.parametrize("name", ["coding", "coding-single", "coding-debate", "coding-planned"])
+def test_coding_teams_are_written_for_a_coder(name: str) -> None:
+    model = load_recipe(name).model
+    assert isinstance(model, TransformersModel)
+    assert model.name == "qwen2.5-coder-0.5b"
