@@ -93,7 +93,11 @@ def find_teams(
         recipe = _greedy(recipe) if greedy else recipe
         question = _rows_settled(recipe, question, trust)
         team = _team_of(label, recipe, tasks, split, trust)
-        notes = (*unused(recipe, model), *overlap_notes(recipe, team.problems, trust))
+        notes = (
+            *team.notes,
+            *unused(recipe, model),
+            *overlap_notes(recipe, team.problems, trust),
+        )
         teams.append(replace(team, question=question, notes=notes))
     for team in teams[1:]:
         _check_comparable(teams[0], team)
@@ -193,6 +197,7 @@ def _team_of(
         problems=tuple(problems),
         rows=tuple(places[problem.address] for problem in problems),
         identity=identity_of(recipe, suite.rows),
+        notes=(suite.left_out,) if suite.left_out else (),
     )
 
 

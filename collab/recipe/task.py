@@ -75,7 +75,10 @@ class SourceSpec(Spec):
     own `file.py:function`, called with a row and its options."""
 
     leave_out: tuple[str, ...] = ()
-    """Rows that are not read, by their `task_id` as it was published."""
+    """Rows that are not read, by their `task_id` or `id` as it was published."""
+    skip_unfit: bool = False
+    """Leave out the rows that the format `adapt` finds unfit, and report how many. Default: an
+    error that lists them."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> SourceSpec:

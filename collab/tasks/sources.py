@@ -33,8 +33,10 @@ class PlacedRow(NamedTuple):
     fields: Row
 
 
-def read_rows(source: SourceSpec) -> list[PlacedRow]:
-    """All rows of a source, in order, in our own form.
+def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
+    """All rows of a source, in order, in our own form; and by id why others are left out.
+
+    Rows are left out only with `source.skip_unfit`.
 
     Raises:
         TaskError: the source cannot be found or read, or a row is not a mapping, or is not of the
@@ -43,21 +45,21 @@ def read_rows(source: SourceSpec) -> list[PlacedRow]:
     """
     rows = [row for row in _rows_as_they_are(source) if _id(row) not in source.leave_out]
     if source.adapt is None:
-        return rows
+        return rows, {}
     adapt, unfit, fit = adapted(source.adapt), dict[str, str](), []
     for row in rows:
         try:
             fit.append(row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)))
         except Unfit as error:
             unfit[_id(row) or row.place] = str(error)
-    if unfit:
+    if unfit and not source.skip_unfit:
         raise TaskError(_unfit(source, unfit, len(rows)))
-    return fit
+    return fit, unfit
 
 
 def _id(row: PlacedRow) -> str:
-    """A row's id as it was published; "" where it has none."""
-    return str(row.fields.get("task_id", ""))
+    """A row's id as it was published, in `task_id` or `id`; "" if it has none."""
+    return str(row.fields.get("task_id", row.fields.get("id", "")))
 
 
 def _unfit(source: SourceSpec, unfit: dict[str, str], total: int) -> str:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from collab.errors import TaskError, nearest
@@ -25,6 +25,7 @@ from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
 from collab.tasks.hub import pinned
 from collab.tasks.sources import Row, read_rows
+from collab.wording import counted
 
 _ENDINGS = ("jsonl", "json", "jsonl.gz", "yaml", "yml", *(ending[1:] for ending in TABLES))
 _FILE = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
@@ -50,12 +51,12 @@ def open_suite(spec: TaskSpec) -> Suite:
             rows share an id; the suite names a field or a range of rows that is not there.
     """
     spec = spec.model_copy(update={"source": pinned(spec.source)})
-    rows = read_rows(spec.source)
+    rows, unfit = read_rows(spec.source)
     if not rows:
         origin = spec.source.path or spec.source.package or spec.source.hub or spec.source.generate
         raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
     check_rows(spec, rows)
-    suite = Suite(spec, tuple(row.fields for row in rows))
+    suite = Suite(spec, tuple(row.fields for row in rows), unfit)
     suite.check_splits()
     return suite
 
@@ -66,6 +67,17 @@ class Suite:
 
     spec: TaskSpec
     rows: tuple[Row, ...]
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """By id, why a row of the source was left out."""
+
+    @property
+    def left_out(self) -> str:
+        """The rows that were left out, in a sentence; "" for none."""
+        if not self.unfit:
+            return ""
+        reasons = Counter(self.unfit.values()).most_common()
+        counts = "; ".join(f"{count} because {reason}" for reason, count in reasons)
+        return f"{self.spec.name} leaves out {counted(len(self.unfit), 'row')}: {counts}"
 
     def __len__(self) -> int:
         return len(self.rows)

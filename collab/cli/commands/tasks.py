@@ -91,6 +91,8 @@ def _problems(name: str, trust: Consent) -> None:
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
     count = counted(len(suite), "problem")
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
+    if suite.left_out:
+        page.line((suite.left_out, "dim"))
     page.line((f"fields: {_fields(suite)}", "dim"))
 
 

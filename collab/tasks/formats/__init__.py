@@ -15,18 +15,22 @@ from collab.plugins import bind, call
 from collab.recipe.component import Component
 from collab.tasks.formats.classes import classeval
 from collab.tasks.formats.contests import apps, livecodebench
+from collab.tasks.formats.evalplus import evalplus
 from collab.tasks.formats.mathematics import competition, gsm8k
 from collab.tasks.formats.mbpp import mbpp
+from collab.tasks.formats.pro import pro
 
 Row = dict[str, Any]
 
 BUILT_IN: Mapping[str, Callable[..., Row]] = {
     "apps": apps,
     "classeval": classeval,
+    "evalplus": evalplus,
     "gsm8k": gsm8k,
     "livecodebench": livecodebench,
     "math": competition,
     "mbpp": mbpp,
+    "pro": pro,
 }
 
 

@@ -19,8 +19,11 @@ from collab.tasks.formats.signatures import docstring
 OURS = ("prompt", "entry_point", "test")
 
 
-def mbpp(row: Mapping[str, Any]) -> dict[str, Any]:
+def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """A row of MBPP, `full` or `sanitized`; one that is in HumanEval's form stays as it is.
+
+    Args:
+        shown: asserts that the prompt shows below the sentence; published scores show one.
 
     Raises:
         TaskError: a field is missing, or the tests call no function of the solution.
@@ -31,11 +34,12 @@ def mbpp(row: Mapping[str, Any]) -> dict[str, Any]:
     tests = [_plain(str(test)).strip() for test in field(row, list, "test_list")]
     function = _tested(solution, tests)
     text = _plain(field(row, str, "text", "prompt")).strip()
+    text = "\n\n".join([text, *tests[:shown]])
     return {
         "task_id": f"MBPP/{field(row, int, 'task_id')}",
         "prompt": f"def {function.name}({ast.unparse(function.args)}):\n{docstring(text)}",
         "entry_point": function.name,
-        "test": _check(_setup(row), tests),
+        "test": check_of(_setup(row), tests),
         "canonical_solution": solution,
     }
 
@@ -69,7 +73,8 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
     return found[-1]
 
 
-def _check(setup: str, tests: Sequence[str]) -> str:
+def check_of(setup: str, tests: Sequence[str]) -> str:
+    """The asserts as the function `check` of a hidden test, below `setup`."""
     # A test of several lines may hold a text of several lines, which must not be indented.
     lines = [ast.unparse(parse(test)) if "\n" in test else test for test in tests]
     check = "\n    ".join(["def check(candidate):", *"\n".join(lines).split("\n")])

@@ -1,0 +1,68 @@
+"""HumanEval+ and MBPP+ (EvalPlus, arXiv 2305.01210): published problems with many more tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from collab.errors import TaskError
+from collab.tasks.formats.fields import field
+from collab.tasks.formats.mbpp import mbpp
+
+NUMPY = "import numpy as np"
+STAND_IN = '''\
+class np:
+    """The part of numpy that EvalPlus's tests use, for a sandbox without it."""
+
+    ndarray = type("ndarray", (), {})
+    float64 = float32 = float
+
+    @staticmethod
+    def allclose(out, exp, rtol, atol):
+        if isinstance(exp, (list, tuple)):
+            same = len(out) == len(exp)
+            return same and all(np.allclose(a, b, rtol, atol) for a, b in zip(out, exp))
+        return out == exp or abs(out - exp) <= atol + rtol * abs(exp)
+
+
+def extreme(value):
+    """Whether an answer is larger than a sandbox hands over: 100,000 bits, characters or items."""
+    if isinstance(value, int):
+        return value.bit_length() > 100_000
+    return hasattr(value, "__len__") and len(value) > 100_000
+'''
+LOOP = "for i, (inp, exp) in enumerate(zip(inputs, results)):\n"
+
+
+def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
+    """A row of `evalplus/humanevalplus` or `evalplus/mbppplus`, tested by EvalPlus's own tests.
+
+    Args:
+        shown: asserts of an MBPP row that its prompt shows, as published: 1.
+
+    Raises:
+        TaskError: a field is missing, or the tests are not of EvalPlus's form.
+    """
+    test = _runnable(field(row, str, "test"))
+    if "entry_point" in row:
+        return {**row, "test": test}
+    made = mbpp(row, shown=shown)
+    return {**made, "test": _check(test, made["entry_point"])}
+
+
+def _runnable(test: str) -> str:
+    """The test without numpy, and without inputs whose right answer is extreme."""
+    head, loop, tail = test.replace(NUMPY, STAND_IN, 1).partition(LOOP)
+    if not loop:
+        return head
+    margin = " " * (len(head) - len(head.rstrip(" ")) + 4)
+    return f"{head}{loop}{margin}if extreme(exp):\n{margin}    continue\n{tail}"
+
+
+def _check(test: str, entry_point: str) -> str:
+    """MBPP+'s test, a script that calls the function by its name, as a function `check`."""
+    before, begins, script = test.rpartition("\ninputs = ")
+    if not begins:
+        raise TaskError("the field 'test' has no line 'inputs = [...]'; MBPP+'s tests have one")
+    lines = [f"{entry_point} = candidate", *f"inputs = {script}".strip().split("\n")]
+    return "\n    ".join([f"{before}\n\n\ndef check(candidate):", *lines]) + "\n"

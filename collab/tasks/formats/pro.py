@@ -1,0 +1,101 @@
+"""HumanEval Pro and MBPP Pro (arXiv 2412.21199): a known function, and a new one that calls it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from collab.agents import signatures
+from collab.errors import TaskError, Unfit
+from collab.recipe.task import SourceSpec
+from collab.syntax import parse
+from collab.tasks.formats.fields import field
+from collab.tasks.formats.mbpp import check_of
+from collab.tasks.formats.signatures import docstring
+
+
+def pro(
+    row: Mapping[str, Any], shown: int = 1, known: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A published row as one problem, whose `prompt` asks for the new function.
+
+    `helper_name` is the known function's name, and `helper_prompt` asks for it. The new function's
+    first asserts stand in its prompt, and the others are its hidden test.
+
+    Args:
+        shown: asserts that the prompt shows.
+        known: a source of problems, as `task.source`, with the known functions' tests. The test of
+            the row's known function is its hidden `helper_test`, which is empty without one.
+
+    Raises:
+        TaskError: a field is missing or does not parse, or `known` cannot be read.
+        Unfit: the row has no assert left to hide, or no `def` line.
+    """
+    imports, helper, helper_text = _described(field(row, str, "raw_problem"), "raw_problem")
+    _, function, text = _described(field(row, str, "new_problem"), "new_problem")
+    setup, asserts = _split(field(row, str, "test_code"))
+    if len(asserts) <= shown:
+        raise Unfit(f"its prompt would show all of its asserts ({len(asserts)})")
+    name, helper_name = _name(function), _name(helper)
+    text = "\n\n".join([text, *asserts[:shown]])
+    made = {
+        "task_id": f"Pro/{row.get('id')}",
+        "prompt": _prompt(imports, function, text),
+        "entry_point": name,
+        "helper_name": helper_name,
+        "helper_prompt": _prompt(imports, helper, helper_text),
+        "test": check_of(setup, asserts[shown:]),
+        "canonical_solution": "\n\n".join(
+            [imports, _whole(row, "raw", helper), _whole(row, "new", function)]
+        ).strip(),
+    }
+    tests = _known_tests(json.dumps(known, sort_keys=True)) if known else {}
+    return {**made, "helper_test": tests.get(helper_name, "")}
+
+
+def _described(problem: str, name: str) -> tuple[str, str, str]:
+    """The code above a function, its `def` line, and its description: a docstring or comments."""
+    lines = problem.replace("\r\n", "\n").strip().split("\n")
+    starts = [i for i, line in enumerate(lines) if line.startswith("def ")]
+    if not starts:
+        raise Unfit(f"its '{name}' has no line that begins with 'def '")
+    above = lines[: starts[-1]]
+    comments = [line.lstrip("# ") for line in above if line.startswith("#")]
+    code = "\n".join(line for line in above if not line.startswith("#")).strip()
+    return code, lines[starts[-1]].rstrip(), signatures.docstring(problem) or "\n".join(comments)
+
+
+def _name(function: str) -> str:
+    return function.removeprefix("def ").partition("(")[0].strip()
+
+
+def _prompt(imports: str, function: str, text: str) -> str:
+    return f"{imports}\n\n\n{function}\n{docstring(text)}".lstrip("\n")
+
+
+def _whole(row: Mapping[str, Any], which: str, function: str) -> str:
+    return f"{function}\n{field(row, str, f'{which}_solution')}".rstrip()
+
+
+def _split(test_code: str) -> tuple[str, list[str]]:
+    """What stands beside the asserts of a test, and the asserts."""
+    try:
+        body = parse(test_code.strip()).body
+    except SyntaxError as error:
+        raise TaskError(f"the field 'test_code' does not parse: {error.msg}") from error
+    asserts = [ast.unparse(node) for node in body if isinstance(node, ast.Assert)]
+    return "\n".join(
+        ast.unparse(node) for node in body if not isinstance(node, ast.Assert)
+    ), asserts
+
+
+@lru_cache(maxsize=4)
+def _known_tests(source: str) -> dict[str, str]:
+    """The tests of a source's problems, by function; `source` is its JSON."""
+    from collab.tasks.sources import read_rows
+
+    rows, _ = read_rows(SourceSpec.model_validate_json(source))
+    return {str(row.fields.get("entry_point")): str(row.fields.get("test")) for row in rows}
