@@ -26,15 +26,16 @@ class Template:
         RecipeError: on construction, when the template does not parse.
     """
 
-    def __init__(self, source: str, place: str) -> None:
-        self.place = place
+    def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
+        """With `as_written`, blanks and line ends stay; else blocks and both ends lose them."""
+        self.place, self._as_written = place, as_written
         try:
-            self._template = _compile(source)
+            self._template = _compile(source, as_written)
         except TemplateSyntaxError as error:
             raise RecipeError(f"{place}, line {error.lineno}: {error.message}") from error
 
     def render(self, *, _hidden: Collection[str] = (), **fields: Any) -> str:
-        """The prompt, stripped of outer blank lines.
+        """Fill the template in.
 
         Args:
             _hidden: names of the task's hidden fields, for the message to one who asks for them.
@@ -49,13 +50,14 @@ class Template:
             for name, value in fields.items()
         }
         try:
-            return self._template.render(named).strip()
+            text = self._template.render(named)
         except UndefinedError as error:
             unknown = (error.message or "").endswith(" is undefined")  # a name at the top
             known = f"; known: {', '.join(fields)}" if unknown else ""
             raise AgentError(f"{self.place}: {error.message}{known}") from error
         except Exception as error:  # whatever an expression within it can raise
             raise AgentError(f"{self.place}: {type(error).__name__}: {error}") from error
+        return text if self._as_written else text.strip()
 
 
 class _Fields(dict[str, Any]):
@@ -95,9 +97,13 @@ class _Missing(StrictUndefined):
 
 
 @lru_cache(maxsize=512)
-def _compile(source: str) -> JinjaTemplate:
+def _compile(source: str, as_written: bool) -> JinjaTemplate:
     environment = ImmutableSandboxedEnvironment(
-        undefined=_Missing, autoescape=False, trim_blocks=True, lstrip_blocks=True
+        undefined=_Missing,
+        autoescape=False,
+        trim_blocks=not as_written,
+        lstrip_blocks=not as_written,
+        keep_trailing_newline=as_written,
     )
     environment.filters.update(signature=signature, docstring=docstring)
     return environment.from_string(source)

@@ -46,8 +46,8 @@ class AgentSpec(Spec):
     """Observation of the second round of a discussion; sees `others`, the first answers."""
     prefix: str = ""
     """The beginning of every response, which the agent is made to give: a template that sees what
-    `prompt` sees. Nothing is learned from it. It ends where the model's own tokens would, without
-    white space."""
+    `prompt` sees. Nothing is learned from it. It is taken as written, with its blanks and line
+    ends; let it end where a token of the model ends."""
     style: Style = "chat"
     """`chat` gives the model its messages through its chat template. `completion` gives it their
     plain text, a blank line between them and the prefix on a line below, to go on with: for base

@@ -99,7 +99,7 @@ def _make_agent(
     return RunningAgent(
         name=name,
         role=template("role"),
-        prefix=template("prefix"),
+        prefix=prefix_of(name, spec),
         style=spec.style,
         templates={
             **{field: template(field) for field in ("prompt", "revise", "discuss")},
@@ -115,6 +115,11 @@ def _make_agent(
         adapter=spec.adapter,
         tools=tools,
     )
+
+
+def prefix_of(name: str, spec: AgentSpec) -> Template:
+    """How every response of an agent begins, blanks and line ends included."""
+    return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 
 def _check_continues(agent: str, model: Model) -> None:

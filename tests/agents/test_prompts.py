@@ -13,6 +13,12 @@ def test_render() -> None:
     assert template.render(task={"xs": [1, 2]}) == "1\n2"
 
 
+@pytest.mark.parametrize("text", ["def f():\n   ", " ", "\n\n", "  a\n"])
+def test_a_template_as_written_keeps_its_white_space(text: str) -> None:
+    assert Template(text, "here", as_written=True).render() == text
+    assert Template("{% if b %}{{ b }}{% endif %}\n  ", "", as_written=True).render(b=1) == "1\n  "
+
+
 def test_a_missing_field_names_the_fields_there_are() -> None:
     with pytest.raises(AgentError, match=r"here: .*'promt'.*fields: prompt, entry_point"):
         Template("{{ task.promt }}", "here").render(task={"prompt": "x", "entry_point": "f"})

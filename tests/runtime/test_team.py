@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 
 import collab
 from collab.errors import ModelError, RecipeError, TaskError
-from collab.records import Episode, Message
+from collab.models import Request
+from collab.models.fakes.echo import EchoModel
+from collab.records import Action, Episode, Message
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, RunFinished
 
 
@@ -36,6 +39,21 @@ def test_one_turn(project: Path) -> None:
     assert seen(episode, "b") == [Message(role="user", content="Say w3, a and b.")]
     assert episode.reward == 0.5
     assert episode.score.parts[0].reason == "1 of 2 said Say w3."
+
+
+def test_a_prefix_is_given_with_its_white_space(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, str] = {}
+    generate = EchoModel.generate
+
+    async def watched(model: EchoModel, requests: Sequence[Request], *rest: Any) -> list[Action]:
+        given.update({request.call.agent: request.prefix for request in requests})
+        return await generate(model, requests, *rest)
+
+    monkeypatch.setattr(EchoModel, "generate", watched)
+    run('team.agents.a.prefix="def {{ task.word }}():\\n   "')
+    assert given == {"a": "def w3():\n   ", "b": ""}
 
 
 def test_agents_of_a_parallel_team_see_nothing_of_each_other(project: Path) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from collab.agents import Template
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Message, Problem, Turn
+from collab.runtime.agents import prefix_of
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.base import Learner
@@ -46,8 +46,7 @@ class RecordedStepper:
             for agent, sampling in self._samplings.items()
         }
         self._prefixes = {
-            agent: Template(recipe.team.agents[agent].prefix, f"team.agents.{agent}.prefix")
-            for agent in self._samplings
+            agent: prefix_of(agent, recipe.team.agents[agent]) for agent in self._samplings
         }
         self._updates = Updates(policies, learner)
 
