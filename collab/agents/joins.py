@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from collab.agents import classes
+from collab.agents.owned import only_owned
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
+from collab.recipe.roles import NOBODY, Roles
 from collab.records import Problem
 from collab.syntax import parse
 
@@ -36,8 +38,11 @@ _FUTURE = re.compile(r"^from __future__ import .+$", re.MULTILINE)
 Join = Callable[[Mapping[str, str], Problem], Joint]
 
 
-def join_for(name: str) -> Join:
+def join_for(name: str, roles: Roles = NOBODY) -> Join:
     """The join called `name`, or the user's own at `module:function`.
+
+    Args:
+        roles: of the team; only `python-owned` asks for them.
 
     Raises:
         RecipeError: there is no such function, or it cannot be called with artefacts and problem.
@@ -45,6 +50,7 @@ def join_for(name: str) -> Join:
     built_in: dict[str, Join] = {
         "text": join_text,
         "python": join_python,
+        "python-owned": partial(join_owned, roles),
         "files": join_files,
         "class": join_class,
     }
@@ -117,6 +123,14 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     )
     pieces = {agent: _FUTURE.sub(r"# \g<0>", artefact) for agent, artefact in artefacts.items()}
     return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
+
+
+def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> Joint:
+    """As `python`, but a helper's function is taken from that helper only.
+
+    What others define under its name stands in the program under another one.
+    """
+    return join_python(only_owned(artefacts, roles, problem), problem)
 
 
 def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 ENTRY = "$entry"
 """In a reward part's options: the agent that has the entry role."""
 HELPER = "$helper"
 """In a reward part's options: each of the helpers in turn."""
+HELPER_NAME = "helper_name"
+"""The field of a code problem that names the function its helper writes."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,11 @@ class Roles:
         writers = [agent for agent in contributors if agent in (self.entry, *self.helpers)]
         entry = self.entry if self.entry in writers else [*contributors, *writers][-1]
         return Roles(contributors, entry, tuple(agent for agent in writers if agent != entry))
+
+    def function_of(self, agent: str, public: Mapping[str, Any]) -> str:
+        """The function that a helper writes for a problem; of other agents their own name."""
+        named = public.get(HELPER_NAME) if agent in self.helpers else None
+        return str(named or agent)
 
     def lacks(self, name: str, agents: Collection[str]) -> str:
         """Why a team of `agents` has nobody called `name`, an agent or a role; "" where it has."""

@@ -16,6 +16,8 @@ from collab.recipe.sampling import SamplingSpec
 from collab.records import Style, WhenSolved
 from collab.wording import by_names
 
+CODE_JOINS = ("python", "python-owned", "files", "class")
+"""Joins that make a program."""
 DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
 {{ response }}
@@ -68,7 +70,7 @@ class AgentSpec(Spec):
     contributes: bool | None = None
     """Whether it writes the team's answer: the join is handed what it wrote. An agent that does not
     may plan or review, and is trained all the same. Default: yes, but for agents with parser `text`
-    beside others in a team with join `python`, `files` or `class`."""
+    beside others in a team whose join makes a program."""
     model: ModelSpec | None = None
     """Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
@@ -128,7 +130,8 @@ class TeamSpec(Spec):
     feedback: tuple[FeedbackSpec, ...] = ()
     """What agents are told between turns."""
     join: str = "text"
-    """Makes the joint artefact: `text`, `python`, `files`, `class` or `module:function`."""
+    """Makes the joint artefact: `text`, `python`, `python-owned` (a helper's function is taken from
+    that helper only), `files`, `class` or `module:function`."""
     entry: str | None = None
     """The agent that writes the function which a code problem asks for; all else who write code are
     its helpers. Default: `main`, else the last agent that writes code."""
@@ -169,7 +172,7 @@ class TeamSpec(Spec):
 
     def _contributors(self) -> tuple[str, ...]:
         parsers = {agent.parser for agent in self.agents.values()}
-        apart = self.join in ("python", "files", "class") and parsers != {"text"}
+        apart = self.join in CODE_JOINS and parsers != {"text"}
 
         def contributes(agent: AgentSpec) -> bool:
             if agent.contributes is None:

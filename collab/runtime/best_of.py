@@ -126,7 +126,7 @@ async def _best(
         made_of={a: episodes[n].sample for n, a in zip(chosen, agents, strict=True)},
         played=len(set(chosen)) == 1,
         artefacts=artefacts,
-        joint=make_joint(join_for(recipe.team.join), artefacts, problem).text,
+        joint=make_joint(join_for(recipe.team.join, recipe.team.roles), artefacts, problem).text,
         score=score,
         samples=len(episodes),
         scored=len(scored),

@@ -81,8 +81,8 @@ class Session:
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
-            join = join_for(self.recipe.team.join)
             roles = self.recipe.team.roles
+            join = join_for(self.recipe.team.join, roles)
             self._games = games_of(self.recipe)
             if self.recipe.task is not None and self.recipe.task.reward is not None:
                 self._scorer = Scorer(self.recipe.task.reward, self.sandbox, roles)
