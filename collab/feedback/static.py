@@ -85,8 +85,9 @@ class Static:
         """By agent: the function that it is to define."""
         if has_files(outcome):  # helpers call their functions what they like, and main.py counts
             return dict(self._spec.functions)
-        helpers = {agent: agent for agent in outcome.roles.helpers}
-        return {**helpers, outcome.roles.entry: outcome.function, **self._spec.functions}
+        roles, public = outcome.roles, outcome.problem.public
+        helpers = {agent: roles.function_of(agent, public) for agent in roles.helpers}
+        return {**helpers, roles.entry: outcome.function, **self._spec.functions}
 
     async def _remarks(self, outcome: Outcome) -> Remarks:
         """The tools' remarks on the joint program, each with the agent whose line it is on."""

@@ -40,7 +40,8 @@ class StaticFeedback(FeedbackBase):
     checkers; `mypy` and `ty` are to be installed beside collab."""
     functions: dict[str, str] = {}
     """By agent: the function it is to define, "" for none. Default: the team's `entry` agent
-    defines the problem's entry point, each helper a function of its own name."""
+    defines the problem's entry point, each helper the problem's `helper_name`, or a function of its
+    own name."""
     limit: int = Field(default=10, ge=1)
     """Findings told to one agent."""
 

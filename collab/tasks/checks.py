@@ -8,6 +8,7 @@ from typing import Any
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
 from collab.recipe.in_python.rows import told_as
+from collab.recipe.roles import HELPER_NAME
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
 from collab.tasks.sources import PlacedRow, Row
 
@@ -70,6 +71,8 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
     A hidden field that a row lacks may be there under a misspelt name, which agents would see.
     """
     texts = _TEXTS_OF_CODE if spec.kind == "code" else ()
+    if spec.kind == "code" and HELPER_NAME in row.fields:
+        texts = (*texts, HELPER_NAME)
     if not row.fields:
         raise _fault(row, "it has no field at all")
     for field in (*texts, *needed):

@@ -34,6 +34,13 @@ def test_the_parts_make_the_same_program(name: str) -> None:
     assert space["f"](4) == 5  # type: ignore[operator]
 
 
+def test_the_helpers_function_may_have_another_name() -> None:
+    source = (AUX + MAIN).replace("aux", "add")
+    artefacts = split_program(source, "add")
+    assert artefacts["aux"].startswith("def add(x)")
+    assert "def add" not in artefacts["main"]
+
+
 @pytest.mark.parametrize(
     "source", ["def f(x:\n", "aux = lambda x: x\n", "class A:\n    def aux(self): ...\n", "", "\0"]
 )

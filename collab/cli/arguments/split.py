@@ -1,4 +1,4 @@
-"""A whole program as the artefacts of the coding team: `aux`, and everything else."""
+"""A whole program as the artefacts of the coding team: its helper, and everything else."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ HELPER = "aux"
 _Node = ast.stmt
 
 
-def split_program(source: str) -> dict[str, str]:
-    """By agent: the top-level definitions of `aux`, and the rest of the program.
+def split_program(source: str, function: str = HELPER) -> dict[str, str]:
+    """By agent: the top-level definitions of the helper's `function`, and the rest of the program.
 
     The join puts the helper first, so what its definition reads (decorators, defaults,
     annotations) and stands above it is copied to it, and `from __future__` lines move there.
-    A program that does not parse, or defines no `aux`, belongs to the main agent as a whole.
+    A program that does not parse, or does not define it, belongs to the main agent as a whole.
     """
     try:
         body = parse(source).body
     except SyntaxError:
         return {HELPER: "", "main": source}
-    helpers = [node for node in body if _defines_helper(node)]
+    helpers = [node for node in body if _defines(node, function)]
     if not helpers:
         return {HELPER: "", "main": source}
     future = [node for node in body if _is_future(node)]
@@ -36,8 +36,8 @@ def split_program(source: str) -> dict[str, str]:
     }
 
 
-def _defines_helper(node: _Node) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == HELPER
+def _defines(node: _Node, function: str) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function
 
 
 def _is_future(node: _Node) -> bool:

@@ -45,8 +45,9 @@ def command(
     """Score programs or texts that are already written, as a team's would be.
 
     A whole program is scored as the joint program of the team coding: its
-    function aux is the auxiliary agent's, the rest the main agent's. A whole
-    text is scored as that of one agent. Several are scored at the same time.
+    function aux, or the one that the problem's field helper_name names, is the
+    auxiliary agent's, the rest the main agent's. A whole text is scored as that
+    of one agent. Several are scored at the same time.
 
     [bold]Examples[/]
       collab score humaneval/12 solution.py
@@ -57,15 +58,18 @@ def command(
 
     Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
     """
+    from collab.cli.arguments.split import HELPER
     from collab.cli.screen.choose import open_page
+    from collab.recipe.roles import HELPER_NAME
     from collab.runtime.problems import find_problems
 
     recipe = _recipe(address, with_sandbox(settings, sandbox), consent(trust))
     is_code = recipe.task is not None and recipe.task.kind == "code"
-    works = _read_works(programs or [], agent or [], is_code=is_code)
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
         raise TaskError(f"{address} names {len(problems)} problems; 'collab score' takes one")
+    helper = problems[0].public.get(HELPER_NAME) or HELPER
+    works = _read_works(programs or [], agent or [], helper if is_code else None)
     results = asyncio.run(_score_all(recipe, problems[0], works))
     if json:
         for result in results:
@@ -123,7 +127,8 @@ def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
     return load_recipe("coding", task=split_address(address)[0], settings=settings, trust=trust)
 
 
-def _read_works(programs: list[str], agents: list[str], *, is_code: bool) -> list[Work]:
+def _read_works(programs: list[str], agents: list[str], helper: str | None) -> list[Work]:
+    """Whole programs are split at the function `helper`; None: they are texts."""
     from collab.cli.arguments.split import split_program
 
     if bool(programs) == bool(agents):
@@ -134,7 +139,7 @@ def _read_works(programs: list[str], agents: list[str], *, is_code: bool) -> lis
     if programs:
         wholes = [(program, _read(program)) for program in programs]
         return [
-            Work(file, split_program(whole) if is_code else {"writer": whole})
+            Work(file, split_program(whole, helper) if helper else {"writer": whole})
             for file, whole in wholes
         ]
     artefacts: dict[str, str] = {}

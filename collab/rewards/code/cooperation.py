@@ -25,7 +25,8 @@ async def calls(
 
     Args:
         function: the caller; `entry_point` stands for the problem's, "" for the agent's name.
-        helper_function: the function called; "" stands for the helper agent's name.
+        helper_function: the function called; "" stands for the problem's `helper_name`, where it
+            has one, else for the helper agent's name.
     """
     name = function_name(context, helper, helper_function)
     use = await in_thread(_use, context, agent, function, name)

@@ -12,7 +12,8 @@ def defines(context: RewardContext, agent: str, function: str = "") -> tuple[flo
     """The agent defines a function at module level, and the function gives a value back.
 
     Args:
-        function: its name; `entry_point` stands for the problem's, "" for the agent's own name.
+        function: its name; `entry_point` stands for the problem's. "" stands for the agent's own
+            name, and for a helper for the problem's `helper_name`, where it has one.
     """
     name = function_name(context, agent, function)
     source = context.artefacts[agent]
@@ -41,9 +42,10 @@ def parses(context: RewardContext) -> tuple[float, str]:
 
 
 def function_name(context: RewardContext, agent: str, function: str) -> str:
+    """The function that an agent writes; options as for `defines`."""
     if function == "entry_point":
         return context.field("entry_point")
-    return function or agent
+    return function or context.roles.function_of(agent, context.problem.public)
 
 
 def explain(error: SyntaxError) -> str:
