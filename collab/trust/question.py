@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
@@ -58,7 +57,7 @@ class Question:
         return replace(self, items=tuple(item for item in self.items if item.reference in kept))
 
     def remember(self) -> None:
-        """Note the yes; raises OSError where it cannot be written."""
+        """Note the yes to each item."""
         for item in self.items:
             store.add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
 
@@ -104,13 +103,12 @@ def settle(question: Question, consent: Consent) -> None:
 
 
 def remember(question: Question) -> None:
-    """Note a yes, as far as the configuration folder can be written; its functions may run."""
+    """Note a yes; its functions may run."""
     for item in question.items:
         if item.lock:
             release(item.lock)
     if question.open:
-        with suppress(OSError):
-            question.remember()
+        question.remember()
 
 
 def _plain(text: str) -> str:

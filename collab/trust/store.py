@@ -17,12 +17,20 @@ def folder() -> Path:
     return base / "collab" / "trusted"
 
 
+_HERE: set[Path] = set()
+"""Yeses that no file could take; they last as long as the process."""
+
+
 def holds(digest: str) -> bool:
-    return (folder() / digest).is_file()
+    file = folder() / digest
+    return file in _HERE or file.is_file()
 
 
 def add(digest: str, text: str) -> None:
-    """Raises OSError where it cannot be written."""
+    """Note a yes, in memory if the folder cannot be written."""
     place = folder()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (place / digest).write_text(text + "\n", encoding="utf-8")
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (place / digest).write_text(text + "\n", encoding="utf-8")
+    except OSError:
+        _HERE.add(place / digest)

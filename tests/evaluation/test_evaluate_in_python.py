@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,3 +49,21 @@ def test_a_key_of_a_section_is_a_setting() -> None:
     assert results.teams[0].agents["a"]["new_tokens"] == 2 * len(ROWS)
     with pytest.raises(RecipeError, match="unknown setting 'num_turns'; it is 'turns' here"):
         collab.evaluate(made, task=ROWS, num_turns=2)
+
+
+def last(artefacts: Any, problem: Any) -> Any:
+    return list(artefacts.values())[-1]
+
+
+@pytest.mark.parametrize("config", ["config", "/proc/nowhere"], ids=["kept", "read-only"])
+def test_a_run_of_ones_own_takes_other_rows_without_a_yes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / config))
+    agents = {"a": collab.Agent(prompt="{{ task.prompt }}")}
+    made = collab.Team(
+        agents=agents, model="echo", join=last, rewards=[right], hidden=["answer"]
+    )
+    made.run(ROWS[0], out=tmp_path / "j1")
+    results = collab.evaluate(str(tmp_path / "j1"), task=ROWS, rewards=[right], hidden=["answer"])
+    assert results.teams[0].metrics["return"].mean == 0.5

@@ -108,6 +108,7 @@ def given_task(task: Task, own: Any, objects: Objects, *, rewarded: bool) -> Any
     if not is_rows(task):
         return objects.data(task)
     suite = suite_of(task)
+    objects.words.add(suite["source"]["path"])
     if rewarded:
         return suite
     if own is None:
