@@ -111,7 +111,7 @@ def check_call(
     Raises:
         RecipeError: it cannot; with what it is called with and what it takes.
     """
-    signature = _signature(what, function)
+    signature = signature_of(what, function)
     try:
         signature.bind(*takes, **dict.fromkeys(options))
     except TypeError as error:
@@ -164,7 +164,8 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
         raise attribute(error, boundary, what) from error
 
 
-def _signature(what: str, function: Callable[..., Any]) -> inspect.Signature:
+def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function; raises RecipeError where Python does not know it."""
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
@@ -182,7 +183,7 @@ def check_options(
         RecipeError: an option that the function does not take (with the nearest name), one of
             another type, or one that is missing.
     """
-    parameters = list(_signature(what, function).parameters.values())[1:]
+    parameters = list(signature_of(what, function).parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in options:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from collab.errors import CollabError
 from collab.evaluation.evaluation import Evaluation
+from collab.evaluation.events import EvaluationEvent
 from collab.evaluation.results import Results
 from collab.evaluation.teams import choose_k, find_teams
 from collab.recipe.in_python.objects import Named, Rewards, Rows, rows_in
 from collab.recipe.in_python.settings import PLAYED, settings_of
+from collab.records import Episode
 from collab.runtime import Team
+from collab.runtime.events import EpisodeFinished
 from collab.runtime.problems import flat_addresses
 from collab.runtime.waiting import wait_for
 from collab.trust import Consent
+
+OnEpisode = Callable[[Episode], object]
+OnEvent = Callable[[EvaluationEvent], object]
 
 
 def evaluate(
@@ -30,6 +38,8 @@ def evaluate(
     greedy: bool = False,
     model: str | None = None,
     settings: Sequence[str] = (),
+    on_episode: OnEpisode | None = None,
+    on_event: OnEvent | None = None,
     trust: Consent = False,
     out: str | Path | None = None,
     **more: Any,
@@ -49,13 +59,15 @@ def evaluate(
         model: one for all agents, in place of their own.
         k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
         settings: overrides as on the command line, for every team.
+        on_episode: called with each episode when it ends; an exception ends the evaluation.
+        on_event: called with every event, as it happens.
         trust: True for a yes to the functions of teams from elsewhere.
         out: a folder for the record, which the same call goes on with; None leaves none.
         more: keys of a section of the recipe, for every team, e.g. `max_new_tokens=64`.
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
-            What fails within an episode is counted as failed.
+        CollabError: no episode of any team finished. Other failures are counted in the results.
     """
     _, within = settings_of(more, PLAYED, top=set())
     rows = rows_in(task)
@@ -75,8 +87,23 @@ def evaluate(
     )
     ks = choose_k(k, evaluated_teams[0].recipe.samples)
     evaluation = Evaluation(evaluated_teams, ks, out=Path(out) if out else None, trust=trust)
-    wait_for(_follow(evaluation))
-    return evaluation.results()
+    for warning in evaluation.check():
+        warnings.warn(warning, stacklevel=2)
+
+    def emit(event: EvaluationEvent) -> None:
+        if on_event is not None:
+            on_event(event)
+        if on_episode is not None and isinstance(event, EpisodeFinished):
+            on_episode(event.episode)
+
+    wait_for(_follow(evaluation, emit))
+    results = evaluation.results()
+    failures = [team.total_failure for team in results.teams if team.total_failure]
+    if len(failures) == len(results.teams):
+        raise CollabError("; ".join(failures))
+    for failure in failures:
+        warnings.warn(failure, stacklevel=2)
+    return results
 
 
 def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
@@ -85,7 +112,7 @@ def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
     return given if given is not None else next((item for item in own if item is not None), None)
 
 
-async def _follow(evaluation: Evaluation) -> None:
+async def _follow(evaluation: Evaluation, emit: OnEvent) -> None:
     async with aclosing(evaluation.stream()) as events:
-        async for _ in events:
-            pass
+        async for event in events:
+            emit(event)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, ExitStack, aclosing
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +30,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
 from collab.runs import metric_names as names
 from collab.runs.about import new_run_id
+from collab.runtime.dry_run import dry_run
 from collab.runtime.team import versions
 from collab.telemetry import operation
 from collab.trust import Consent
@@ -59,15 +60,21 @@ class Evaluation:
         self._folder = EvaluationFolder(out) if out else None
         self._runs = [TeamRun(team, self._folder_of(team), trust) for team in teams]
 
-    def to_play(self) -> list[EvaluatedTeam]:
-        """The teams of which episodes are missing, each once there is a yes to it.
+    def check(self) -> list[str]:
+        """Rehearse each team with missing episodes, after approval; returns warnings.
 
         Raises:
-            Untrusted: there is none; nothing of it has run.
+            Untrusted: nobody approved; nothing has run.
+            RecipeError: a team cannot be played, e.g. its prompt needs a field that no row has.
         """
-        for run in self._runs:
-            run.settle()
-        return [run.team for run in self._runs if run.missing]
+        with ExitStack() as on_refusal:
+            on_refusal.callback(self.close)
+            for run in self._runs:
+                run.settle()
+            missing = [run.team for run in self._runs if run.missing]
+            warnings = [w for t in missing for w in dry_run(t.recipe, t.problems).warnings]
+            on_refusal.pop_all()
+        return warnings
 
     async def stream(
         self, *, progress: bool = False, loading: StoreProgress | None = None

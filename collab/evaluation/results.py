@@ -76,6 +76,14 @@ class TeamResult(Record):
     """By way of working together: its share of the scores that show one; empty for none."""
 
     @property
+    def total_failure(self) -> str | None:
+        """The count and the first failure of a team that finished no episode; else None."""
+        if self.failure is None or self.failed < self.episodes:
+            return None
+        failed = f"every episode of {self.label} failed ({self.failed} of {self.episodes})"
+        return f"{failed}; first failure: {self.failure.type}: {self.failure.message}"
+
+    @property
     def largest_return(self) -> float | None:
         """Turns x maximum, or what a game says; None where nothing was scored."""
         if self.most is not None:

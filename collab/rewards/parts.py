@@ -12,8 +12,8 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from collab.errors import CollabError, RewardError, attribute
-from collab.plugins import check_call, check_options, in_thread
+from collab.errors import CollabError, RecipeError, RewardError, attribute
+from collab.plugins import check_call, check_options, in_thread, signature_of
 from collab.recipe.roles import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 
@@ -135,9 +135,10 @@ def bind_part(
     """The part called `name`, which calls `function`, with its options.
 
     Raises:
-        RecipeError: an option that the function does not take.
+        RecipeError: an option that the function does not take, or a function of TRL.
     """
     what = f"reward part '{name}' ({use})"
+    _check_is_not_trl(what, function)
     options = check_options(what, function, options)
     check_call(what, function, ("context",), options)
     parameters = inspect.signature(function).parameters
@@ -148,6 +149,14 @@ def bind_part(
     }
     agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
     return PartFunction(name, function, options, built_in, agents)
+
+
+def _check_is_not_trl(what: str, function: Callable[..., Any]) -> None:
+    if "completions" in signature_of(what, function).parameters:
+        raise RecipeError(
+            f"{what} takes completions, like a reward function of TRL, and a part takes a context;"
+            " wrap it with collab.rewards.from_trl"
+        )
 
 
 def _placed(name: str, roles: Roles, helper: str) -> str:

@@ -173,7 +173,9 @@ def test_a_team_that_fails_throughout_is_an_error(collab, project: Path) -> None
     (project / "script.yaml").write_text("[{failure: the line is dead}, x]")
     result = collab("eval", "pair", "-t", "words/0", "--model", "scripted:script.yaml")
     assert result.status == 1
-    assert "every episode of pair failed: ModelError: the line is dead" in result.err
+    assert (
+        "every episode of pair failed (1 of 1); first failure: ModelError: the line" in result.err
+    )
     assert row(result.out, "failed") == ["1 of 1"]
 
 

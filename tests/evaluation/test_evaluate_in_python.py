@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import collab
-from collab.errors import RecipeError
+from collab.errors import CollabError, RecipeError
 
 ROWS = [{"prompt": "red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
 
@@ -61,9 +61,59 @@ def test_a_run_of_ones_own_takes_other_rows_without_a_yes(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / config))
     agents = {"a": collab.Agent(prompt="{{ task.prompt }}")}
-    made = collab.Team(
-        agents=agents, model="echo", join=last, rewards=[right], hidden=["answer"]
-    )
+    made = collab.Team(agents=agents, model="echo", join=last, rewards=[right], hidden=["answer"])
     made.run(ROWS[0], out=tmp_path / "j1")
     results = collab.evaluate(str(tmp_path / "j1"), task=ROWS, rewards=[right], hidden=["answer"])
     assert results.teams[0].metrics["return"].mean == 0.5
+
+
+def test_nothing_finished_is_an_error_that_names_the_first_failure() -> None:
+    def broken(context: Any) -> float:
+        raise ValueError("no scale")
+
+    with pytest.raises(CollabError, match=r"failed \(2 of 2\); first failure: .*no scale"):
+        collab.evaluate(team("a", "red"), task=ROWS, rewards=[broken])
+
+
+def test_a_team_that_fails_beside_another_is_warned_of() -> None:
+    def parse(response: str) -> str:
+        raise ValueError("no parse")
+
+    agents = {"a": collab.Agent(prompt="red", parser=parse)}
+    broken = collab.Team(name="broken", agents=agents, model="echo")
+    with pytest.warns(UserWarning, match=r"of broken failed \(2 of 2\); first failure: .*no parse"):
+        results = collab.evaluate(team("a", "red"), broken, task=ROWS)
+    assert results.teams[0].metrics["return"].mean == 1.0
+
+
+def test_a_reward_of_trl_is_refused_before_any_work() -> None:
+    def trl(completions: Any, **columns: Any) -> list[float]:
+        return [0.5 for _ in completions]
+
+    with pytest.raises(RecipeError, match=r"'trl' .* takes completions.*from_trl"):
+        collab.evaluate(team("a", "red"), task=ROWS, rewards=[trl])
+
+
+def test_a_prompt_is_rehearsed_before_any_work() -> None:
+    with pytest.raises(RecipeError, match="task has no 'question'"):
+        collab.evaluate(team("a", "{{ task.question }}"), task=ROWS)
+
+
+def test_rehearsals_warn() -> None:
+    agents = {"a": collab.Agent(prompt="{{ task.prompt }}", templates={"rebut": "No."})}
+    made = collab.Team(agents=agents, model="echo", rewards=[right], hidden=["answer"])
+    with pytest.warns(UserWarning, match=r"rebut is not used"):
+        collab.evaluate(made, task=ROWS)
+
+
+def test_episodes_and_events_are_followed() -> None:
+    ids: list[str] = []
+    types: list[str] = []
+    collab.evaluate(
+        team("a", "red"),
+        task=ROWS,
+        on_episode=lambda episode: ids.append(episode.id),
+        on_event=lambda event: types.append(event.type),
+    )
+    assert ids == ["rows/0#0", "rows/1#0"]
+    assert (types[0], types[-1]) == ("eval.started", "eval.finished")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -183,15 +182,10 @@ def _evaluate(
     from collab.cli.tracing import send_spans
     from collab.evaluation.evaluation import Evaluation
     from collab.runs.about import new_run_id
-    from collab.runtime.dry_run import dry_run
 
     send_spans()
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
     evaluation = Evaluation(teams, ks, out=folder, trust=trust)
-    with ExitStack() as on_refusal:
-        on_refusal.callback(evaluation.close)
-        for team in evaluation.to_play():
-            warn(dry_run(team.recipe, team.problems).warnings)
-        on_refusal.pop_all()
+    warn(evaluation.check())
     follow(evaluation, open_view(EvaluationReport, LiveEvaluation, json=json))
     return exit_status(evaluation.results())

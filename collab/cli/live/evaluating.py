@@ -174,9 +174,8 @@ def exit_status(results: Results) -> int:
         return 130
     status = 0
     for team in results.teams:
-        if team.failure and team.failed == team.episodes:
-            told = f"{team.failure.type}: {team.failure.message}"
-            print(f"error: every episode of {team.label} failed: {told}", file=sys.stderr)
+        if team.total_failure:
+            print(f"error: {team.total_failure}", file=sys.stderr)
             kinds = [getattr(errors, name, CollabError) for name in team.failures]
             status = status or (2 if all(kind.exit_status == 2 for kind in kinds) else 1)
     return status
