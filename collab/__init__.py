@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collab import rewards
-    from collab.api.reading import list_runs, read_metrics, to_pandas
+    from collab.api.reading import list_runs, read_metrics
     from collab.api.train import atrain, train
     from collab.api.training import Training
     from collab.evaluation.api import evaluate
+    from collab.evaluation.results import Results
     from collab.recipe import Recipe, load_recipe
     from collab.recipe.in_python.objects import Agent
     from collab.records import Episode, read_episodes
+    from collab.runs.frame import to_pandas
     from collab.runtime import Event, Rollout, Session, Team, load
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Episode",
     "Event",
     "Recipe",
+    "Results",
     "Rollout",
     "Session",
     "Team",
@@ -45,6 +48,7 @@ _ROOMS = {
     "Agent": "collab.recipe.in_python.objects",
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
+    "Results": "collab.evaluation.results",
     "Training": "collab.api.training",
     "atrain": "collab.api.train",
     "evaluate": "collab.evaluation.api",
@@ -52,7 +56,7 @@ _ROOMS = {
     "load_recipe": "collab.recipe",
     "read_episodes": "collab.records",
     "read_metrics": "collab.api.reading",
-    "to_pandas": "collab.api.reading",
+    "to_pandas": "collab.runs.frame",
     "train": "collab.api.train",
 }
 
@@ -70,3 +74,7 @@ def __getattr__(name: str) -> Any:
     if name == "rewards":
         return import_module("collab.rewards")
     return getattr(import_module(_ROOMS.get(name, "collab.runtime")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from collab.errors import CollabError, RecordError
 from collab.recipe.documents import parse_json
 from collab.runs.about import read_about
 from collab.runs.layout import METRICS, RUN
 from collab.runs.reading import read_lines
-
-if TYPE_CHECKING:
-    import pandas
 
 STEP, EVALUATION = "step.finished", "evaluation.finished"
 
@@ -59,16 +56,3 @@ def _about(run: Path) -> Iterator[dict[str, Any]]:
         yield {"folder": str(run), **read_about(run)}
     except CollabError as error:
         yield {"folder": str(run), "status": f"cannot be read: {error}"}
-
-
-def to_pandas(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Rows, such as `read_metrics` and `list_runs` give, as a data frame.
-
-    Raises:
-        CollabError: pandas is not installed.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise CollabError("to_pandas needs pandas; remedy: pip install pandas") from error
-    return pandas.DataFrame.from_records([dict(row) for row in rows])

@@ -7,9 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collab.api.reading import EVALUATION, read_metrics, rows_of, to_pandas
+from collab.api.reading import EVALUATION, read_metrics, rows_of
 from collab.runs import metric_names
 from collab.runs.about import read_about
+from collab.runs.frame import to_pandas
 from collab.runtime import Team, load
 from collab.trainers.training.events import Evaluation
 

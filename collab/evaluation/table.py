@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 
-from collab.evaluation.results import Estimate, Results, TeamResult
+from collab.evaluation.numbers import Estimate, Numbers, TeamResult
 from collab.runs import metric_names as names
 from collab.wording import counted
 
@@ -25,12 +26,12 @@ class Row:
     cells: tuple[Cell, ...]
 
 
-def team_rows(results: Results) -> list[Row]:
+def team_rows(results: Numbers) -> list[Row]:
     """Every metric of every team, and what it took."""
     return [*_metric_rows(results), *_scheme_rows(results.teams), *_cost_rows(results.teams)]
 
 
-def difference_rows(results: Results) -> list[Row]:
+def difference_rows(results: Numbers) -> list[Row]:
     """Every team but the first less the first one; parts of the reward are left out."""
     metrics = [difference.metrics for difference in results.differences]
     return [
@@ -41,7 +42,7 @@ def difference_rows(results: Results) -> list[Row]:
     ]
 
 
-def headline(results: Results) -> str:
+def headline(results: Numbers) -> str:
     """What was evaluated, in a line."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
@@ -50,7 +51,54 @@ def headline(results: Results) -> str:
     return f"{told}, {', '.join(models)}, seed {results.seed}"
 
 
-def _metric_rows(results: Results) -> Iterator[Row]:
+@dataclass(frozen=True)
+class Section:
+    """One table of an evaluation, with its title."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def as_lines(self) -> Iterator[str]:
+        """The table as lines of text, every column as wide as its widest cell."""
+        table = self._texts()
+        first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
+        yield self.title
+        for title, *cells in table:
+            padded = (f"{text:>{width}}" for text, width in zip(cells, others, strict=True))
+            yield "  ".join((f"{title:<{first}}", *padded)).rstrip()
+
+    def as_html(self) -> str:
+        """The table as HTML."""
+        rows = "".join(map(_html_row, self._texts()))
+        return f"<p>{escape(self.title)}</p><table>{rows}</table>"
+
+    def _texts(self) -> list[tuple[str, ...]]:
+        """The head, then a row per metric."""
+        rows = ((row.title, *(cell.text for cell in row.cells)) for row in self.rows)
+        return [("", *self.columns), *rows]
+
+
+def sections(results: Numbers) -> list[Section]:
+    """The table of the teams, and that of the differences if there are any."""
+    teams = tuple(team.label for team in results.teams)
+    status = "" if results.status == "done" else f" ({results.status})"
+    found = [Section(headline(results) + status, teams, tuple(team_rows(results)))]
+    if rows := difference_rows(results):
+        others = tuple(difference.team for difference in results.differences)
+        found.append(Section(difference_title(results), others, tuple(rows)))
+    return found
+
+
+def difference_title(results: Numbers) -> str:
+    return f"difference to {results.differences[0].baseline}, on the same problems"
+
+
+def _html_row(cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _metric_rows(results: Numbers) -> Iterator[Row]:
     for name in _names(results):
         found = [team.metrics.get(name) for team in results.teams]
         if any(found):
@@ -62,7 +110,7 @@ def _metric_rows(results: Results) -> Iterator[Row]:
             )
 
 
-def _names(results: Results) -> Iterator[str]:
+def _names(results: Numbers) -> Iterator[str]:
     """The metrics in the order of the table; those that say the same twice once."""
     yield from (names.named(names.PASS_AT, k) for k in results.k)
     told = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)

@@ -1,4 +1,4 @@
-"""From a team's episodes to one value for each metric and task; see `results` for their names."""
+"""From a team's episodes to one value for each metric and task; see `numbers` for their names."""
 
 from __future__ import annotations
 

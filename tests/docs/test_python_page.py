@@ -50,8 +50,9 @@ def test_the_other_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    keeps, objects, reads = blocks("python.md", "python")[1:]
+    keeps, evaluates, objects, reads = blocks("python.md", "python")[1:]
     assert len(run(keeps, tiny)["others"].episodes) == 2
+    assert [t.label for t in run(evaluates, tiny)["results"].teams] == ["short", "long"]
     assert run(objects, tiny)["rollout"].episode.joint_return == 1.0
     collab.load("coding", model="echo").run("humaneval/1", out="runs/first")
     run(reads, tiny)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,12 +34,38 @@ def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
     results = asyncio.run(cell())
     assert [found.label for found in results.teams] == ["one", "two"]
     assert [found.metrics["return"].mean for found in results.teams] == [0.5, 1.0]
-    assert repr(results).startswith("<Results done: one, two on ")
-    assert len(repr(results)) < 150
+    assert "<td>one</td><td>two</td>" in results._repr_html_()
+
+
+def test_results_print_as_their_tables() -> None:
+    results = collab.evaluate(team("one", "{{ task.prompt }}"), team("two", "red"), task=ROWS)
+    lines = repr(results).splitlines()
+    assert lines[0] == "rows: 2 problems, 1 sample, echo, seed 0"
+    assert lines[1].split() == ["one", "two"]
+    returns = next(line for line in lines if line.startswith("return "))
+    assert re.findall(r"([\d.]+) \[", returns) == ["0.50", "1.00"]
     assert str(results) == repr(results)
-    shown = results._repr_html_()
-    assert "<td>one</td><td>two</td>" in shown
-    assert "less one, on the same problems" in shown
+    page = results._repr_html_()
+    for told in ("difference to one, on the same problems", "note: pass@k and 'solved'"):
+        assert told in repr(results)
+        assert html.escape(told) in page
+
+
+def test_results_become_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = collab.evaluate(team("one", "red"), task=ROWS)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(CollabError, match="to_pandas needs pandas; remedy: pip install pandas"):
+        results.to_pandas()
+    pandas = SimpleNamespace(DataFrame=SimpleNamespace(from_records=list))
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    rows: Any = results.to_pandas()
+    found = next(row for row in rows if row["metric"] == "return")
+    assert (found["team"], found["mean"], found["tasks"]) == ("one", 1.0, 2)
+
+
+def test_the_public_names_are_listed() -> None:
+    assert {*collab.__all__, "__version__"} <= {*dir(collab)}
+    assert collab.Results is type(collab.evaluate(team("one", "red"), task=ROWS))
 
 
 def test_a_notebook_shows_names_as_text() -> None:

@@ -28,7 +28,14 @@ from collab.evaluation.events import (
 )
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Results, TeamResult
-from collab.evaluation.table import Cell, Row, difference_rows, headline, team_rows
+from collab.evaluation.table import (
+    Cell,
+    Row,
+    difference_rows,
+    difference_title,
+    headline,
+    team_rows,
+)
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
 from collab.wording import counted
 
@@ -103,8 +110,7 @@ def show_results(page: Page, results: Results) -> None:
         page.table(_columns([team.label for team in results.teams]), _rows(team_rows(results)))
     if rows := difference_rows(results):
         page.line()
-        baseline = results.differences[0].baseline
-        page.line((f"difference to {baseline}, on the same problems", NAME))
+        page.line((difference_title(results), NAME))
         labels = [difference.team for difference in results.differences]
         page.table(_columns(labels), _rows(rows))
     if results.teams:
