@@ -31,6 +31,7 @@ def evaluate(
     task: str | Sequence[str] | Rows | None = None,
     rewards: Rewards | None = None,
     hidden: Sequence[str] | None = None,
+    reward_from: str | None = None,
     split: str | None = None,
     samples: int = 1,
     k: Sequence[int] | None = None,
@@ -52,6 +53,7 @@ def evaluate(
             recipes' own.
         rewards: functions in place of the task's reward, e.g. `[right, (short, 0.5)]`.
         hidden: fields of the task that no agent sees, in place of its own.
+        reward_from: the team whose reward scores all, if their rewards differ.
         samples: episodes of each problem; pass@k takes k of them.
         split: the part of the suite that is evaluated, e.g. `"test"`.
         seed: of the sampling; equal seeds give equal episodes where the engine keeps them.
@@ -77,6 +79,7 @@ def evaluate(
         rows=rows,
         rewards=_same(teams, rewards, "rewards"),
         hidden=_same(teams, hidden, "hidden"),
+        reward_from=reward_from,
         split=split,
         samples=samples,
         seed=seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,29 @@ def named_files(value: Any) -> Any:
     if isinstance(value, list):
         return [named_files(item) for item in value]
     return _content(value) if isinstance(value, str) else value
+
+
+def changed_files(one: Any, other: Any) -> list[tuple[str, str]] | None:
+    """The files of the same name whose contents are all that differs; None if more differs."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        pairs = [(one[key], other[key]) for key in one]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = [*zip(one, other, strict=True)]
+    else:
+        return _changed_file(one, other)
+    found = [changed_files(*pair) for pair in pairs]
+    changed = (files for files in found if files is not None)
+    return None if None in found else [*dict.fromkeys(chain.from_iterable(changed))]
+
+
+def _changed_file(one: Any, other: Any) -> list[tuple[str, str]] | None:
+    if named_files(one) == named_files(other):
+        return []
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return None
+    (a, _, first), (b, _, second) = one.rpartition(":"), other.rpartition(":")
+    same = (Path(a).name, first) == (Path(b).name, second)
+    return [(a, b)] if same and Path(a).is_file() and Path(b).is_file() else None
 
 
 def _content(text: str) -> str:

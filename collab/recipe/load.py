@@ -17,7 +17,7 @@ from collab.recipe.files import Files
 from collab.recipe.in_python.objects import Named, Objects, Rewards, Task, given_task, with_rewards
 from collab.recipe.library import Kind, member
 from collab.recipe.model import parse_model
-from collab.recipe.question import allow, question_of, settled_in
+from collab.recipe.question import allow, own_functions, question_of, settled_in
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
 from collab.recipe.trainer import TrainerSpec
@@ -101,6 +101,9 @@ def read_recipe(
     data.update({key: objects.data(item, key) for key, item in top.items() if item is not None})
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
         data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
+        if isinstance(task, str):
+            suite = Files()
+            objects.words |= own_functions(_expand_recipe({"task": task}, suite), suite)
     data = _with_model(_expand_recipe(data, files))
     if rewards is not None or hidden is not None:
         data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)

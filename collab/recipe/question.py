@@ -9,7 +9,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -20,7 +20,7 @@ from collab.recipe.base import Spec, specs_in
 from collab.recipe.files import Files
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
-from collab.recipe.references import named_in
+from collab.recipe.references import Kind, changed, named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
@@ -73,6 +73,19 @@ def settled_in(spec: Spec) -> set[str]:
         if is_free(server.lock):
             settled |= {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
     return settled
+
+
+def own_functions(data: dict[str, Any], files: Files) -> set[str]:
+    """The functions of the user's project that data names, if all its `files` are the user's."""
+    functions = set()
+
+    def note(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
+        if kind == "file function" and is_own(Path(text.rpartition(":")[0])):
+            functions.add(text)
+        return text
+
+    changed(data, note)
+    return set() if files.foreign else functions
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,32 @@ def test_failed_episodes_count_for_nothing_and_are_tried_again(collab, project: 
     assert read_results(Path("out")).teams[0].metrics["return"].mean == 1.0
 
 
+@pytest.mark.parametrize(("chosen", "mean"), [("pair", 0.25), ("runs/first", 1.0), ("first", 1.0)])
+def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
+    collab, project: Path, chosen: str, mean: float
+) -> None:
+    collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
+    (project / "parts.py").write_text("def right(context):\n    return 0.25\n")
+    for name in [name for name in sys.modules if name.startswith("collab_plugin_parts_")]:
+        del sys.modules[name]  # like a new process
+    both = ("eval", "pair", "runs/first", "-t", "words/0", "-m", "echo", "--out", "out")
+    refused = collab(*both)
+    assert refused.status == 2
+    files = "a file has changed (parts.py and runs/first/functions/parts.py)"
+    assert f"{files}; choose one reward for all with --reward-from pair or" in refused.err
+    done = collab(*both, "--reward-from", chosen)
+    assert done.status == 0, done.err
+    results = read_results(Path("out"))
+    assert [team.metrics["return"].mean for team in results.teams] == [mean, mean]
+
+
+def test_a_suite_of_ones_own_is_not_asked_about_beside_a_run(collab, project: Path) -> None:
+    collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
+    (project / "parts.py").write_text("def right(context):\n    return 0.25\n")
+    done = collab("eval", "pair", "runs/first", "-t", "tasks/words.yaml/0", "-m", "echo")
+    assert (done.status, done.err) == (0, "")
+
+
 def test_a_team_that_fails_throughout_is_an_error(collab, project: Path) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, x]")
     result = collab("eval", "pair", "-t", "words/0", "--model", "scripted:script.yaml")
@@ -216,7 +243,7 @@ BAD = {
         ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
         "so 3 samples tell no more than 1",
     ),
-    "rewards": (("pair", "other.yaml"), "the reward of their suites"),
+    "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
     "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks holds something else"),
 }

@@ -42,6 +42,14 @@ Split = Annotated[
     str | None,
     typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. train."),
 ]
+RewardFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--reward-from",
+        metavar="TEAM|RUN",
+        help="The team whose reward scores all, if their rewards differ.",
+    ),
+]
 Ks = Annotated[
     str | None,
     typer.Option(
@@ -62,6 +70,7 @@ def command(
     *,
     task: Problems = None,
     split: Split = None,
+    reward_from: RewardFrom = None,
     samples: Annotated[int, SAMPLES] = 1,
     k: Ks = None,
     greedy: Greedy = False,
@@ -104,6 +113,7 @@ def command(
         teams,
         tasks=task or (),
         split=split,
+        reward_from=reward_from,
         samples=samples,
         seed=seed,
         greedy=greedy,
