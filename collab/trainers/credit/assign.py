@@ -124,5 +124,5 @@ def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm
             if not all(map(isfinite, numbers)):
                 raise TrainingError(
                     f"algorithm '{algorithm}' gave the weight {weight} to agent '{agent}' on"
-                    f" {group.episodes[episode].task}"
+                    f" {group.task}"
                 )

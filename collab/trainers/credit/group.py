@@ -76,6 +76,11 @@ class Group:
     further: tuple[FurtherEpisode, ...] = ()
     """Whole episodes that were played beside those of the group."""
 
+    @property
+    def task(self) -> str:
+        """The address of the group's task, e.g. `humaneval/12`."""
+        return self.episodes[0].task
+
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:

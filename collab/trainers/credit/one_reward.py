@@ -40,7 +40,7 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
     if len(set(earned.values())) > 1:
         told = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
         raise TrainingError(
-            f"the algorithm learns one reward of the team, and in {group.episodes[node[0]].task}"
+            f"the algorithm learns one reward of the team, and in {group.task}"
             f" the agents earned different ones ({told}); {REMEDY}"
         )
     return next(iter(earned.values()))

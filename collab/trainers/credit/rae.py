@@ -67,7 +67,7 @@ class Rae:
     def _credit(self, group: Group) -> Weights:
         weights: dict[Key, float] = {}
         for (episode, turn), returns in sorted(group.returns.items()):
-            game = group.episodes[episode].task.rpartition("/")[0]
+            game = group.task.rpartition("/")[0]
             for agent, earned in returns.items():
                 average = self._averages.get((game, agent, turn), 0.0)
                 weights[episode, turn, agent] = earned - average

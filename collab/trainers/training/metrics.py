@@ -57,7 +57,7 @@ class StepData:
         """What was skipped and what went wrong, in plain words."""
         if self.unlearned:
             return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
-        credited = [group.episodes[0].task for group in self.credit.groups]
+        credited = [group.task for group in self.credit.groups]
         lost = lost_groups(self.groups, credited)
         return (*lost, *self.skipped.values(), *self.sampler.warnings)
 

@@ -55,6 +55,7 @@ def test_games_have_averages_of_their_own() -> None:
     [other] = group.episodes
     other = other.model_copy(update={"task": "poker/3"})
     elsewhere = Group(**{**vars(group), "episodes": (other,)})
+    assert elsewhere.task == "poker/3"
     [first, second] = credit(rule, group, elsewhere)
     assert first[0, 0, "a"] == second[0, 0, "a"] == 1.0
     assert credit(rule, elsewhere)[0][0, 0, "a"] == 0.0
