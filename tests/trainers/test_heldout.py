@@ -14,7 +14,7 @@ from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.runs import read_run
 from collab.runs.reading import read_whole_lines
-from collab.trainers import TrainingRun
+from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.events import HeldOut
 
 
@@ -77,5 +77,7 @@ def test_the_episodes_of_training_stay_apart(run: Path) -> None:
 
 def test_without_an_evaluation_nothing_is_held_out(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=1, evaluation=None)
+    remedy = "0 held out; the split test is not used, set 'trainer.evaluation={tasks: test}' to"
+    assert remedy in make_plan(recipe).text()
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     assert held_out_of(tmp_path / "run") == []

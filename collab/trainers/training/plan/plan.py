@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from collab.models import Request
-from collab.recipe import Recipe, TrainerSpec
+from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.outlook import outlook
 from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import rehearsed
@@ -43,6 +43,8 @@ class Plan:
     """Prompts and new tokens of all trained responses, at most."""
     training_tasks: int
     held_out_tasks: int
+    unused_split: str = ""
+    """The suite's split of held-out tasks, if the recipe evaluates on none."""
     tokens: int | None = None
     """Generated ones that end the run, where they do."""
     update_tokens_per_step: int = 0
@@ -80,7 +82,7 @@ class Plan:
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
-            f" {self.held_out_tasks:,} held out",
+            f" {self.held_out_tasks:,} held out{self._unused()}",
             f"a step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')},"
             f" at most {self.tokens_per_step:,} tokens,"
@@ -102,6 +104,14 @@ class Plan:
         lines += self.on_card.lines() if self.on_card else []
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def _unused(self) -> str:
+        if not self.unused_split:
+            return ""
+        return (
+            f"; the split {self.unused_split} is not used, set"
+            f" 'trainer.evaluation={{tasks: {self.unused_split}}}' to evaluate on it"
+        )
 
     def _of_each(self) -> str:
         return f" for each of {self.ranks} ranks" if self.ranks > 1 else ""
@@ -138,6 +148,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
+        unused_split=_unused_split(spec, tasks.suite),
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
@@ -161,6 +172,12 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     if card is not None:
         plan.on_card = on_card(card, ranks, found, spec, lengths)
     return plan
+
+
+def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
+    """The split that an evaluation would play, if there is no evaluation."""
+    split = EvaluationSpec().tasks
+    return split if spec.evaluation is None and split in suite.splits else ""
 
 
 def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
