@@ -40,8 +40,9 @@ class AgentSpec(Spec):
 
     role: str = ""
     """System message."""
-    prompt: str
-    """First observation; in a sequential team it also sees `others`, the earlier responses."""
+    prompt: str | None = None
+    """First observation; in a sequential team it also sees `others`, the earlier responses.
+    Default: `{{ task.prompt }}`, and `{{ observation }}` in an environment."""
     revise: str = REVISE
     """Observation of every later turn; sees `feedback` and what `prompt` sees."""
     discuss: str = DISCUSS

@@ -72,18 +72,24 @@ def make_agents(
         RecipeError: a template that does not parse, an unknown parser, or sampling settings that
             an agent's model cannot follow.
     """
-    agents = recipe.team.agents
-    if recipe.task is not None and recipe.task.environment is not None:
-        agents = {name: _observes_anew(spec) for name, spec in agents.items()}
+    is_game = recipe.task is not None and recipe.task.environment is not None
+    complete = _in_game if is_game else _at_task
     return {
-        name: _make_agent(name, spec, recipe.sampling_of(name), models[name], tools[name])
-        for name, spec in agents.items()
+        name: _make_agent(name, complete(spec), recipe.sampling_of(name), models[name], tools[name])
+        for name, spec in recipe.team.agents.items()
     }
 
 
-def _observes_anew(spec: AgentSpec) -> AgentSpec:
+def _at_task(spec: AgentSpec) -> AgentSpec:
+    prompt = "{{ task.prompt }}" if spec.prompt is None else spec.prompt
+    return spec.model_copy(update={"prompt": prompt})
+
+
+def _in_game(spec: AgentSpec) -> AgentSpec:
     """In an environment every turn brings an observation of its own, and nothing is revised."""
-    return spec.model_copy(update={"revise": spec.prompt}) if spec.revise == REVISE else spec
+    prompt = "{{ observation }}" if spec.prompt is None else spec.prompt
+    revise = prompt if spec.revise == REVISE else spec.revise
+    return spec.model_copy(update={"prompt": prompt, "revise": revise})
 
 
 def _make_agent(

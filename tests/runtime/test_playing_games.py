@@ -34,6 +34,16 @@ def play(
     return loaded.run(f"{task}/0", out=out).episode
 
 
+def test_without_a_prompt_an_agent_sees_the_task_or_the_observation(project: Path) -> None:
+    agents = {"a": collab.Agent(), "b": collab.Agent()}
+    game = collab.load({"agents": agents, "turns": 2}, task="match", model="echo").run("match/0")
+    seen = [d.observation[-1].content for t in game.episode.turns for d in t.decisions]
+    assert seen[:2] == ["say nothing", "say nothing again"]
+    assert seen[3].startswith("say ")
+    team = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
+    assert team.run({"prompt": "Hello."}).episode.turns[0].decisions[0].action.text == "Hello."
+
+
 def wanted(episode: Episode) -> str:
     return episode.turns[0].joint.split()[1].rstrip(";")
 

@@ -43,7 +43,7 @@ class Agent:
     `parser`, `harness` and the `tools` may be functions. Fields that are left out are as in YAML.
     """
 
-    prompt: str
+    prompt: str | None = None
     role: str | None = None
     revise: str | None = None
     discuss: str | None = None
