@@ -20,6 +20,12 @@ class Files:
         """Files of the current project and of the library."""
         self.foreign: dict[Path, str] = {**first.foreign} if first else {}
         """All others, each with a digest of its content."""
+        self.project: Path | None = None
+        """Where names are looked up first."""
+
+    def begin_at(self, path: Path) -> None:
+        """Look names up beside this file first, if there is such a file."""
+        self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:
         """The mapping in a file; what it names beside itself is named by its whole path.

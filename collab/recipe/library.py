@@ -1,4 +1,4 @@
-"""Where components are found by name: the user's project first, then the shipped library.
+"""Looks components up by name: beside the recipe, in the current folder, in the library.
 
 Suites by the hundred have no file each: `reasoning_gym/NAME` is the suite of one of its sets, and
 `verifiers/NAME` that of an environment.
@@ -27,9 +27,18 @@ FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
 _MEMBER = re.compile(rf"((?:{'|'.join(FAMILIES)})/[a-z][\w-]*)(?:/(.*))?", re.ASCII | re.DOTALL)
 
 
-def roots() -> list[Path]:
+def roots(project: Path | None = None) -> list[Path]:
     """The folders that hold `agents/`, `tasks/` and `trainers/`, first one first."""
-    return [Path.cwd(), shipped()]
+    return [*([project] if project else []), Path.cwd(), shipped()]
+
+
+def project_of(file: Path) -> Path:
+    """The folder of a recipe's file; for a file in `agents/`, the folder above that."""
+    inner = {part for folder in FOLDERS.values() for part in Path(folder).parts}
+    folder = file.resolve().parent
+    while folder.name in inner and not any((folder / name).is_dir() for name in inner):
+        folder = folder.parent
+    return folder
 
 
 def shipped() -> Path:
@@ -44,8 +53,8 @@ def is_shipped(path: Path) -> bool:
     return any(path.is_relative_to(shipped() / folder) for folder in FOLDERS.values())
 
 
-def find(kind: Kind, name: str) -> Path:
-    """The YAML file of a component, by name or by path.
+def find(kind: Kind, name: str, project: Path | None = None) -> Path:
+    """The YAML file of a component, by path, or by name in a project first.
 
     Raises:
         UnknownName: no such name; with the nearest one.
@@ -56,16 +65,16 @@ def find(kind: Kind, name: str) -> Path:
         if not path.is_file():
             raise RecipeError(f"{kind} file '{name}' does not exist (current folder: {Path.cwd()})")
         return path
-    known = dict(components(kind))
+    known = dict(components(kind, project))
     if name not in known:
         raise UnknownName(kind, name, known)
     return known[name]
 
 
-def components(kind: Kind) -> Iterator[tuple[str, Path]]:
+def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
     """Every component of a kind, by name; a project's own hides a shipped one."""
     seen: set[str] = set()
-    for root in roots():
+    for root in roots(project):
         for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):
             if path.stem not in seen:
                 seen.add(path.stem)

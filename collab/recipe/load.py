@@ -150,6 +150,7 @@ def read_task(
 ) -> tuple[TaskSpec, Question]:
     """The suite that `load_task` gives, only to be looked at, and what is to be asked first."""
     files = Files()
+    files.begin_at(Path(name))
     data = {"task": _expand("task", _as_suite(name, like), files)}
     for setting in overrides.ordered(settings):
         overrides.apply(data, setting)
@@ -164,7 +165,9 @@ def read_trainer(name: str) -> TrainerSpec:
     Raises:
         RecipeError: as `load_recipe`.
     """
-    return validate(TrainerSpec, _expand("trainer", name, Files()), name)
+    files = Files()
+    files.begin_at(Path(name))
+    return validate(TrainerSpec, _expand("trainer", name, files), name)
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
@@ -192,8 +195,10 @@ def _written(name: Named, files: Files, objects: Objects, *, is_run: bool) -> di
         return {"team": data} if "agents" in data else data
     path = from_hub.folder_of(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
+        files.begin_at(path / RECIPE)
         return files.read(path / RECIPE, own=False)
     if path.suffix in (".yaml", ".yml"):
+        files.begin_at(path)
         data = files.read(path, own=not is_run)
         return {"team": str(path)} if "agents" in data else data
     return {"team": str(name)}
@@ -253,7 +258,7 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     if depth > _MAX_EXTENDS:
         raise RecipeError(f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'")
     if isinstance(value, str):
-        path = library.find(kind, value)
+        path = library.find(kind, value, files.project)
         value = {"name": path.stem, **files.read(path)}
     if not isinstance(value, dict):
         return value

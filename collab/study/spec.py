@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from collab.errors import RecipeError
+from collab.recipe import library
 from collab.recipe.base import Spec
 from collab.recipe.files import Files
 from collab.recipe.load import validate
@@ -103,7 +104,7 @@ class StudySpec(Spec):
 def read_study(path: Path) -> tuple[StudySpec, Files]:
     """The study in a YAML file, only to be looked at, and the file as one of the user's or not.
 
-    Its recipe is looked for beside the file first.
+    Names of its recipe, tasks and trainers are looked up beside the file first.
 
     Raises:
         RecipeError: it cannot be read, or is no study.
@@ -113,9 +114,20 @@ def read_study(path: Path) -> tuple[StudySpec, Files]:
     files = Files()
     spec = validate(StudySpec, files.read(path), str(path))
     beside = path.parent / spec.recipe
-    if beside.exists():
-        spec = spec.model_copy(update={"recipe": str(beside)})
-    return spec, files
+    recipe = str(beside) if beside.exists() else _beside("team", spec.recipe, path)
+    trainers = [
+        entry.model_copy(update={"trainer": _beside("trainer", entry.trainer, path)})
+        for entry in spec.trainers
+    ]
+    tasks = tuple(_beside("task", name, path) for name in spec.tasks)
+    found = {"recipe": recipe, "trainers": tuple(trainers), "tasks": tasks}
+    return spec.model_copy(update=found), files
+
+
+def _beside(kind: library.Kind, name: str, study: Path) -> str:
+    """The component's file if it lies beside the study's file, else the name."""
+    file = library.project_of(study) / library.FOLDERS[kind] / f"{name}.yaml"
+    return str(file) if file.is_file() else name
 
 
 def _entry(name: str) -> dict[str, Any]:

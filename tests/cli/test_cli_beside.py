@@ -1,0 +1,93 @@
+"""Names in a recipe are looked up beside its file, then in the current folder."""
+
+from pathlib import Path
+
+import pytest
+
+from collab.recipe import load_recipe
+from collab.serving.teams import read_teams
+from collab.study.cells import cells_of, load_study
+
+TEAM = """\
+agents:
+  {agent}:
+    prompt: "{{{{ task.prompt }}}}"
+protocol: single
+"""
+REWARD = "parts:\n  code: {use: tests}\n"
+
+
+@pytest.fixture
+def above(collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a new project in `mine/`, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    assert collab("init", "mine").status == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run mine/recipe.yaml",
+        "run mine/recipe.yaml --task my-task/0",
+        "run mine/agents/my-team.yaml --task my-task/0",
+        "eval mine/recipe.yaml",
+    ],
+)
+def test_names_are_looked_up_beside_the_recipe(collab, above: Path, line: str) -> None:
+    result = collab(*line.split(), "--model", "echo", "--dry-run")
+    assert result.status == 0, result.err
+
+
+def test_a_trainer_is_looked_up_beside_its_recipe(collab, above: Path) -> None:
+    trained = load_recipe("mine/recipe.yaml", trainer="my-trainer").trainer
+    assert trained is not None
+    assert trained.name == "my-trainer"
+    line = "train mine/recipe.yaml --trainer my-trainer --model echo --dry-run"
+    assert "its engine 'echo' has no weights" in collab(*line.split()).err
+
+
+def test_a_probe_plays_the_team_beside_its_recipe(collab, above: Path) -> None:
+    result = collab("probe", "mine/recipe.yaml", "--model", "echo", "--samples", "2")
+    assert result.status == 0, result.err
+
+
+def test_a_served_team_is_looked_up_beside_its_recipe(above: Path) -> None:
+    recipe = read_teams({"mine": "mine/recipe.yaml"})["mine"]
+    assert recipe.team.name == "my-team"
+
+
+def test_a_study_looks_names_up_beside_its_file(above: Path) -> None:
+    study = Path("mine/study.yaml")
+    study.write_text("recipe: my-team\ntasks: [my-task]\ntrainers: [my-trainer]\ntokens: 10\n")
+    cell = cells_of(load_study(study))[0]
+    assert cell.name == "my-task-my-trainer-seed-0"
+    recipe, _ = cell.read()
+    assert (recipe.team.name, recipe.task and recipe.task.name) == ("my-team", "my-task")
+
+
+def test_the_project_of_the_recipe_hides_the_current_folder(above: Path) -> None:
+    for folder, agent in ((above, "here"), (above / "mine", "beside")):
+        (folder / "agents").mkdir(exist_ok=True)
+        (folder / "agents" / "twice.yaml").write_text(TEAM.format(agent=agent))
+    (above / "agents" / "once.yaml").write_text(TEAM.format(agent="here"))
+    Path("mine/twice.yaml").write_text("team: twice\n")
+    Path("mine/once.yaml").write_text("team: once\n")
+    assert list(load_recipe("mine/twice.yaml").team.agents) == ["beside"]
+    assert list(load_recipe("mine/once.yaml").team.agents) == ["here"]
+    assert list(load_recipe("twice").team.agents) == ["here"]
+
+
+def test_a_reward_is_looked_up_beside_the_recipe(above: Path) -> None:
+    rewards = Path("mine/tasks/rewards")
+    rewards.mkdir()
+    (rewards / "my-reward.yaml").write_text(REWARD)
+    recipe = load_recipe("mine/recipe.yaml", settings=["task.reward=my-reward"])
+    assert recipe.task is not None
+    assert recipe.task.reward is not None
+    assert list(recipe.task.reward.parts) == ["code"]
+
+
+def test_a_project_in_a_folder_called_tasks_is_its_root(above: Path) -> None:
+    Path("mine").rename("tasks")
+    assert load_recipe("tasks/recipe.yaml").team.name == "my-team"
