@@ -152,7 +152,7 @@ class Acting:
         return action
 
     def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
-        """Record what an agent did, and parse the artefact out of its last response."""
+        """Record what an agent did, and parse the artefact out of its answer."""
         for number, step in enumerate(move.steps):
             decision = Decision(
                 agent=move.agent,
@@ -170,8 +170,8 @@ class Acting:
             self._remember(decision)
         if not move.steps:
             raise RecipeError(f"the harness of agent '{move.agent}' ended without a response")
-        parse, response = self.context.agents[move.agent].parse, move.steps[-1].action.text
-        artefact: str = call(f"parser of {move.agent}", AgentError, parse, response)
+        parse = self.context.agents[move.agent].parse
+        artefact: str = call(f"parser of {move.agent}", AgentError, parse, move.answer)
         return artefact
 
     def _remember(self, decision: Decision) -> None:

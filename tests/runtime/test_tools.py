@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 import collab
+from collab.cli.screen.episode import show_episode
+from collab.cli.screen.plain import PlainPage
 from collab.errors import RecipeError
 from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, fenced, read_calls
@@ -63,7 +66,7 @@ def fence(name: str, **arguments: Any) -> str:
     return f"```tool\n{json.dumps({'name': name, 'arguments': arguments})}\n```"
 
 
-def play(project: Path, names: list[str], answers: list[str], *settings: str) -> Episode:
+def play(project: Path, names: list[str], answers: list[Any], *settings: str) -> Episode:
     """The agent `a` has tools and gives these answers; b says a word."""
     (project / "script.yaml").write_text(json.dumps({"a": answers, "b": ["Say w3."]}))
     told = [f"agents.a.tools={json.dumps(names)}", *settings]
@@ -112,6 +115,43 @@ def test_a_call_that_cannot_be_read_is_told(tools: Path) -> None:
     [(role, content)] = observed(episode, 1)
     assert role == "user"
     assert "could not be read: not JSON" in content
+
+
+def cut_off(answer: str) -> dict[str, Any]:
+    return {"text": answer, "finish_reason": "length"}
+
+
+def test_a_truncated_call_is_told_as_one(tools: Path) -> None:
+    begun = '```tool\n{"name": "double", "arguments": {"n": "eins zwei'
+    episode = play(tools, ["tools.py:double"], [cut_off(begun), "Say w3."])
+    tokens = episode.decisions("a")[0].action.usage.new_tokens
+    [(role, content)] = observed(episode, 1)
+    assert role == "user"
+    assert f"truncated at {tokens} tokens" in content
+    assert "JSON" not in content
+    assert episode.reward == 1.0
+
+
+@pytest.mark.parametrize("call", ['```tool\n{"name": \n```', fence("fails")])
+def test_a_call_that_fails_again_ends_the_calls(tools: Path, call: str) -> None:
+    names = ["tools.py:double", "tools.py:fails"]
+    episode = play(tools, names, [call, fence("double", n=1), call, "Say w3."])
+    assert observed(episode, 3)[-1] == (
+        "user",
+        "The same call failed 2 times. Give your answer now.",
+    )
+    assert episode.reward == 1.0
+
+
+@pytest.mark.parametrize("last", [cut_off('Well. ```tool\n{"name": "dou'), fence("double", n=1)])
+def test_a_call_is_no_answer(tools: Path, last: Any) -> None:
+    limit = "agents.a.harness={use: tools, options: {calls: 1}}"
+    episode = play(tools, ["tools.py:double"], [fence("double", n=2), last], limit)
+    assert episode.turns[0].artefacts["a"] == ("Well." if isinstance(last, dict) else "")
+    out = io.StringIO()
+    show_episode(PlainPage(out), episode)
+    shown = out.getvalue()
+    assert ("a call of a tool, and no answer" in shown) == isinstance(last, str)
 
 
 def test_after_the_last_call_the_agent_is_asked_for_its_answer(tools: Path) -> None:

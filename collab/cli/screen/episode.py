@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from collab.cli.screen.page import Block, Column, Page, Piece
 from collab.cli.screen.tool_calls import show_calls
-from collab.records import Episode, Failure, PartScore, Scheme, Score, Turn
+from collab.models.tool_text import before_calls
+from collab.records import Action, Episode, Failure, PartScore, Scheme, Score, Turn
 from collab.rewards.declared import language_of, told
 from collab.wording import counted
 
@@ -57,8 +58,15 @@ def _work_of(turn: Turn, agent: str) -> Block:
     artefact = turn.artefacts.get(agent, "")
     if artefact.strip() or actions[-1].failure:
         return Block(title, artefact, _language(turn))
-    said = actions[-1].text.strip()
-    return Block(f"{title}, {'no artefact in the response' if said else 'empty'}", said, "text")
+    return Block(f"{title}, {_lack(actions[-1])}", actions[-1].text.strip(), "text")
+
+
+def _lack(action: Action) -> str:
+    """Why a response has no artefact."""
+    said = action.text.strip()
+    if action.tool_calls or before_calls(said) != said:
+        return "a call of a tool, and no answer"
+    return "no artefact in the response" if said else "empty"
 
 
 def _language(turn: Turn) -> str:

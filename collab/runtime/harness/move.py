@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from collab.models.tool_text import UnreadableCall, read_calls
+from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Action, Failure, Message
 from collab.tools import Tool
 
@@ -59,6 +59,22 @@ class Move:
     def messages(self) -> tuple[Message, ...]:
         """All that the agent has observed and said."""
         return (*self._history, *self._pending)
+
+    @property
+    def answer(self) -> str:
+        """The text of the last response, without calls of tools that nobody makes any more."""
+        action = self.steps[-1].action
+        is_call = bool(action.tool_calls) or bool(self.unreadable(action))
+        return before_calls(action.text) if is_call else action.text
+
+    def unreadable(self, action: Action) -> str:
+        """What is wrong with a call that the response begins; empty if nothing is."""
+        if self.tools and not action.tool_calls:
+            try:
+                read_calls(action.text, self.tools)
+            except UnreadableCall as error:
+                return str(error)
+        return ""
 
     def observe(self, *messages: Message) -> None:
         """Tell the agent something before its next response."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 from pydantic import Field
 
-from collab.models.tool_text import UnreadableCall, read_calls
 from collab.records import Action, Message, ToolCall
 from collab.runtime.harness.move import Move
 
 LIMIT = "You have made all of your {calls} calls of tools. Give your answer now."
+EQUAL = 2
+"""Failures of one call, after which the agent is asked for its answer."""
+REPEATED = "The same call failed {times} times. Give your answer now."
 
 
 async def tools(
@@ -25,15 +28,16 @@ async def tools(
     Args:
         move: what the agent does when it is its turn.
         calls: the most calls, after which the agent is asked for its answer; a call that cannot
-            be read counts as one.
+            be read counts as one. A call that fails twice is the last one, too.
         seconds: the longest that one call may take.
         characters: the longest result that is told; of a longer one, its beginning.
     """
-    left = calls
-    while left > 0:
+    left, failures = calls, Counter[str]()
+    while left > 0 and max(failures.values(), default=0) < EQUAL:
         action = await move.generate()
         if trouble := _unreadable(move, action):
             move.observe(Message(role="user", content=trouble))
+            failures[action.text] += 1
             left -= 1
         elif not action.tool_calls:
             return
@@ -42,20 +46,20 @@ async def tools(
             if left > 0:
                 result = await _result(move, call, seconds, characters)
             move.observe(Message(role="tool", content=result, answers=call))
+            failures[f"{call.name} {call.arguments}"] += result.startswith("Error: ")
             left -= 1
-    move.observe(Message(role="user", content=LIMIT.format(calls=calls)))
+    told = REPEATED.format(times=EQUAL) if left > 0 else LIMIT.format(calls=calls)
+    move.observe(Message(role="user", content=told))
     await move.generate(may_call=False)
 
 
 def _unreadable(move: Move, action: Action) -> str:
-    """What is wrong with a call that the agent has begun; empty where nothing is."""
-    if action.tool_calls:
-        return ""
-    try:
-        read_calls(action.text, move.tools)
-    except UnreadableCall as error:
-        return f"Your call of a tool could not be read: {error}. Write it again."
-    return ""
+    """What the agent is told of a call that cannot be read; empty where there is none."""
+    trouble = move.unreadable(action)
+    if trouble and action.finish_reason == "length":
+        tokens = len(action.token_ids) or action.usage.new_tokens
+        return f"Your call of a tool was truncated at {tokens} tokens. Write a shorter one."
+    return trouble and f"Your call of a tool could not be read: {trouble}. Write it again."
 
 
 async def _result(move: Move, call: ToolCall, seconds: float, characters: int) -> str:
