@@ -11,8 +11,6 @@ from collab.evaluation.folder import Key, TeamFolder, chosen
 from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values
-from collab.models import Model
-from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.records import Episode
 from collab.runs.about import now
@@ -35,7 +33,6 @@ class TeamRun:
         self.begun = self.recorded > 0
         self.models: dict[str, str] = folder.about.get("models", {}) if folder else {}
         """The name of the model that answers, by agent."""
-        self._models: dict[str, Model] = {}
         self._session: Session | None = None
 
     @property
@@ -71,20 +68,14 @@ class TeamRun:
         recipe = self.team.recipe
         if self.missing:
             self.settle()
-            self._models = {name: pool.open(recipe.model_of(name)) for name in recipe.team.agents}
-            self._session = Session(recipe, models=self._models, within=within)
-            self.models = dict(self._session.model_names())
+            self._session = Session(recipe, pool=pool, within=within)
             await stack.enter_async_context(self._session)
+            self.models = dict(self._session.model_names())
 
     async def load(self) -> None:
-        """Open the models, so that no episode waits for weights or servers.
-
-        Raises:
-            ModelUnavailable, ModelError: they cannot be had, or an adapter does not fit.
-        """
-        for name, model in self._models.items():
-            if isinstance(model, OpensEarly):
-                await model.open_early(self.team.recipe.team.agents[name].adapter)
+        """Load the models of what is missing; raises as `Session.load`."""
+        if self._session:
+            await self._session.load()
 
     def begin(self) -> None:
         """Begin the record; raises RecordError where that cannot be done."""

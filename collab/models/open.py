@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, told
-from collab.models.base import Batching, ChecksUse, Model
+from collab.models.base import Batching, ChecksUse, Model, OpensEarly
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
@@ -103,6 +103,12 @@ class ModelPool:
         if key not in self._models:
             self._models[key] = open_model(spec, progress=self._progress)
         return self._models[key]
+
+    async def load(self) -> None:
+        """Load every model that was opened; raises as `OpensEarly.open_early`."""
+        for model in self._models.values():
+            if isinstance(model, OpensEarly):
+                await model.open_early()
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ from collab.agents.joins import Join
 from collab.errors import RecipeError
 from collab.feedback import Source, open_sources
 from collab.models import HasCapabilities, Model, Progress, Request
+from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
@@ -99,6 +100,17 @@ class Session:
             await self.aclose()
             raise
         return self
+
+    async def load(self) -> None:
+        """Load the weights and adapters, so that no episode waits for them.
+
+        Raises:
+            ModelUnavailable, ModelError: a model cannot be loaded, or an adapter does not fit.
+        """
+        for name, model in self.models.items():
+            if isinstance(model, OpensEarly):
+                await model.open_early(self.recipe.team.agents[name].adapter)
+        await self._pool.load()
 
     async def __aenter__(self) -> Session:
         return await self.open()

@@ -204,7 +204,7 @@ async def play(
 
     Models of a `pool` are the caller's, and stay open.
     """
-    started = time.perf_counter()
+    started = None
     episodes: list[Episode] = []
     about: dict[str, Any] = {}
     folder = None
@@ -223,6 +223,8 @@ async def play(
             }
             folder = RunFolder.create(Path(out), recipe, about) if out else None
             yield opening
+            await session.load()
+            started = time.perf_counter()
             rollout = session.stream(
                 problems, samples=recipe.samples, seed=recipe.seed, progress=progress
             )
@@ -238,7 +240,7 @@ async def play(
         status = "failed"
         raise
     finally:
-        summary = summarise(episodes, time.perf_counter() - started)
+        summary = summarise(episodes, time.perf_counter() - started if started else 0.0)
         if folder:
             told = tools_told(recipe)
             tools = {"tools": told} if told else {}

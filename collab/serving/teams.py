@@ -9,7 +9,6 @@ from pathlib import Path
 
 from collab.errors import RecipeError
 from collab.models import Model
-from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, read_recipe
@@ -154,7 +153,7 @@ class Teams(Mapping[str, ServedTeam]):
             self._stack.push_async_callback(pool.aclose)
             opened = {n: await self._opened(n, r, pool) for n, r in self._recipes.items()}
             for team in opened.values():  # once it is known what adapters there are
-                await _open_models(team)
+                await team.session.load()
         except BaseException:
             await self._stack.aclose()
             raise
@@ -166,12 +165,7 @@ class Teams(Mapping[str, ServedTeam]):
         await self._stack.aclose()
 
     async def _opened(self, name: str, recipe: Recipe, pool: ModelPool) -> ServedTeam:
-        given = self._given.get(name, {})
-        models = {
-            agent: given.get(agent) or pool.open(recipe.model_of(agent))
-            for agent in recipe.team.agents
-        }
-        session = await Session(recipe, models=models).open()
+        session = await Session(recipe, models=self._given.get(name), pool=pool).open()
         self._stack.push_async_callback(session.aclose)
         fields = fields_of(recipe, self._settings.field)
         return ServedTeam(name, recipe, fields, session, self._settings.history)
@@ -182,9 +176,3 @@ class Teams(Mapping[str, ServedTeam]):
         if any(model.batching == "static" for model in models):
             return 1
         return min((team.recipe.concurrency for team in self.values()), default=1)
-
-
-async def _open_models(team: ServedTeam) -> None:
-    for agent, model in team.session.models.items():
-        if isinstance(model, OpensEarly):
-            await model.open_early(team.recipe.team.agents[agent].adapter)

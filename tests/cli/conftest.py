@@ -41,6 +41,27 @@ class Slow:
         pass
 
 
+class Heavy(Slow):
+    """Takes a second to load, and no time to answer."""
+
+    def __init__(self):
+        super().__init__(0, asyncio.sleep)
+        self.is_loaded = False
+
+    async def open_early(self, adapter=None):
+        if not self.is_loaded:
+            await asyncio.sleep(1)
+        self.is_loaded = True
+
+    async def generate(self, requests, progress=None):
+        await self.open_early()
+        return await super().generate(requests, progress)
+
+
+def heavy(spec):
+    return Heavy()
+
+
 def patient(spec):
     """Stops when it is cancelled."""
     return Slow(60, asyncio.sleep)

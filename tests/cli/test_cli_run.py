@@ -183,3 +183,15 @@ def test_problems_are_found_once_a_run(collab, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(problems, "open_suite", watched)
     assert collab(*ECHO, "--task", "words/0-1", "--out", "out").status == 0
     assert opened == ["words"]
+
+
+def test_loading_a_model_is_no_part_of_a_run(collab, project: Path) -> None:
+    result = collab("run", "pair", "-t", "words/0", "-m", "models.py:heavy", "--json", "--out", "o")
+    assert result.status == 0, result.err
+    for summary in (
+        result.events[-1]["summary"],
+        json.loads(Path("o/run.json").read_text())["summary"],
+    ):
+        assert summary["seconds"] < 1
+        assert summary["tokens_per_second"] > 6
+    assert result.events[-2]["episode"]["seconds"] < 1

@@ -42,7 +42,7 @@ class Episodes:
     acting: dict[tuple[str, str], Acting] = field(default_factory=dict)
     """The agents at work, by episode and name."""
     since: float | None = None
-    """When the first agent was asked, or its model was loaded."""
+    """When the first agent was asked; its model was loaded before."""
     cost: float | None = None
     """US dollars, where an engine knows its price."""
     _begun_with: int = field(init=False)
@@ -79,11 +79,6 @@ class Episodes:
                 self._count(event.decision)
             case EpisodeFinished():
                 self._finish(event)
-
-    def loaded(self) -> None:
-        """The models were loaded just now; the time that it took is not that of the agents."""
-        if not self._responded:
-            self.since = time.monotonic()
 
     def _count(self, decision: Decision) -> None:
         used, agent = decision.action.usage, decision.agent

@@ -36,7 +36,7 @@ from collab.evaluation.table import (
     headline,
     team_rows,
 )
-from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished
+from collab.runtime.events import AgentActing, EpisodeFinished
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class EvaluationReport(Report):
 class LiveEvaluation(LiveView[EvaluationEvent]):
     """A report of an evaluation, below which the team at work has a line with its speed."""
 
-    work = (AgentProgress, AgentActed)
+    work = (AgentActing,)
     end = EvaluationFinished
 
     def __init__(self, page: TerminalPage) -> None:
@@ -91,9 +91,6 @@ class LiveEvaluation(LiveView[EvaluationEvent]):
                 if isinstance(event, EpisodeFinished):
                     self._sample.see(event.episode)
                 self._episodes.see(event)
-
-    def loaded(self) -> None:
-        self._episodes.loaded()
 
     def lines(self) -> list[RenderableType]:
         if not self._team:

@@ -51,17 +51,13 @@ class LiveView(ABC, Generic[Event_contra]):
         """The memory of the process that does the work, where it is this one."""
         return "" if self.watching else memory()
 
-    def loaded(self) -> None:
-        """Take note that the models were loaded just now."""
-
     @abstractmethod
     def lines(self) -> list[RenderableType]:
         """What is under way."""
 
     def see(self, event: Event_contra) -> None:
-        if isinstance(event, self.work) and self._stage:
+        if isinstance(event, self.work):
             self._stage = ""
-            self.loaded()
         self.follow(event)
         if isinstance(event, self.end):
             self.close()

@@ -41,7 +41,8 @@ class Played:
     episodes: list[Episode] = field(default_factory=list)
     status: Status = "failed"
     _opening: RunStarted | None = None
-    _since: float = field(default_factory=time.perf_counter)
+    _since: float | None = None
+    """When the models were loaded."""
     _ending: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -62,7 +63,9 @@ class Played:
             async for event in events:
                 if isinstance(event, RunStarted):
                     self._opening = event
-                elif isinstance(event, EpisodeFinished):
+                else:
+                    self._since = self._since or time.perf_counter()
+                if isinstance(event, EpisodeFinished):
                     self.episodes.append(event.episode)
                 if not isinstance(event, RunFinished):
                     self.view.see(event)
@@ -73,7 +76,8 @@ class Played:
             return
         self.status = status
         if self._opening:
-            summary = summarise(self.episodes, time.perf_counter() - self._since)
+            seconds = time.perf_counter() - self._since if self._since else 0.0
+            summary = summarise(self.episodes, seconds)
             self.view.see(RunFinished(run=self._opening.run, status=status, summary=summary))
         self.view.close()
         if status == "interrupted":

@@ -14,8 +14,7 @@ from collab.cli.screen.episode import DIM, NAME, WARN, out_of, show_episode, sho
 from collab.cli.screen.page import Column, Page
 from collab.cli.screen.terminal import TerminalPage
 from collab.runtime.events import (
-    AgentActed,
-    AgentProgress,
+    AgentActing,
     EpisodeFinished,
     Event,
     RunFinished,
@@ -87,7 +86,7 @@ class RunReport(Report):
 class LiveRun(LiveView[Event]):
     """A report of a run, below which each agent at work has a line with its tokens and speed."""
 
-    work = (AgentProgress, AgentActed)
+    work = (AgentActing,)
     end = RunFinished
 
     def __init__(self, page: TerminalPage) -> None:
@@ -101,9 +100,6 @@ class LiveRun(LiveView[Event]):
         if isinstance(event, EpisodeFinished) and self._episodes.planned > IN_FULL:
             self._sample.see(event.episode)
         self._episodes.see(event)
-
-    def loaded(self) -> None:
-        self._episodes.loaded()
 
     def lines(self) -> list[RenderableType]:
         acting = list(self._episodes.acting.items())

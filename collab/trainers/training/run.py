@@ -105,7 +105,6 @@ class TrainingRun:
                 last checkpoint.
             RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
         """
-        self._began = time.perf_counter()
         planned = {"collab.steps": self.total_steps}
         with operation(f"train {self.recipe.team.name}", planned) as whole, whole.entered():
             return await self._run()
@@ -123,6 +122,7 @@ class TrainingRun:
             await stepper.open()
             checkpoint = self._checkpoints.restore(*self._stateful) if self._resume else None
             await stepper.check()
+            self._began = time.perf_counter()
             summary = await self._record(about, policies, stepper, checkpoint)
         finally:
             await self._ahead.aclose()

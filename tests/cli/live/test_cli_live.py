@@ -32,7 +32,7 @@ from collab.trainers.training.events import StepFinished, TrainingProgress
 
 LIVE = [LiveRun, LiveEvaluation, LiveTraining]
 WORK = [
-    AgentProgress(episode="t#0", agent="a", new_tokens=1, text=""),
+    AgentActing(episode="t#0", turn=0, round=0, agent="a"),
     TrainingProgress(step=1, phase="sampling", done=0, total=4),
 ]
 
