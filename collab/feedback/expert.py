@@ -74,10 +74,11 @@ class Expert:
 
     async def _advice(self, outcome: Outcome) -> tuple[Advice, Usage]:
         messages = expert_prompt(outcome)
-        why, usage = "", Usage()
+        why, usage, truncated = "", Usage(), 0
         for attempt in range(self._spec.retries + 1):
             action = await self._ask(outcome, messages, attempt)
             answer, usage = action.text, usage + action.usage
+            truncated += action.finish_reason == "length"
             try:
                 return read_advice(answer, outcome.agents), usage
             except ValueError as error:
@@ -85,10 +86,19 @@ class Expert:
             if answer.strip():
                 again = Message(role="user", content=AGAIN.format(why=why))
                 messages = [*messages, Message(role="assistant", content=answer), again]
-        raise FeedbackError(
-            f"the expert {self._model.name} gave no advice of the asked form in"
-            f" {self._spec.retries + 1} attempts: {why}; another model, more 'retries' or more"
-            f" 'max_new_tokens' (now {self._spec.max_new_tokens}) may help"
+        raise FeedbackError(self._no_advice(why, truncated))
+
+    def _no_advice(self, why: str, truncated: int) -> str:
+        attempts, limit = self._spec.retries + 1, self._spec.max_new_tokens
+        if truncated:
+            return (
+                f"{truncated} of {attempts} responses of the expert {self._model.name} were"
+                f" truncated at {limit} tokens, and none gave advice; raise its 'max_new_tokens'"
+            )
+        return (
+            f"the expert {self._model.name} gave no advice of the asked form in {attempts}"
+            f" attempts: {why}; another model, more 'retries' or more 'max_new_tokens' (now"
+            f" {limit}) may help"
         )
 
     async def _ask(self, outcome: Outcome, messages: Sequence[Message], attempt: int) -> Action:

@@ -26,10 +26,10 @@ from collab.feedback import check_sources
 from collab.models import Request
 from collab.models.lengths import check_fits
 from collab.models.tool_text import fenced
-from collab.recipe import BudgetSpec, Recipe
+from collab.recipe import BudgetSpec, Recipe, library, read_recipe
 from collab.recipe.hosted import MCPServer
 from collab.recipe.model import TransformersModel
-from collab.recipe.team import DISCUSS
+from collab.recipe.team import DISCUSS, TeamSpec
 from collab.records import Problem
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runtime.acting import RolloutContext
@@ -73,7 +73,8 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
         requests, unread = thread.submit(asyncio.run, _play(recipe, chosen)).result()
     short = cut_off(games_of(recipe), chosen, recipe.team.turns)
-    warnings = [*unread, *short, *_uncounted(recipe), *_overlong(recipe, requests, len(problems))]
+    warnings = [*unread, *short, *_unused_feedback(recipe.team), *_uncounted(recipe)]
+    warnings += _overlong(recipe, requests, len(problems))
     return DryRun(tuple(requests), tuple(warnings))
 
 
@@ -211,6 +212,16 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
         for place in places
         if place not in seen.rendered
     ]
+
+
+def _unused_feedback(team: TeamSpec) -> list[str]:
+    """Feedback of the user's without a later turn; shipped teams offer theirs for more turns."""
+    shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
+    if team.turns > 1 or not team.feedback:
+        return []
+    if shipped.is_file() and read_recipe(str(shipped))[0].team.feedback == team.feedback:
+        return []
+    return ["team.feedback is never used: team.turns is 1; set team.turns=2, or leave it out"]
 
 
 def _uncounted(recipe: Recipe) -> list[str]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 from collab.records import Episode, Usage
+from collab.wording import counted
+
+CUT, FEW = 0.25, 4
+"""Warn above this share of truncated responses, once an agent has given FEW."""
 
 
 def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
@@ -35,7 +39,39 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "tokens_per_second": round(new_tokens / seconds, 1) if seconds else 0.0,
         "agents": by_agent(episodes),
+        "warnings": warnings_of(episodes),
     }
+
+
+def warnings_of(episodes: Sequence[Episode]) -> list[str]:
+    """Agents with many truncated responses, and feedback that failed, in words."""
+    return [*_truncated(episodes), *lost_feedback(episodes)]
+
+
+def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
+    ended: dict[str, list[bool]] = {}
+    for decision in (d for episode in episodes for turn in episode.turns for d in turn.decisions):
+        ended.setdefault(decision.agent, []).append(decision.action.finish_reason == "length")
+    for agent, cut in ended.items():
+        if len(cut) >= FEW and sum(cut) >= CUT * len(cut):
+            yield truncated(agent, sum(cut) / len(cut))
+
+
+def truncated(agent: str, share: float) -> str:
+    """What to say of an agent of whose responses this share is truncated."""
+    return (
+        f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"
+        " max_new_tokens"
+    )
+
+
+def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
+    """How many turns went on without some feedback, and why the first did."""
+    turns = [t for episode in episodes for t in episode.turns if t.feedback or t.failures]
+    lost = [turn.failures[0] for turn in turns if turn.failures]
+    if lost:
+        share = f"{len(lost)} of {counted(len(turns), 'turn')}"
+        yield f"feedback failed in {share}: {lost[0].message}"
 
 
 def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:

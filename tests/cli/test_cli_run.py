@@ -195,3 +195,32 @@ def test_loading_a_model_is_no_part_of_a_run(collab, project: Path) -> None:
         assert summary["seconds"] < 1
         assert summary["tokens_per_second"] > 6
     assert result.events[-2]["episode"]["seconds"] < 1
+
+
+def test_a_truncated_judge_is_named_at_the_end(collab, project: Path) -> None:
+    begun = {"text": '{"a": ["sp', "finish_reason": "length"}
+    (project / "judge.yaml").write_text(yaml.safe_dump([begun] * 4))
+    feedback = "team.feedback=[{source: expert, model: 'scripted:judge.yaml', required: false}]"
+    result = collab(*ECHO, "-t", "words/0-1", "--set", "team.turns=2", "--set", feedback)
+    assert result.status == 0, result.err
+    assert "warning: feedback failed in 2 of 2 turns: 2 of 2 responses of the expert" in result.out
+
+
+def test_truncated_agents_are_named_at_the_end(collab, project: Path) -> None:
+    begun = {"text": "Say", "finish_reason": "length"}
+    script = {"a": [begun] * 4, "b": ["Say w0."] * 4}
+    (project / "script.yaml").write_text(yaml.safe_dump(script))
+    result = collab("run", "pair", "-t", "words/0-3", "-m", "scripted:script.yaml")
+    told = "warning: 100% of the responses of a are truncated at their limit; raise its max_new"
+    assert told in result.out
+    assert "responses of b" not in result.out
+
+
+def test_feedback_that_no_turn_is_left_for_is_named(collab, project: Path) -> None:
+    told = "warning: team.feedback is never used: team.turns is 1; set team.turns=2"
+    arguments = (*ECHO, "-t", "words/0", "--set", "team.feedback=[self]")
+    assert told in collab(*arguments).err
+    assert told in collab(*arguments, "--dry-run").out
+    assert "never used" not in collab(*arguments, "--set", "team.turns=2").err
+    shipped = collab("run", "pocket", "-t", "pocket-code/0", "-m", "echo", "--dry-run")
+    assert "never used" not in shipped.out, "which offers feedback for more turns"

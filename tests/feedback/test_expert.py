@@ -100,6 +100,13 @@ def test_after_the_retries_it_is_a_typed_failure(outcome_of: OutcomeOf) -> None:
         give_feedback(outcome_of(main=GOOD), "", "{", "nonsense", retries=2)
 
 
+def test_a_truncated_expert_is_named(outcome_of: OutcomeOf) -> None:
+    begun = {"text": '{"main": ["sum, d', "finish_reason": "length"}
+    told = r"2 of 2 responses of the expert .* truncated at 20 tokens.*raise its 'max_new_tokens'"
+    with pytest.raises(FeedbackError, match=told):
+        give_feedback(outcome_of(main=GOOD), begun, begun, retries=1, max_new_tokens=20)
+
+
 def test_edits_are_clamped(outcome_of: OutcomeOf) -> None:
     advice = json.dumps({"main": ["x" * 9000, "two\nlines", *["more"] * 50]})
     told = give_feedback(outcome_of(main=GOOD), advice)

@@ -117,41 +117,30 @@ def test_a_call_that_cannot_be_read_is_told(tools: Path) -> None:
     assert "could not be read: not JSON" in content
 
 
-def cut_off(answer: str) -> dict[str, Any]:
-    return {"text": answer, "finish_reason": "length"}
-
-
 def test_a_truncated_call_is_told_as_one(tools: Path) -> None:
-    begun = '```tool\n{"name": "double", "arguments": {"n": "eins zwei'
-    episode = play(tools, ["tools.py:double"], [cut_off(begun), "Say w3."])
-    tokens = episode.decisions("a")[0].action.usage.new_tokens
-    [(role, content)] = observed(episode, 1)
-    assert role == "user"
-    assert f"truncated at {tokens} tokens" in content
-    assert "JSON" not in content
-    assert episode.reward == 1.0
+    begun = {"text": '```tool\n{"name": "double", "argu', "finish_reason": "length"}
+    episode = play(tools, ["tools.py:double"], [begun, "Say w3."])
+    told = "Your call of a tool was truncated at 32 tokens. Write a shorter one."
+    assert observed(episode, 1) == [("user", told)]
 
 
 @pytest.mark.parametrize("call", ['```tool\n{"name": \n```', fence("fails")])
 def test_a_call_that_fails_again_ends_the_calls(tools: Path, call: str) -> None:
     names = ["tools.py:double", "tools.py:fails"]
     episode = play(tools, names, [call, fence("double", n=1), call, "Say w3."])
-    assert observed(episode, 3)[-1] == (
-        "user",
-        "The same call failed 2 times. Give your answer now.",
-    )
+    told = "The same call failed 2 times. Give your answer now."
+    assert observed(episode, 3)[-1] == ("user", told)
     assert episode.reward == 1.0
 
 
-@pytest.mark.parametrize("last", [cut_off('Well. ```tool\n{"name": "dou'), fence("double", n=1)])
-def test_a_call_is_no_answer(tools: Path, last: Any) -> None:
+@pytest.mark.parametrize("last", ['Well. ```tool\n{"name": "dou', fence("double", n=1)])
+def test_a_call_is_no_answer(tools: Path, last: str) -> None:
     limit = "agents.a.harness={use: tools, options: {calls: 1}}"
     episode = play(tools, ["tools.py:double"], [fence("double", n=2), last], limit)
-    assert episode.turns[0].artefacts["a"] == ("Well." if isinstance(last, dict) else "")
-    out = io.StringIO()
-    show_episode(PlainPage(out), episode)
-    shown = out.getvalue()
-    assert ("a call of a tool, and no answer" in shown) == isinstance(last, str)
+    before = last.partition("```")[0].strip()
+    assert episode.turns[0].artefacts["a"] == before
+    show_episode(PlainPage(out := io.StringIO()), episode)
+    assert ("a call of a tool, and no answer" in out.getvalue()) == (not before)
 
 
 def test_after_the_last_call_the_agent_is_asked_for_its_answer(tools: Path) -> None:

@@ -128,6 +128,7 @@ def command(
     """
     from collab.cli.launch.planning import Asked, check_options, place_of
     from collab.cli.launch.sending import Given, send
+    from collab.cli.live.finished import show_finished
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
@@ -168,6 +169,8 @@ def command(
         return
     if job is not None:
         send(*job)
+        return
+    if resume is not None and show_finished(loaded, resume, json=json):
         return
     folder = resume or out or Path("runs") / new_run_id(loaded.name or loaded.team.name)
     wanted = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)

@@ -12,10 +12,9 @@ from collab.cli.live.pace import so_far, time_left
 from collab.cli.screen.episode import out_of
 from collab.records import Decision, Episode, Record
 from collab.runtime.events import AgentActed, AgentActing, AgentProgress, EpisodeFinished
+from collab.runtime.summary import CUT, FEW, truncated
 from collab.stats import mean
 
-CUT, FEW = 0.25, 4
-"""The share of an agent's responses that may be cut off untold, and how many make a share."""
 KEPT = 2000
 """Characters that are kept of the text of a response under way."""
 
@@ -123,7 +122,7 @@ class Episodes:
     def cut_off(self) -> list[str]:
         """A warning for each agent of whose responses many have no end of their own."""
         return [
-            f"{self._cut[agent] / count:.0%} of the responses of {agent} are cut off at their limit"
+            truncated(agent, self._cut[agent] / count)
             for agent, count in self._responses.items()
             if count >= FEW and self._cut[agent] >= CUT * count
         ]

@@ -77,6 +77,8 @@ class RunReport(Report):
             f"{summary['new_tokens']:,} new tokens in {summary['seconds']:.1f} s,"
             f" {summary['tokens_per_second']:,.0f} tokens/s"
         )
+        for warning in summary["warnings"]:
+            self.page.line(("warning: ", f"bold {WARN}"), warning)
         if summary["agents"]:
             self.page.table(*_agents_table(summary["agents"], self._started))
         if self._started and self._started.folder:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from collab.cli.live.episodes import CUT
 from collab.cli.live.live import LiveView
 from collab.cli.live.pace import so_far, time_left
 from collab.cli.live.sample import Sample
@@ -25,6 +24,7 @@ from collab.runs import metric_names as names
 from collab.runs.following import last_line
 from collab.runs.layout import EPISODES
 from collab.runtime.events import RunFinished, RunStarted
+from collab.runtime.summary import CUT
 from collab.trainers.training.events import (
     Evaluation,
     StepFinished,
@@ -47,10 +47,10 @@ class TrainingReport(Report):
     Where the steps stand in a table of their own, `steps` is false.
     """
 
-    def __init__(self, page: Page, *, steps: bool = True) -> None:
+    def __init__(self, page: Page, *, steps: bool = True, folder: str = "") -> None:
         super().__init__(page)
         self._steps = steps
-        self._folder = ""
+        self._folder = folder
 
     def see(self, event: TrainingEvent) -> None:
         match event:
@@ -80,7 +80,11 @@ class TrainingReport(Report):
 
     def _finish(self, event: RunFinished) -> None:
         summary = event.summary
-        self.page.line(f"{counted(summary['steps'], 'step')} in {summary['seconds']:.0f} s")
+        steps = counted(summary["steps"], "step")
+        self.page.line(f"{steps} in {summary['seconds']:.0f} s")
+        if summary.get("unlearned"):
+            told = f"nothing was learned in {summary['unlearned']} of {steps}"
+            self.page.line(("warning: ", f"bold {WARN}"), told)
         if summary["gains"]:
             self.page.line()
             self.page.table(*gains_table(summary["gains"]))

@@ -101,6 +101,13 @@ class TrainingFolder:
         check_same_run(before, recipe, path)
         return before, read_about(path)
 
+    @classmethod
+    def finished(cls, path: Path, recipe: Recipe) -> dict[str, Any] | None:
+        """The summary of a run that has nothing left to do by `recipe`; raises as `check`."""
+        before, about = cls.check(path, recipe)
+        is_done = about.get("status") == "done" and before.trainer == recipe.trainer
+        return dict(about["summary"]) if is_done and about.get("summary") else None
+
     @staticmethod
     def check_is_free(path: Path) -> None:
         """Raise RecordError for a folder that holds a run."""

@@ -16,6 +16,7 @@ from collab.records import Action, Episode, Turn
 from collab.records.solved import solved_by_turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
+from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
 from collab.trainers.credit.further import own_episodes
 from collab.trainers.credit.step_credit import Credit
@@ -23,7 +24,7 @@ from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.learner.update import TokenSums, Update
 from collab.trainers.training.rollouts import played_out
-from collab.trainers.training.skipping import STEP, lost_groups
+from collab.trainers.training.skipping import STEP, lost_groups, nothing_learned
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ class StepData:
             return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
         lost = lost_groups(self.groups, credited)
-        return (*lost, *self.skipped.values(), *self.sampler.warnings)
+        feedback = lost_feedback([episode for group in self.groups for episode in group])
+        nothing = nothing_learned(self.credit)
+        return (*lost, *feedback, *nothing, *self.skipped.values(), *self.sampler.warnings)
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:

@@ -293,5 +293,6 @@ class TrainingRun:
         return {
             **{"steps": self.step, "of": self._ending.planned().get("steps")},
             **{"tokens": self.tokens, "seconds": round(time.perf_counter() - self._began, 3)},
+            "unlearned": self._history.unlearned,
             **self.evaluations.summary(),
         }

@@ -10,11 +10,17 @@ from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
+from collab.stats import mean
 from collab.trainers.credit.further import own_episodes
+from collab.trainers.credit.step_credit import Credit
+from collab.trainers.learner.samples import is_alive
 from collab.trainers.training.rollouts import whole
 
 STEP = "step"
 """Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
+
+MOSTLY = 0.5
+"""Truncated responses are named as a cause from this share on."""
 
 
 def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> str | None:
@@ -42,6 +48,26 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
         if failed and group[0].task not in credited:
             told = _failures(failed, len(group))
             yield f"{group[0].task} was not learned from: {told}"
+
+
+def nothing_learned(credit: Credit) -> Iterator[str]:
+    """Why no response of a step has a weight, if none has."""
+    if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
+        return
+    if not any(credit.weights):
+        yield "nothing was learned: the algorithm gave no weights"
+        return
+    alike = all(len({e.joint_return for e in group.episodes}) == 1 for group in credit.groups)
+    told = "in each group all returns are equal" if alike else "every weight is 0"
+    yield f"nothing was learned: {told}{_truncated(credit)}"
+
+
+def _truncated(credit: Credit) -> str:
+    turns = (turn for group in credit.groups for e in group.episodes for turn in e.turns)
+    cut = [d.action.finish_reason == "length" for turn in turns for d in turn.decisions]
+    if not cut or mean(cut) < MOSTLY:
+        return ""
+    return f"; {mean(cut):.0%} of the responses are truncated, raise max_new_tokens"
 
 
 def _failures(failed: Sequence[Episode], total: int) -> str:

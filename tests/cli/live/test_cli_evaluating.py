@@ -65,7 +65,8 @@ def test_agents_whose_answers_are_cut_off_are_named(live: LiveEvaluation) -> Non
         live.see(
             AgentActed(episode=f"t#{n}", turn=0, decision=cut.model_copy(update={"action": action}))
         )
-    assert told(live) == f"warning: 100% of the responses of {cut.agent} are cut off at their limit"
+    told_now = f"100% of the responses of {cut.agent} are truncated at their limit"
+    assert told(live) == f"warning: {told_now}; raise its max_new_tokens"
 
 
 def test_now_and_then_a_response_is_shown_with_what_it_earned(live: LiveEvaluation) -> None:

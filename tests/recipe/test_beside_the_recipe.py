@@ -1,9 +1,12 @@
 """Names in a recipe are looked up beside its file, then in the current folder."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from collab.cli.app import app
 from collab.recipe import load_recipe
 from collab.serving.teams import read_teams
 from collab.study.cells import cells_of, load_study
@@ -17,11 +20,15 @@ protocol: single
 REWARD = "parts:\n  code: {use: tests}\n"
 
 
+def collab(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
 @pytest.fixture
-def above(collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a new project in `mine/`, which is the current one."""
     monkeypatch.chdir(tmp_path)
-    assert collab("init", "mine").status == 0
+    assert collab("init", "mine").exit_code == 0
     return tmp_path
 
 
@@ -34,22 +41,22 @@ def above(collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "eval mine/recipe.yaml",
     ],
 )
-def test_names_are_looked_up_beside_the_recipe(collab, above: Path, line: str) -> None:
+def test_names_are_looked_up_beside_the_recipe(above: Path, line: str) -> None:
     result = collab(*line.split(), "--model", "echo", "--dry-run")
-    assert result.status == 0, result.err
+    assert result.exit_code == 0, result.stderr
 
 
-def test_a_trainer_is_looked_up_beside_its_recipe(collab, above: Path) -> None:
+def test_a_trainer_is_looked_up_beside_its_recipe(above: Path) -> None:
     trained = load_recipe("mine/recipe.yaml", trainer="my-trainer").trainer
     assert trained is not None
     assert trained.name == "my-trainer"
     line = "train mine/recipe.yaml --trainer my-trainer --model echo --dry-run"
-    assert "its engine 'echo' has no weights" in collab(*line.split()).err
+    assert "its engine 'echo' has no weights" in collab(*line.split()).stderr
 
 
-def test_a_probe_plays_the_team_beside_its_recipe(collab, above: Path) -> None:
+def test_a_probe_plays_the_team_beside_its_recipe(above: Path) -> None:
     result = collab("probe", "mine/recipe.yaml", "--model", "echo", "--samples", "2")
-    assert result.status == 0, result.err
+    assert result.exit_code == 0, result.stderr
 
 
 def test_a_served_team_is_looked_up_beside_its_recipe(above: Path) -> None:
