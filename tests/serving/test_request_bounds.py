@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 
 import httpx
+import openai
 import pytest
 from support.served import DUO, SOLO, Server, recipe
 
@@ -47,6 +50,32 @@ def test_who_has_sent_too_much_sees_the_answer(http: httpx.Client) -> None:
             client.sendall(body[place : place + 10_000])
             time.sleep(0.002)
         assert client.recv(100)[:12] == b"HTTP/1.1 413"
+
+
+@pytest.mark.parametrize("size", [6_000, 1_500_000, 8_000_000])
+def test_every_client_reads_that_its_body_is_too_large(server: Server, size: int) -> None:
+    """One client keeps its connection and reads an early answer, the other one does neither."""
+    url, body, kind = f"{server.url}{PATH}", b" " * size, {"content-type": "application/json"}
+    with httpx.Client() as client:
+        kept = [client.post(url, content=body, headers=kind).status_code for _ in range(33)]
+    closed = []
+    for _ in range(34):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(url, body, kind))
+        closed.append(caught.value.code)
+        caught.value.close()
+    assert {*kept, *closed} == {413}
+
+
+def test_the_openai_client_reads_that_its_body_is_too_large(server: Server) -> None:
+    long = "x" * 3_000_000
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+        for _ in range(5):
+            with pytest.raises(openai.APIStatusError) as caught:
+                client.chat.completions.create(
+                    model="duo", messages=[{"role": "user", "content": long}]
+                )
+            assert (caught.value.status_code, caught.value.code) == (413, "request_too_large")
 
 
 def test_headers_are_bounded(server: Server) -> None:

@@ -8,8 +8,9 @@ from starlette.requests import Request
 
 from collab.serving.refusal import Refused
 
-LET_PASS = 1_000_000
-"""Bytes that are read and not kept: closed on while it sends, a client would see no answer."""
+LET_PASS = 100_000_000
+"""Bytes over the limit that are read and dropped. A client whose connection closes while it sends
+gets a reset in place of the answer."""
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
