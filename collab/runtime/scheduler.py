@@ -46,7 +46,11 @@ class Scheduler:
         self._busy = lanes
         self._queues: dict[int, tuple[Model, list[_Entry]]] = {}
         self._static_in_flight = 0
-        self._flights: set[asyncio.Task[None]] = set()
+        self._flights: dict[asyncio.Task[None], list[_Entry]] = {}
+
+    def enter(self) -> None:
+        """Add a lane, whose episode may ask before the next batch leaves."""
+        self._busy += 1
 
     def leave(self) -> None:
         """A lane has played its last episode."""
@@ -108,6 +112,9 @@ class Scheduler:
         if wait.missing:
             wait.missing = 0
             self._busy += 1
+        for flight, batch in self._flights.items():
+            if not any(wait.missing for _, wait, _ in batch):
+                flight.cancel()
 
     def _dispatch_static(self) -> None:
         if self._busy or self._static_in_flight:
@@ -121,8 +128,8 @@ class Scheduler:
 
     def _fly(self, model: Model, batch: list[_Entry]) -> None:
         task = asyncio.create_task(self._generate(model, batch))
-        self._flights.add(task)
-        task.add_done_callback(self._flights.discard)
+        self._flights[task] = batch
+        task.add_done_callback(self._flights.pop)
 
     async def _generate(self, model: Model, batch: list[_Entry]) -> None:
         def answered(index: int, action: Action) -> None:
@@ -144,7 +151,7 @@ class Scheduler:
         finally:
             if model.batching == "static":
                 self._static_in_flight -= 1
-        self._dispatch_static()
+            self._dispatch_static()
 
     async def _answer(self, model: Model, requests: list[Request], answered: Answered) -> None:
         if isinstance(model, AnswersEach):

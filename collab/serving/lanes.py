@@ -26,6 +26,11 @@ class Lanes:
         """Nobody is answered, and nobody waits."""
         return self.running + self.waiting == 0
 
+    @property
+    def places(self) -> int:
+        """The most requests that run and wait."""
+        return self._most + self._most_waiting
+
     def widen(self, episodes: int) -> None:
         """Play so many at the same time; before the first request."""
         self._most, self._free = episodes, asyncio.Semaphore(episodes)
@@ -37,7 +42,7 @@ class Lanes:
         Raises:
             Refused: the queue is full; says when to come again.
         """
-        if self.running + self.waiting >= self._most + self._most_waiting:
+        if self.running + self.waiting >= self.places:
             raise Refused(
                 429,
                 "rate_limit_exceeded",

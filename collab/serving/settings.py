@@ -16,9 +16,8 @@ class Settings:
     keys: tuple[str, ...] = field(default=(), repr=False)
     """Any of them opens every path but `/health`; without one nobody is asked for a key."""
     concurrency: int | None = None
-    """Episodes at the same time. Default: one where a model answers a batch as a whole, which a
-    second request would wait for; else as many as the recipe says."""
-    queue: int = 16
+    """Episodes at the same time. Default: as many as `collab run` plays, the recipe's."""
+    queue: int = 256
     """Requests that wait for their turn; further ones are refused with 429."""
     seconds: float = 600.0
     """Limit of one episode."""

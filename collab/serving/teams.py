@@ -14,6 +14,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.runtime import Session
+from collab.serving.batched import Batched
 from collab.serving.fields import fields_of
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
@@ -130,6 +131,7 @@ class Teams(Mapping[str, ServedTeam]):
         self._recipes = {name: as_served(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}
+        self._batched: dict[int, Batched] = {}
         self._open: dict[str, ServedTeam] = {}
         self._stack = AsyncExitStack()
 
@@ -165,14 +167,25 @@ class Teams(Mapping[str, ServedTeam]):
         await self._stack.aclose()
 
     async def _opened(self, name: str, recipe: Recipe, pool: ModelPool) -> ServedTeam:
-        session = await Session(recipe, models=self._given.get(name), pool=pool).open()
+        given = self._given.get(name, {})
+        models = {
+            agent: self._shared(given.get(agent) or pool.open(recipe.model_of(agent)))
+            for agent in recipe.team.agents
+        }
+        session = await Session(recipe, models=models, pool=pool).open()
         self._stack.push_async_callback(session.aclose)
         fields = fields_of(recipe, self._settings.field)
         return ServedTeam(name, recipe, fields, session, self._settings.history)
 
+    def _shared(self, model: Model) -> Model:
+        """The model, or where it answers whole batches, what lets all episodes share them."""
+        if model.batching == "continuous":
+            return model
+        if id(model) not in self._batched:
+            self._batched[id(model)] = Batched(model)
+            self._stack.push_async_callback(self._batched[id(model)].aclose)
+        return self._batched[id(model)]
+
     def lanes(self) -> int:
-        """How many episodes to play at the same time, where nobody said it."""
-        models = [model for team in self.values() for model in team.session.models.values()]
-        if any(model.batching == "static" for model in models):
-            return 1
+        """How many episodes to play at the same time by default: as many as `collab run` does."""
         return min((team.recipe.concurrency for team in self.values()), default=1)

@@ -92,13 +92,20 @@ Concurrency = Annotated[
         "--concurrency",
         metavar="N",
         min=1,
-        help="Episodes at once. Default: what the engine is made for.",
+        help="Episodes at once; a local model answers them in one batch. Default: the recipe's"
+        " concurrency, as in collab run.",
         rich_help_panel=LIMITS,
     ),
 ]
 Queue = Annotated[
     int,
-    typer.Option("--queue", metavar="N", min=0, help="Requests that wait.", rich_help_panel=LIMITS),
+    typer.Option(
+        "--queue",
+        metavar="N",
+        min=0,
+        help="Requests that wait for a free episode; the next one gets status 429.",
+        rich_help_panel=LIMITS,
+    ),
 ]
 Seconds = Annotated[
     float,

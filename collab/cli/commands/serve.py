@@ -57,7 +57,7 @@ def command(
     key: Keys = None,
     origin: Origins = None,
     concurrency: Concurrency = None,
-    queue: Queue = 16,
+    queue: Queue = 256,
     seconds: Seconds = 600.0,
     max_body: MaxBody = 1_000_000,
     drain: Drain = 30.0,

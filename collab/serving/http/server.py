@@ -56,7 +56,6 @@ async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: 
 
     A second signal ends it at once.
     """
-    settings = service.settings
     config = uvicorn.Config(
         app,
         http=_Patient,
@@ -68,7 +67,7 @@ async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: 
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        limit_concurrency=_CONNECTIONS + settings.queue + (settings.concurrency or 32),
+        limit_concurrency=_CONNECTIONS + service.lanes.places,
         timeout_keep_alive=_KEPT_SECONDS,
         timeout_graceful_shutdown=5,
     )

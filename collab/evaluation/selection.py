@@ -1,0 +1,248 @@
+"""One program of k samples, chosen by what the prompt shows and never by the hidden tests.
+
+Programs that pass the shown tests are kept; if none does, all are. The largest group of these that
+returns the same for further inputs is chosen (agreement, as in CodeT, arXiv 2207.10397). Of equal
+groups, and within one, the mean counts: the chance that a blind choice is solved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from collab.agents import Joint, join_for, make_joint
+from collab.agents.joins import preamble
+from collab.errors import AgentError, RecipeError
+from collab.evaluation.shown import further_calls, shown_asserts
+from collab.evaluation.values import Values
+from collab.recipe import Recipe
+from collab.records import Episode, Problem
+from collab.runs import metric_names as names
+from collab.runtime.summary import by_agent
+from collab.sandbox import Sandbox, Trial, Verdict
+from collab.stats import mean
+from collab.syntax import functions, parse
+
+SHOWN_SECONDS = 3.0
+"""Wall time of one program's shown tests and further inputs together."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the shown tests and the further inputs say of a program."""
+
+    passes: bool
+    """Every shown test holds."""
+    returns: tuple[str, ...]
+    """What it returned or raised, by further input."""
+
+
+async def selected(
+    recipe: Recipe,
+    problems: Sequence[Problem],
+    groups: Mapping[str, Sequence[Episode]],
+    ks: Sequence[int],
+    *,
+    recombine: bool = False,
+    budget: int | None = None,
+) -> Values:
+    """The metrics `selected@k`, `recombined@k` and `tokens@k` of each problem.
+
+    Args:
+        groups: the episodes, by problem.
+        ks: numbers of samples to choose from. A problem's samples are dealt into blocks of k, in
+            their order, and a metric is the mean over the blocks.
+        recombine: choose from all combinations of the parts of a block's samples as well: agents'
+            artefacts, or, for a single agent, the function asked for and all beside it.
+        budget: new tokens per problem: further metrics with as many samples as it pays for,
+            `selected@N tokens`.
+
+    Raises:
+        RecipeError: the recipe has no code problems, several turns, or answers to each other.
+        SandboxError: the sandbox itself failed.
+    """
+    check_selectable(recipe)
+    values: Values = defaultdict(dict)
+    async with Chooser(recipe) as chooser:
+        for problem in problems:
+            whole = [e for e in groups.get(problem.address, ()) if e.failure is None]
+            episodes = sorted(whole, key=lambda episode: episode.sample)
+            for tries, blocks in _blocks(episodes, ks, budget):
+                for name, value in (await chooser.of_blocks(problem, blocks, recombine)).items():
+                    values[names.named(names.named(names.BEST_OF, name), tries)][
+                        problem.address
+                    ] = value
+    return dict(values)
+
+
+def check_selectable(recipe: Recipe) -> None:
+    """Raise RecipeError for a team whose samples cannot be chosen from, with the remedy."""
+    if recipe.task is None or recipe.task.kind != "code":
+        raise RecipeError(
+            "--select examples needs a suite of kind 'code', whose prompts show tests"
+        )
+    if recipe.team.turns > 1:
+        raise RecipeError(
+            f"--select examples chooses among programs of one turn, and the team has"
+            f" {recipe.team.turns}; set team.turns=1"
+        )
+
+
+def _blocks(
+    episodes: Sequence[Episode], ks: Sequence[int], budget: int | None
+) -> Iterator[tuple[str, list[Sequence[Episode]]]]:
+    for k in ks:
+        starts = range(0, len(episodes) - k + 1, k)
+        if starts:
+            yield str(k), [episodes[start : start + k] for start in starts]
+    if budget is not None and (paid := _paid(episodes, budget)):
+        yield f"{budget} tokens", [paid]
+
+
+def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
+    """The first episodes that `budget` new tokens pay for."""
+    spent = 0
+    for number, episode in enumerate(episodes):
+        spent += _tokens(episode)
+        if spent > budget:
+            return episodes[:number]
+    return episodes
+
+
+def _tokens(episode: Episode) -> int:
+    return sum(agent["new_tokens"] for agent in by_agent([episode]).values())
+
+
+class Chooser:
+    """Chooses programs; each is run once, however many blocks it is in."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._join = join_for(recipe.team.join, recipe.team.roles)
+        limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
+        self._shown = Sandbox(recipe.sandbox.model_copy(update=limits))
+        self._hidden = Sandbox(recipe.sandbox)
+        self._looks: dict[tuple[str, str], Look] = {}
+        self._solved: dict[tuple[str, str], bool] = {}
+
+    async def __aenter__(self) -> Chooser:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._shown.aclose()
+        await self._hidden.aclose()
+
+    async def of_blocks(
+        self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
+    ) -> dict[str, float]:
+        """The mean over the blocks of each metric, by its name without the number of tries."""
+        found = {
+            "tokens": mean([float(sum(map(_tokens, block))) for block in blocks]),
+            "selected": mean([await self._choose(problem, self._played(b)) for b in blocks]),
+        }
+        if recombine:
+            programs = [self._recombined(problem, block) for block in blocks]
+            found["recombined"] = mean([await self._choose(problem, p) for p in programs])
+        return found
+
+    def _played(self, block: Sequence[Episode]) -> list[str]:
+        return [episode.turns[-1].joint for episode in block]
+
+    def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
+        """The programs of all combinations of parts, those that were played among them."""
+        parts = [_parts(episode, problem) for episode in block]
+        agents = list(parts[0])
+        if any(list(each) != agents for each in parts):  # a single agent's program did not parse
+            return self._played(block)
+        programs = []
+        for chosen in product(range(len(parts)), repeat=len(agents)):
+            artefacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
+            try:
+                joint: Joint = make_joint(self._join, artefacts, problem)
+            except AgentError:
+                continue
+            programs.append(joint.text)
+        return programs
+
+    async def _choose(self, problem: Problem, programs: Sequence[str]) -> float:
+        """The chance that the chosen program is solved."""
+        looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
+        passing = [n for n, look in enumerate(looks) if look.passes] or range(len(programs))
+        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for n in passing:
+            alike[looks[n].returns].append(programs[n])
+        most = max(map(len, alike.values()))
+        chosen = [text for group in alike.values() if len(group) == most for text in group]
+        solved = await asyncio.gather(*(self._is_solved(problem, text) for text in chosen))
+        return mean([float(one) for one in solved])
+
+    async def _look(self, problem: Problem, program: str) -> Look:
+        key = problem.address, program
+        if key not in self._looks:
+            asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
+            lines = [*asserts, *(f"assert {call} == None" for call in calls)]
+            verdict = await self._run(self._shown, problem, program, _check(lines))
+            self._looks[key] = _look(verdict, len(asserts), len(calls))
+        return self._looks[key]
+
+    async def _is_solved(self, problem: Problem, program: str) -> bool:
+        key = problem.address, program
+        if key not in self._solved:
+            test = str(problem.hidden["test"])
+            self._solved[key] = (await self._run(self._hidden, problem, program, test)).passed
+        return self._solved[key]
+
+    async def _run(self, sandbox: Sandbox, problem: Problem, program: str, test: str) -> Verdict:
+        prompt, name = str(problem.public["prompt"]), str(problem.public["entry_point"])
+        prelude = preamble(prompt, name)
+        return await sandbox.check(
+            Trial(program=program, entry_point=name, test=test, prelude=prelude)
+        )
+
+
+def _check(lines: Sequence[str]) -> str:
+    return "\n    ".join(["def check(candidate):", *(lines or ["pass"])]) + "\n"
+
+
+def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
+    """The checks of `_check`: line 2 is the first assert, and the further inputs come last."""
+    by_line = {check.line: check for check in verdict.checks}
+    shown = [by_line.get(2 + n) for n in range(n_asserts)]
+    further = [by_line.get(2 + n_asserts + n) for n in range(n_calls)]
+    return Look(
+        passes=all(check is not None and check.held for check in shown),
+        returns=tuple(
+            "" if check is None else "None" if check.held else str(check.error or check.got)
+            for check in further
+        ),
+    )
+
+
+def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
+    """What can be recombined: the agents' artefacts, or the two halves of a single agent's."""
+    turn = episode.turns[-1]
+    agents = turn.artefacts if turn.joined is None else turn.joined
+    artefacts = {agent: turn.artefacts[agent] for agent in agents}
+    if len(artefacts) > 1:
+        return artefacts
+    (text,) = artefacts.values()
+    return _halves(text, str(problem.public["entry_point"]))
+
+
+def _halves(program: str, entry_point: str) -> dict[str, str]:
+    """A program's function `entry_point`, and all beside it; {} if it defines no such function."""
+    try:
+        function = functions(parse(program)).get(entry_point)
+    except SyntaxError:
+        return {}
+    if function is None or function.end_lineno is None:
+        return {}
+    lines = program.splitlines()
+    first = min([function.lineno, *(d.lineno for d in function.decorator_list)]) - 1
+    beside = [*lines[:first], *lines[function.end_lineno :]]
+    return {
+        "beside": "\n".join(beside),
+        "function": "\n".join(lines[first : function.end_lineno]),
+    }
