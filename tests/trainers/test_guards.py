@@ -52,6 +52,7 @@ def test_a_reward_that_fails_ends_training_with_its_reason(
         asyncio.run(TrainingRun(Recipe.model_validate(data), tmp_path / "run").run())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["status"] == "failed"
+    assert set(about["attention"]) == {"a", "b"}
     kept = [episode.failure for episode in read_episodes(tmp_path / "run")]
     assert len(kept) % 8 == 0
     assert {failure and failure.type for failure in kept} == {"RewardError"}

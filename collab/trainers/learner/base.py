@@ -31,6 +31,9 @@ class Learner(Protocol):
     async def sleep(self) -> None:
         """Let samplers beside the learner give memory back until `publish`."""
 
+    def about(self) -> Mapping[str, Any]:
+        """What `run.json` says of how it learns."""
+
     def state(self) -> Mapping[str, Any]:
         """What the next step depends on besides parameters: numbers, mappings and tensors."""
 

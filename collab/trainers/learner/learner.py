@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from collab.errors import TrainingError
@@ -29,6 +30,7 @@ from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, width
+from collab.trainers.learner.prefix_tree.varlen import attention_told, slow_attention
 from collab.trainers.learner.ranks import ALONE, GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
@@ -98,6 +100,10 @@ class TorchLearner:
         """As `Learner.sleep`."""
         await sleep(self.policies)
 
+    def about(self) -> dict[str, Any]:
+        """As `Learner.about`: the attention of each policy."""
+        return {"attention": {p.name: attention_told(*self._attending(p)) for p in self.policies}}
+
     def state(self) -> dict[str, Any]:
         """As `Learner.state`: the optimisers' moments, by policy."""
         return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
@@ -166,6 +172,7 @@ class TorchLearner:
         if before is not None:
             check_change(policy, before, update)
             self._seen_to_change.add(policy.name)
+            update.warnings += slow_attention(*self._attending(policy))
 
     def _share(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
         """What this rank computes, with the reference's log-probabilities where they count."""
@@ -254,6 +261,9 @@ class TorchLearner:
                 own = supports_prefix_tree(model, policy.device)
             self._shares[base] = all(self._ranks.together(lambda: [own]))
         return self._shares[base]
+
+    def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
+        return unwrapped(policy.engine.module), policy.device, self.spec.tree_attention
 
     def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
         """That of the forward passes, for what backward passes compute again."""

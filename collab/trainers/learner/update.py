@@ -48,6 +48,8 @@ class Update:
     """By policy: the mean of what its weights were multiplied by, as others were updated before."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Why a policy with something to learn from was left as it was, by its name."""
+    warnings: list[str] = field(default_factory=list)
+    """What takes longer than it should, and why."""
     rate: float = 0.0
     """The learning rate of the step."""
     computed_tokens: int = 0

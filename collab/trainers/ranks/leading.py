@@ -108,6 +108,10 @@ class LeadingLearner:
         """As `Learner.sleep`."""
         await self._own.sleep()
 
+    def about(self) -> Mapping[str, Any]:
+        """As `Learner.about`."""
+        return self._own.about()
+
     def state(self) -> Mapping[str, Any]:
         """As `Learner.state`."""
         return self._own.state()

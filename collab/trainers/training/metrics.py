@@ -62,7 +62,8 @@ class StepData:
         lost = lost_groups(self.groups, credited)
         feedback = lost_feedback([episode for group in self.groups for episode in group])
         nothing = nothing_learned(self.credit)
-        return (*lost, *feedback, *nothing, *self.skipped.values(), *self.sampler.warnings)
+        learned = (*self.skipped.values(), *self.update.warnings)
+        return (*lost, *feedback, *nothing, *learned, *self.sampler.warnings)
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:

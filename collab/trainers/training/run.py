@@ -139,6 +139,7 @@ class TrainingRun:
         checkpoint: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
+        about.update(self._stateful[0].about())
         if told := tools_told(self.recipe):
             about["tools"] = told
         step = int(checkpoint["step"]) if checkpoint else 0

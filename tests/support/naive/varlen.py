@@ -38,3 +38,21 @@ def varlen_by_hand(  # noqa: PLR0917
         weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
         read.append(torch.einsum("hqk,khd->qhd", weights, values))
     return torch.cat(read)
+
+
+def varlen_of_torch_2_11(  # noqa: PLR0917
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Tensor,
+    max_q: int,
+    max_k: int,
+    *,
+    scale: float | None = None,
+    window_size: tuple[int, int] = (-1, -1),
+) -> Tensor:
+    """As that of torch 2.11 is called, where each head of keys is asked by one head."""
+    assert scale is not None
+    given = (query, key, value, cu_seq_q, cu_seq_k, max_q, max_k)
+    return varlen_by_hand(*given, scale=scale, window_size=window_size, enable_gqa=False)

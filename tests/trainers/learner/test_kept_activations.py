@@ -47,7 +47,9 @@ class KeepsAsFlashAttentionDoes(torch.autograd.Function):
 
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kernel(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> Any:
+    def kernel(
+        query: Tensor, key: Tensor, value: Tensor, *_: Any, enable_gqa: bool, **__: Any
+    ) -> Any:
         return KeepsAsFlashAttentionDoes.apply(query, key, value)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: kernel)

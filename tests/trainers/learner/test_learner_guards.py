@@ -107,6 +107,18 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
         learner.learn(samples, 0, Event())
 
 
+def test_slow_attention_is_warned_of_in_the_first_step_alone(
+    learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "mask, not varlen: it is made for a GPU, and the model is on cpu"
+    assert learner.about() == {"attention": {"a": told, "b": told}}
+    monkeypatch.setattr("collab.trainers.learner.learner.slow_attention", lambda *_: ["slow"])
+    samples = samples_for(learner.policies, "a")
+    assert learner.learn(samples, 0, Event()).warnings == ["slow"]
+    samples = samples_for(learner.policies, "a")
+    assert learner.learn(samples, 1, Event()).warnings == []
+
+
 def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117

@@ -14,20 +14,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive.held import Held
-from support.naive.varlen import varlen_by_hand
+from support.naive.varlen import varlen_by_hand, varlen_of_torch_2_11
 from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
+from collab.trainers.learner.prefix_tree import varlen
 from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
 from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_sequences
 from collab.trainers.learner.prefix_tree.varlen import (
     Heads,
     VarlenAttention,
+    attention_told,
     branch_plan,
     difference,
+    slow_attention,
     varlen_kernel,
 )
 from collab.trainers.learner.samples import Sample
@@ -80,13 +83,16 @@ def test_it_reads_what_masks_read_with_the_same_gradients(
     weights = torch.randn(len(trees), width, asked, 8, dtype=torch.float64) * real[..., None, None]
     found = []
     plan = branch_plan(trees, width)
-    for way in (TreeAttention(trees, width, CPU), VarlenAttention(plan, CPU, varlen_by_hand)):
+    kernels = (varlen_by_hand, varlen_of_torch_2_11)
+    ways = [VarlenAttention(plan, CPU, kernel) for kernel in kernels]
+    for way in (TreeAttention(trees, width, CPU), *ways):
         read = way.attend(*given, scaling=None, dropout=0.0)
         found.append(
             (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), given))
         )
-    for ours, exact in zip(*found, strict=True):
-        torch.testing.assert_close(ours, exact, rtol=0, atol=1e-13)
+    for exact, *others in zip(*found, strict=True):
+        for ours in others:
+            torch.testing.assert_close(ours, exact, rtol=0, atol=1e-13)
 
 
 def samples() -> list[Sample]:
@@ -146,24 +152,31 @@ class Keeps(torch.autograd.Function):
         return upstream, torch.zeros(ctx.shape), torch.zeros(ctx.shape), None, None
 
 
+@pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_kernel_has_what_it_kept_and_a_shared_prompt_is_kept_once(first: int) -> None:
+def test_a_kernel_has_what_it_kept_and_a_shared_prompt_is_kept_once(
+    first: int, grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prompt, branches = 200, 8
     (tree,) = trees_of([[[*range(prompt), prompt + n] for n in range(branches)]])
     plan = branch_plan([tree], len(tree.tokens))
     told: list[Tensor] = []
     asked = [torch.randn(1, n, len(tree.tokens), 8, requires_grad=True) for n in (4, 2, 2)]
 
-    def kernel(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> Any:
+    def kernel(query: Tensor, key: Tensor, value: Tensor, *_: Any, **options: Any) -> Any:
+        assert ("enable_gqa" in options) == grouped
         return Keeps.apply(query, key, value, first, told)  # type: ignore[no-untyped-call]
 
+    monkeypatch.setattr(varlen, "takes_groups", lambda _: grouped)
     with Held(asked) as held:
         read = VarlenAttention(plan, CPU, kernel).attend(*asked, scaling=None, dropout=0.0)
-    gathered = 2 * len(plan.keys) * 2 * 8 * 4
+    times = 1 if grouped else 2
+    gathered = 2 * len(plan.keys) * 2 * times * 8 * 4
     assert (held.now > gathered) == (first > 0)  # parts of them are kept as they are
     read.sum().backward()
     for kept, source in zip(told, asked[1:], strict=True):
-        assert torch.equal(kept, source[0].transpose(0, 1)[plan.keys][first:])
+        expected = source[0].transpose(0, 1)[plan.keys].repeat_interleave(times, dim=1)
+        assert torch.equal(kept, expected[first:])
 
 
 def test_a_cpu_attends_under_masks() -> None:
@@ -174,7 +187,23 @@ def test_a_cpu_attends_under_masks() -> None:
         varlen_kernel(model, CPU, "varlen")
 
 
+def test_a_gpu_under_masks_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, gpu = tiny("qwen2"), torch.device("cuda:0")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    reason = "the GPU has compute capability 7.5, and 8.0 is needed"
+    assert attention_told(model, gpu, "auto") == f"mask, not varlen: {reason}"
+    [warning] = slow_attention(model, gpu, "auto")
+    assert reason in warning
+    assert slow_attention(model, gpu, "mask") == slow_attention(model, CPU, "auto") == []
+    monkeypatch.setattr(varlen, "_refusal", lambda *_: None)
+    assert (attention_told(model, gpu, "auto"), slow_attention(model, gpu, "auto")) == (
+        "varlen",
+        [],
+    )
+
+
 def test_a_kernel_of_another_alignment_is_found_out() -> None:
     at_the_start = partial(varlen_by_hand, at_end=False)
-    assert difference(varlen_by_hand, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5
+    for kernel in (varlen_by_hand, varlen_of_torch_2_11):
+        assert difference(kernel, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5
     assert difference(at_the_start, CPU, torch.float32, Heads(4, 2, 8)) > 0.1

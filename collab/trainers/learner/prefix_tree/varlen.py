@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from inspect import signature
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
@@ -106,8 +107,11 @@ class VarlenAttention:
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
-        by_branch = [x.index_select(0, self._keys) for x in (keys, values)]
-        with self._kept_once(by_branch, (keys, values)):
+        times, grouped = heads // key.shape[1], {}
+        if takes_groups(self._kernel):
+            times, grouped = 1, {"enable_gqa": times > 1}
+        by_branch = [self._gathered(x, times) for x in (keys, values)]
+        with self._kept_once(by_branch, (keys, values), times):
             read = self._kernel(
                 queries.index_select(0, self._queries),
                 *by_branch,
@@ -117,12 +121,17 @@ class VarlenAttention:
                 self._plan.most_keys,
                 scale=size**-0.5 if scaling is None else scaling,
                 window_size=(-1, 0),
-                enable_gqa=heads != key.shape[1],
+                **grouped,
             )
         return read.index_select(0, self._answers).view(batch, time, heads, size)
 
+    def _gathered(self, x: Tensor, times: int) -> Tensor:
+        """From [tokens, heads, size] to [keys, heads, size], each head so many `times`."""
+        found = x.index_select(0, self._keys)
+        return found if times == 1 else found.repeat_interleave(times, dim=1)
+
     def _kept_once(
-        self, by_branch: Sequence[Tensor], once: Sequence[Tensor]
+        self, by_branch: Sequence[Tensor], once: Sequence[Tensor], times: int
     ) -> AbstractContextManager[Any]:
         """While entered, a kernel that keeps `by_branch` keeps `once` in its place.
 
@@ -142,7 +151,7 @@ class VarlenAttention:
 
         def unpack(packed: tuple[Tensor, bool]) -> Tensor:
             tensor, is_source = packed
-            return tensor.index_select(0, self._keys) if is_source else tensor
+            return self._gathered(tensor, times) if is_source else tensor
 
         return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
@@ -160,6 +169,12 @@ def torch_kernel() -> Kernel:
     return cast(Kernel, varlen_attn)
 
 
+@cache
+def takes_groups(kernel: Kernel) -> bool:
+    """Whether several heads may ask one head of keys; torch's kernel takes that from 2.12 on."""
+    return "enable_gqa" in signature(kernel).parameters
+
+
 def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
     """The kernel by which `model` is to attend on `device`; None for attention under masks.
 
@@ -169,8 +184,21 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
     Raises:
         TrainingError: `how` wants it, and it cannot be had.
     """
+    reason = why_masks(model, device, how)
+    if reason is None:
+        return torch_kernel()
+    if how == "varlen":
+        raise TrainingError(
+            f"trainer.tree_attention is 'varlen', which cannot be had here: {reason}; set it to"
+            " 'auto' or 'mask'"
+        )
+    return None
+
+
+def why_masks(model: Any, device: torch.device, how: str) -> str | None:
+    """Why `model` attends under masks on `device`; None where it attends by the kernel."""
     if how == "mask":
-        return None
+        return "trainer.tree_attention is 'mask'"
     config = model.config.get_text_config()
     asking = config.num_attention_heads
     heads = Heads(
@@ -178,15 +206,24 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
         getattr(config, "num_key_value_heads", None) or asking,
         getattr(config, "head_dim", None) or config.hidden_size // asking,
     )
-    refusal = _refusal(device, model.dtype, heads)
-    if refusal is None:
-        return torch_kernel()
-    if how == "varlen":
-        raise TrainingError(
-            f"trainer.tree_attention is 'varlen', which cannot be had here: {refusal}; set it to"
-            " 'auto' or 'mask'"
-        )
-    return None
+    return _refusal(device, model.dtype, heads)
+
+
+def attention_told(model: Any, device: torch.device, how: str) -> str:
+    """The attention in use, `varlen` or `mask`, and why it is masks."""
+    reason = why_masks(model, device, how)
+    return "varlen" if reason is None else f"mask, not varlen: {reason}"
+
+
+def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
+    """A warning where a GPU attends under masks and nobody has asked for them."""
+    reason = why_masks(model, device, how)
+    if reason is None or how != "auto" or device.type != "cuda":
+        return []
+    return [
+        f"attention is under masks, which takes longer than flash attention (varlen): {reason};"
+        " trainer.tree_attention 'mask' says that this is meant"
+    ]
 
 
 @cache
