@@ -16,7 +16,8 @@ from collab.recipe import LoraSpec, TrainerSpec
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.memory import dimensions_of, learning_bytes
-from collab.trainers.learner.policy import Policies, Policy, _quieten
+from collab.trainers.learner.modes import quieten
+from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.prefix_tree.packing import packed_sequences, width
 from collab.trainers.learner.samples import Sample
 
@@ -68,7 +69,7 @@ def learner_of(engine: Any, **options: Any) -> Iterator[TorchLearner]:
     spec = TrainerSpec.model_validate({"steps": 100, "mismatch_tolerance": 1e9, **options})
     parameters = add_adapter(engine, "a", LoraSpec(), seed=0, start=None)
     policy = Policy("a", ("a",), engine, parameters, is_adapter=True)
-    _quieten(engine.module)
+    quieten(engine.module)
     if spec.gradient_checkpointing is True:
         policy.compute_twice()
     try:

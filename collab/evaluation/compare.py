@@ -14,6 +14,7 @@ from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values, task_values
 from collab.records import Episode
 from collab.runs import metric_names as names
+from collab.runtime.lanes import lanes_of
 from collab.runtime.summary import by_agent
 
 Groups = Mapping[str, Sequence[Episode]]
@@ -53,7 +54,7 @@ def team_result(
         most=of_game,
         metrics={name: estimate_of(name, [*v.values()], most) for name, v in values.items()},
         speed=speed_of(episodes),
-        concurrency=evaluated.recipe.concurrency,
+        concurrency=lanes_of(evaluated.recipe),
         agents=by_agent(episodes),
         schemes=_shares(score.scheme for score in scores if score.scheme),
     )

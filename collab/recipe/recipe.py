@@ -57,8 +57,9 @@ class Recipe(Spec):
     """Every decision draws from it and from its own place in the run."""
     samples: int = Field(default=1, ge=1)
     """Episodes of each problem in a run."""
-    concurrency: int = Field(default=32, ge=1)
-    """Episodes under way at the same time."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Episodes under way at the same time. Default: 32, and with vLLM 256 for each engine or
+    server; in training on a GPU or with vLLM all of a step."""
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None

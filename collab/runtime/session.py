@@ -25,6 +25,7 @@ from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.game import Games, games_of, score_anew
+from collab.runtime.lanes import lanes_of
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
@@ -221,7 +222,7 @@ class Session:
     ) -> None:
         assert self._protocol is not None, "open comes first"
         assert self._join is not None, "open comes first"
-        lanes = min(self.recipe.concurrency, len(starts))
+        lanes = min(lanes_of(self.recipe), len(starts))
         scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
         context = RolloutContext(
             recipe=self.recipe,

@@ -14,6 +14,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.runtime import Session
+from collab.runtime.lanes import lanes_of
 from collab.serving.batched import Batched
 from collab.serving.fields import fields_of
 from collab.serving.settings import Settings
@@ -188,4 +189,4 @@ class Teams(Mapping[str, ServedTeam]):
 
     def lanes(self) -> int:
         """How many episodes to play at the same time by default: as many as `collab run` does."""
-        return min((team.recipe.concurrency for team in self.values()), default=1)
+        return min((lanes_of(team.recipe) for team in self.values()), default=1)

@@ -19,6 +19,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.recipe.model import VLLMModel
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.runtime import Session
+from collab.runtime.lanes import LANES
 from collab.tasks import open_suite
 from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe
@@ -162,6 +163,16 @@ def test_a_server_that_stays_dead_ends_training_and_resume_goes_on(
         whole = train(recipe, tmp_path / "whole")
     assert [row["return/mean"] for row in rest] == [row["return/mean"] for row in whole[2:]]
     assert max(row["mismatch"] for row in rest) < NOISE
+
+
+def test_all_episodes_of_a_step_are_asked_for_at_once(game: Recipe, tmp_path: Path) -> None:
+    with VLLMTwin(Path(game.model.name)) as server:
+        wide = on_servers(game, server, steps=1, tasks_per_step=1, group_size=LANES + 8)
+        [step] = train(wide, tmp_path / "wide")
+        narrow = wide.model_copy(update={"concurrency": 4})
+        [limited] = train(narrow, tmp_path / "narrow")
+    assert step["server/1/in_flight"] == 2 * (LANES + 8)
+    assert limited["server/1/in_flight"] == 2 * 4
 
 
 def test_agents_may_share_an_adapter(game: Recipe, tmp_path: Path) -> None:

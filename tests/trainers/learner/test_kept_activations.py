@@ -21,7 +21,7 @@ from collab.trainers.learner.memory import (
     kept_bytes,
     learning_bytes,
 )
-from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
+from collab.trainers.learner.modes import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences
 from collab.trainers.learner.samples import Sample

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from collab.models import store
 from collab.models.local.fast.full_attention import attends_to_all
 from collab.trainers.learner.logprobs import response_logprobs
-from collab.trainers.learner.policy import _enable_checkpointing as enable_checkpointing
+from collab.trainers.learner.modes import enable_checkpointing
 from collab.trainers.learner.prefix_tree import attention as branches
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import (

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collab.models.local.batching import pack
 from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
+from collab.runtime.lanes import LANES
 from collab.trainers.learner.device_sizes import DeviceSizes
 from collab.trainers.learner.memory import SHORT, learning_bytes
 from collab.trainers.training.plan.lengths import Lengths, Rows, longest, micro_batch_tokens
@@ -39,7 +40,8 @@ def sampling(
     if not isinstance(model, TransformersModel):
         return 0
     shape = sizes.dimensions
-    rows = min(responses, recipe.concurrency * len(recipe.team.agents))
+    lanes = recipe.concurrency or (LANES if sizes.device.type == "cpu" else responses)
+    rows = min(responses, lanes * len(recipe.team.agents))
 
     def batch(item: Lengths) -> int:
         number = len(pack([(item.prompt, item.new)] * rows, model.batch_tokens)[0])

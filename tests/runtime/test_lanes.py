@@ -1,0 +1,31 @@
+"""How many episodes are under way at the same time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collab.recipe import load_recipe
+from collab.runtime.lanes import LANES, VLLM_LANES, lanes_of
+
+TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "concurrency", "lanes"),
+    [
+        ("echo", None, LANES),
+        ("smollm2-135m", None, LANES),
+        ("vllm:smollm2-135m", None, VLLM_LANES),
+        (TWO, None, 2 * VLLM_LANES),
+        (TWO, 8, 8),
+        ("echo", 100, 100),
+    ],
+)
+def test_engines_are_filled_unless_the_recipe_says_how_many(
+    model: Any, concurrency: int | None, lanes: int
+) -> None:
+    recipe = load_recipe("coding", task="humaneval", model="echo")
+    data = {**recipe.model_dump(), "model": model, "concurrency": concurrency}
+    assert lanes_of(type(recipe).model_validate(data)) == lanes
