@@ -44,8 +44,9 @@ class TransformersModel(Spec):
     ) = None
     """How transformers computes attention; None lets it choose, mostly `sdpa`. With another one
     nothing that responses share is computed once."""
-    batch_tokens: int = Field(default=32_768, ge=256)
-    """Prompts and new tokens of one padded batch; larger batches are split."""
+    batch_tokens: int | None = Field(default=None, ge=256)
+    """Prompts and new tokens of one padded batch; larger batches are split. Default: 32,768, and on
+    a GPU what its free memory holds."""
     renamed = {"packed": "fast"}
 
     fast: bool = True

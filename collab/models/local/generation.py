@@ -15,6 +15,7 @@ from collab.errors import ModelError
 from collab.models.base import Answered, Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import Adapters
+from collab.models.local.batch_tokens import batch_tokens
 from collab.models.local.batching import pack
 from collab.models.local.decoding import Cancelled, Decoder, Ended, Report, Row
 from collab.models.local.kv_cache import KVCache, plain
@@ -46,7 +47,7 @@ class Generation:
         adapters: Adapters,
         *,
         model: str,
-        batch_tokens: int,
+        batch_tokens: int | None,
         fast: bool,
         cancelled: Event,
         report: Report | None,
@@ -72,8 +73,16 @@ class Generation:
             answered(row.index, self._action(row, started))
 
         sizes = [(len(row.prompt), row.request.sampling.max_new_tokens) for row in rows]
-        for batch in pack(sizes, self._batch_tokens):
+        for batch in pack(sizes, self._budget(sizes)):
             self._run([rows[i] for i in batch], ended)
+
+    def _budget(self, sizes: Sequence[tuple[int, int]]) -> int:
+        """Tokens of a batch, which is kept for messages."""
+        if self._batch_tokens is None:
+            narrowest = min(map(sum, sizes), default=1)
+            loaded = self._loaded
+            self._batch_tokens = batch_tokens(loaded.module, loaded.device, narrowest)
+        return self._batch_tokens
 
     def _row(self, index: int, request: Request) -> Row:
         """Tokenise; raises ModelError for a request that cannot be answered."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from collab.models.local.dimensions import dimensions_of
 from collab.models.local.multi_lora import unwrapped
+from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, free_bytes
-from collab.trainers.learner.memory import dimensions_of
+from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.ranks import Ranks
 

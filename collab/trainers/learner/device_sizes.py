@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collab.errors import RecipeError
+from collab.models.local.dimensions import Device, Dimensions
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.memory import (
-    Device,
-    Dimensions,
-    backward_bytes,
-    kept_bytes,
-    logit_bytes,
-)
+from collab.trainers.learner.memory import backward_bytes, kept_bytes, logit_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -97,13 +92,3 @@ def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:
     """Tokens of a pass without gradients, padding included."""
     by_default = CPU_TOKENS if device.type == "cpu" else FORWARD_TOKENS
     return spec.micro_batch_tokens or by_default
-
-
-def free_bytes(device: torch.device) -> int:
-    """What is left of a GPU's memory, with what torch holds unused; 0 for a CPU."""
-    if device.type != "cuda":
-        return 0
-    import torch
-
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0]) + unused

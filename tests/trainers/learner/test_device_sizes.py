@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.trainer_recipes import make_game
 
+from collab.models.local.dimensions import Dimensions
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import (
     GPU_LEAST,
@@ -18,7 +19,7 @@ from collab.trainers.learner.device_sizes import (
     forward_tokens,
 )
 from collab.trainers.learner.learner import TorchLearner
-from collab.trainers.learner.memory import Dimensions, learning_bytes
+from collab.trainers.learner.memory import learning_bytes
 from collab.trainers.learner.policy import open_policies
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

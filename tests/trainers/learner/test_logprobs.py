@@ -10,9 +10,10 @@ import torch
 from support.naive.held import Held
 from torch import Tensor
 
+from collab.models.local.dimensions import dimensions_of
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.logprobs import logits_of, response_logprobs
-from collab.trainers.learner.memory import dimensions_of, logit_bytes
+from collab.trainers.learner.memory import logit_bytes
 from collab.trainers.learner.samples import Sample
 from tests.support.tiny_models import tiny
 

@@ -117,7 +117,10 @@ def count_memory(
     learning = max(peaks.learning(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
     workspace = int(held * learning)
     responses = sum(item.responses for items in lengths.values() for item in items)
-    sampling = max(peaks.sampling(recipe, a, s, responses, lengths[a]) for a, s in of_agent.items())
+    sampling = max(
+        peaks.sampling(recipe, a, s, lengths[a], responses=responses, free=free)
+        for a, s in of_agent.items()
+    )
     if sampling and not full:
         sampling += SIDE_BY_SIDE * sum(s.adapter_parameters * s.bytes for _, s in policies)
     if sampling * (1 + held) > learning + workspace:

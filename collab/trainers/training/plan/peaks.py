@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collab.models.local.batch_tokens import CPU_TOKENS, batch_bytes, fitting_tokens
 from collab.models.local.batching import pack
 from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
@@ -12,9 +13,6 @@ from collab.trainers.learner.device_sizes import DeviceSizes
 from collab.trainers.learner.memory import SHORT, learning_bytes
 from collab.trainers.training.plan.lengths import Lengths, Rows, longest, micro_batch_tokens
 from collab.trainers.training.plan.sizes import Sizes
-
-DRAW_BYTES = 24
-"""A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
 
 
 def learning(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
@@ -29,24 +27,31 @@ def learning(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Le
 
 
 def sampling(
-    recipe: Recipe, agent: str, sizes: Sizes, responses: int, lengths: Sequence[Lengths]
+    recipe: Recipe,
+    agent: str,
+    sizes: Sizes,
+    lengths: Sequence[Lengths],
+    *,
+    responses: int,
+    free: int,
 ) -> int:
     """Bytes of one padded batch: the key-value cache, and drawing from the vocabulary.
 
-    `responses` are those of a step. Engines in processes of their own keep to their share of the
-    memory, and are not counted.
+    `responses` are those of a step, and `free` bytes are left on a GPU. Engines in processes of
+    their own are not counted.
     """
     model = recipe.model_of(agent)
     if not isinstance(model, TransformersModel):
         return 0
-    shape = sizes.dimensions
-    lanes = recipe.concurrency or (LANES if sizes.device.type == "cpu" else responses)
+    shape, on_cpu = sizes.dimensions, sizes.device.type == "cpu"
+    lanes = recipe.concurrency or (LANES if on_cpu else responses)
     rows = min(responses, lanes * len(recipe.team.agents))
 
     def batch(item: Lengths) -> int:
-        number = len(pack([(item.prompt, item.new)] * rows, model.batch_tokens)[0])
-        held = number * (item.prompt + item.new) * shape.layers
-        cache = held * shape.key_values * shape.bytes
-        return int(1.5 * cache) + number * shape.vocabulary * DRAW_BYTES
+        width = item.prompt + item.new
+        budget = CPU_TOKENS if on_cpu else fitting_tokens(shape, free, width)
+        budget = model.batch_tokens or budget
+        number = len(pack([(item.prompt, item.new)] * rows, budget)[0])
+        return batch_bytes(shape, number, width)
 
     return max((batch(item) for item in lengths), default=0)

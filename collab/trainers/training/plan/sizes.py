@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from collab.models.four_bits import BYTES
+from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.models.local.fast.full_attention import attends_to_all
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.recipe.model import TransformersModel
-from collab.trainers.learner.memory import Dimensions, dimensions_of
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.place import Place, place_of
 from collab.trainers.training.plan.shapes import Counts, counts_of

@@ -1,0 +1,60 @@
+"""A language model's dimensions, by which memory is counted; torch is not imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from collab.models.local.fast.full_attention import attends_to_all
+
+
+class Device(Protocol):
+    """What is asked of a device, such as torch's."""
+
+    @property
+    def type(self) -> str:
+        """`cpu` or `cuda`."""
+
+
+class Number(Protocol):
+    """What is asked of a type of numbers, such as torch's."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes."""
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """What of a language model decides how much its activations take."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    key_values: int
+    """Numbers that the cache holds for one token in one layer."""
+    attention: int
+    """Numbers kept to learn from for one token and one key that it attends to, in one layer."""
+    vocabulary: int
+    bytes: int
+    """Of one number."""
+
+
+def by_formula(device: Device, dtype: Number) -> bool:
+    """Whether short branches attend by the formula, which keeps the weights of all keys."""
+    return device.type == "cpu" and dtype.itemsize < 4
+
+
+def dimensions_of(config: Any, dtype: Number, device: Device) -> Dimensions:
+    """Those of a model of transformers; `config` is that of its text."""
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return Dimensions(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        intermediate=config.intermediate_size,
+        key_values=2 * size * (getattr(config, "num_key_value_heads", None) or heads),
+        attention=heads if attends_to_all(config) and by_formula(device, dtype) else 0,
+        vocabulary=config.vocab_size,
+        bytes=dtype.itemsize,
+    )
