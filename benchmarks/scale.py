@@ -37,8 +37,6 @@ from collab.trainers.learner.samples import Sample
 
 GROUP = 8
 RANKS = 64
-LINK = 10e9 / 8
-"""Bytes a second between machines, of 10 Gb Ethernet."""
 
 
 def recipe_of(episodes: int) -> Recipe:
@@ -138,13 +136,11 @@ def hand_over(episodes: list[Episode]) -> None:
     print(
         f"hand-over of {len(samples)} samples of {lengths:.0f} tokens: {len(packed) / 1e6:.1f} MB,"
         f" packed in {packing:.2f} s and opened in {opening:.2f} s; to {RANKS} ranks in {hops} hops"
-        f" of a tree {hops * len(packed) / LINK:.2f} s at 10 Gb/s (computed)"
     )
     row = pickle.dumps([1.0] * 8)
     print(
         f"gather of what passes found: {len(row)} bytes a response,"
-        f" {len(samples) * len(row) / 1e6:.1f} MB over all ranks, {RANKS} times that received by"
-        f" all: {RANKS * len(samples) * len(row) / LINK:.2f} s at 10 Gb/s by one link (computed)"
+        f" {len(samples) * len(row) / 1e6:.1f} MB over all ranks, of which each receives all"
     )
 
 

@@ -79,7 +79,7 @@ class VLLMModel(Spec):
     leaves, else room for 64 responses of the whole context."""
     sleep: bool | None = None
     """Whether the engine here gives the GPU's memory back while the trainer learns. Default: where
-    both are on one GPU."""
+    both are on one GPU and, as the plan counts, do not fit at once."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share each layer of the engine here, for a model that one does not hold."""
     deterministic: bool = False

@@ -151,15 +151,12 @@ class Process:
         """Raises ModelUnavailable where it is wanted and cannot be."""
         import torch
 
-        cuda = torch.cuda.is_available()
-        if self._spec.sleep and not cuda:
+        if self._spec.sleep and not torch.cuda.is_available():
             raise ModelUnavailable(
                 f"{self._peer} cannot sleep: vLLM gives back the memory of CUDA devices only;"
                 " remove the model's option sleep"
             )
-        here = self._spec.trainer_device in ("auto", "cuda", "cuda:0")
-        wanted = here if self._spec.sleep is None else self._spec.sleep
-        return cuda and wanted and capacity.training
+        return bool(self._spec.sleep) and capacity.training
 
     async def _start(self, folder: Path, capacity: Capacity) -> None:
         """Start the engine; blocks until it is ready, as nothing can be asked before."""

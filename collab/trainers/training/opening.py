@@ -6,6 +6,7 @@ from pathlib import Path
 
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import VLLMModel
 from collab.runtime.events import RunStarted
 from collab.runtime.team import versions
 from collab.trainers.learner.base import Learner
@@ -14,6 +15,9 @@ from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import Ranks
 from collab.trainers.ranks.leading import begin, led, open_together
 from collab.trainers.training.data import TaskOrder
+from collab.trainers.training.plan.cards import card_of_here
+from collab.trainers.training.plan.engines import may_sleep
+from collab.trainers.training.plan.plan import make_plan
 
 
 def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) -> RunStarted:
@@ -33,6 +37,23 @@ def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) 
     )
 
 
+def rested(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
+    """The recipe, which says that vLLM sleeps while the trainer learns where both do not fit."""
+    if not may_sleep(recipe, spec, ranks):
+        return recipe
+    import torch
+
+    if not torch.cuda.is_available() or not make_plan(recipe, card_of_here(0)).sleeps:
+        return recipe
+    models = {name: recipe.model_of(name) for name in recipe.team.agents}
+    asleep = {
+        name: {"model": model.model_copy(update={"sleep": True})}
+        for name, model in models.items()
+        if isinstance(model, VLLMModel) and model.sleep is None
+    }
+    return recipe.with_agents(asleep)
+
+
 def open_learner(
     recipe: Recipe,
     spec: TrainerSpec,
@@ -43,7 +64,7 @@ def open_learner(
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
     """Open the policies of a team, on every rank, and what learns them; raises as it fails."""
-    recipe = begin(ranks, recipe, spec, total_steps, out)
+    recipe = rested(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
     policies = open_together(
         ranks, lambda load: open_policies(recipe, spec, loading=loading, load=load)
     )

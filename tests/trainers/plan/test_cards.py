@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
+from collab.recipe.model import VLLMModel
 from collab.trainers import Plan, make_plan
+from collab.trainers.training import opening
+from collab.trainers.training.opening import rested
 from collab.trainers.training.plan.cards import CARDS, Card, card, card_of_device
 from collab.trainers.training.plan.memory import count_memory
 
@@ -44,7 +49,6 @@ def test_a_device_is_known_by_what_torch_calls_it(device: str, name: str | None)
 def test_a_card_is_a_name_or_its_memory() -> None:
     assert card("H100") is CARDS["h100"]
     assert card("24").memory == card("24GB").memory == CARDS["rtx4090"].memory
-    assert card("24").flops is None
     for wrong in ("h10", "0", "-5", "nan"):
         with pytest.raises(RecipeError, match="give its memory in GB"):
             card(wrong)
@@ -59,8 +63,7 @@ def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_p
     assert there.on_card.fits
     assert there.on_card.taken == there.total
     assert (there.on_card.micro_batch_tokens, there.on_card.head_chunk_tokens) == (32_768, 1024)
-    assert "a step, estimated and not measured: learning under 0.1 s at" in there.text()
-    assert "name a card of docs/gpu.md" in planned(tiny_words, tmp_path, card("80")).text()
+    assert " s at " not in there.text()
 
 
 def test_what_does_not_fit_is_said(tiny_words: Path, tmp_path: Path) -> None:
@@ -68,12 +71,49 @@ def test_what_does_not_fit_is_said(tiny_words: Path, tmp_path: Path) -> None:
     assert "on toy: does not fit" in planned(tiny_words, tmp_path, small).text()
 
 
-def test_more_ranks_learn_in_less_time(tiny_words: Path, tmp_path: Path) -> None:
-    one, four = (planned(tiny_words, tmp_path, CARDS["l4"], n).on_card for n in (1, 4))
-    assert one is not None
-    assert four is not None
-    assert one.learning_seconds == pytest.approx(4 * (four.learning_seconds or 0))
-    assert one.sampling_seconds == four.sampling_seconds
+def beside_vllm(game: Recipe, **options: Any) -> Recipe:
+    """A training whose episodes are played by vLLM on the same GPU."""
+    model = VLLMModel(name=game.model.name, **options)
+    return game.model_copy(update={"model": model})
+
+
+@pytest.mark.parametrize(
+    ("on", "options", "sleeps"),
+    [
+        ("80", {}, False),
+        ("1", {}, True),
+        ("1", {"memory_share": 0.2}, False),
+        ("1", {"kv_cache_gb": 0.1}, False),
+        ("80", {"sleep": True}, True),
+        ("1", {"sleep": False}, False),
+        ("1", {"trainer_device": "cuda:1"}, False),
+    ],
+)
+def test_vllm_sleeps_where_both_do_not_fit(
+    game: Recipe, monkeypatch: pytest.MonkeyPatch, on: str, options: dict[str, Any], sleeps: bool
+) -> None:
+    recipe, gpu = beside_vllm(game, **options), card(on)
+    plan = make_plan(recipe, gpu)
+    assert plan.sleeps == sleeps
+    assert ("vLLM sleeps while the trainer learns" in plan.text()) == sleeps
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(opening, "card_of_here", lambda _: gpu)
+    assert recipe.trainer is not None
+    model = rested(recipe, recipe.trainer, 1).model_of("a")
+    assert isinstance(model, VLLMModel)
+    assert bool(model.sleep) == sleeps
+
+
+def test_what_vllm_takes_of_a_card_is_counted(game: Recipe) -> None:
+    gpu = CARDS["h100"]
+    awake = make_plan(beside_vllm(game), gpu)
+    assert awake.memory["vllm"] == gpu.memory // 2
+    small = make_plan(beside_vllm(game, memory_share=0.99), gpu)
+    assert small.memory["activations"] == 0, "what samples asleep takes turns with learning"
+    assert small.memory["vllm"] == int(0.99 * gpu.memory)
+    assert make_plan(game, gpu).memory["vllm"] == 0
+    servers = beside_vllm(game, servers=("http://gpu:8000",))
+    assert make_plan(servers, gpu).memory["vllm"] == 0
 
 
 def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""GPUs by name: their memory, and what they compute and read in a second, as their makers tell."""
+"""GPUs by name: their memory, and what they compute in a second, as their makers tell."""
 
 from __future__ import annotations
 
@@ -18,33 +18,31 @@ class Card:
     """Bytes."""
     flops: float | None = None
     """A second, of dense products in bfloat16; None where it is not known."""
-    bandwidth: float | None = None
-    """Bytes a second that it reads of its memory; None where it is not known."""
     bfloat16: bool = True
     """Whether it multiplies them itself, so that a model's dtype `auto` is that."""
 
 
-def _card(name: str, gib: int, teraflops: float, gigabytes_a_second: float) -> Card:
-    return Card(name, gib * GIB, teraflops * 1e12, gigabytes_a_second * 1e9)
+def _card(name: str, gib: int, teraflops: float) -> Card:
+    return Card(name, gib * GIB, teraflops * 1e12)
 
 
 CARDS = {
     card.name: card
     for card in (
-        _card("b200", 180, 2250, 8000),
-        _card("h200", 141, 989, 4800),
-        _card("h100", 80, 989, 3350),
-        _card("h100-pcie", 80, 756, 2000),
-        _card("a100", 80, 312, 2039),
-        _card("a100-40", 40, 312, 1555),
-        _card("l40s", 48, 362, 864),
-        _card("a6000", 48, 155, 768),
-        _card("rtx5090", 32, 209, 1792),
-        _card("rtx4090", 24, 165, 1008),
-        _card("rtx3090", 24, 71, 936),
-        _card("a10", 24, 125, 600),
-        _card("a10g", 24, 70, 600),
-        _card("l4", 24, 121, 300),
+        _card("b200", 180, 2250),
+        _card("h200", 141, 989),
+        _card("h100", 80, 989),
+        _card("h100-pcie", 80, 756),
+        _card("a100", 80, 312),
+        _card("a100-40", 40, 312),
+        _card("l40s", 48, 362),
+        _card("a6000", 48, 155),
+        _card("rtx5090", 32, 209),
+        _card("rtx4090", 24, 165),
+        _card("rtx3090", 24, 71),
+        _card("a10", 24, 125),
+        _card("a10g", 24, 70),
+        _card("l4", 24, 121),
     )
 }
 

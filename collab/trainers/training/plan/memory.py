@@ -12,6 +12,7 @@ from collab.recipe.model import TransformersModel, local_weights
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
 from collab.trainers.training.plan import peaks
 from collab.trainers.training.plan.cards import Card
+from collab.trainers.training.plan.engines import engine_bytes, may_sleep, sleeps_as_asked
 from collab.trainers.training.plan.lengths import Lengths, Rows, learned_tokens
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
 
@@ -50,6 +51,7 @@ MEMORY = {
     "activations": "activations of learning",
     "workspace": "what the allocator holds",
     "sampling": "keys, values and logits",
+    "vllm": "vLLM's share of the GPU",
     "reserve": "in reserve",
 }
 """What takes memory, in words."""
@@ -69,6 +71,8 @@ class Counted:
     """How much is computed at once to learn, by agent."""
     sizes: dict[str, Sizes]
     """Of the model of each agent that is trained."""
+    sleeps: bool
+    """Whether vLLM gives its memory back while the trainer learns."""
 
 
 def count_memory(
@@ -80,8 +84,25 @@ def count_memory(
 ) -> Counted:
     """Count what `recipe` takes of one of `ranks`; `lengths` are by agent that is trained.
 
-    `card` counts for that GPU in place of the device that is here.
+    `card` counts for that GPU in place of the device that is here. vLLM sleeps while the trainer
+    learns where the recipe says so, or leaves it open and both do not fit at once.
     """
+    awake = _count(recipe, spec, lengths, card, ranks, sleeps=sleeps_as_asked(recipe))
+    whole = max(s.device.memory for s in awake.sizes.values())
+    if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
+        return _count(recipe, spec, lengths, card, ranks, sleeps=True)
+    return awake
+
+
+def _count(
+    recipe: Recipe,
+    spec: TrainerSpec,
+    lengths: Mapping[str, Sequence[Lengths]],
+    card: Card | None,
+    ranks: int,
+    *,
+    sleeps: bool,
+) -> Counted:
     models, sampled = _models(recipe, spec, lengths)
     sizes = {key: sizes_of(model, spec, card) for key, model in models.items()}
     of_agent = {name: sizes_of(_local(recipe, name), spec, card) for name in lengths}
@@ -107,6 +128,8 @@ def count_memory(
         "gradients": max(n * max(size, 4) for n, size in trained),
     }
     whole = max(s.device.memory for s in of_agent.values())
+    engine = engine_bytes(recipe, whole, max(s.weight_bytes for s in of_agent.values()))
+    memory["vllm"] = 0 if sleeps else engine
     free = whole - sum(memory.values())
     chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
     rows = {
@@ -123,14 +146,15 @@ def count_memory(
     )
     if sampling and not full:
         sampling += SIDE_BY_SIDE * sum(s.adapter_parameters * s.bytes for _, s in policies)
-    if sampling * (1 + held) > learning + workspace:
+    if max(sampling * (1 + held), engine * sleeps) > learning + workspace:
         learning, workspace = 0, int(held * sampling)
+        memory["vllm"] = engine
     else:
         sampling = 0
     memory |= {"activations": learning, "workspace": workspace, "sampling": sampling}
     memory["reserve"] = int(RESERVE * sum(memory.values()))
     tokens = sum(learned_tokens(rows[name], lengths[name]) for name in of_agent)
-    return Counted(memory, parameters, trained, tokens, chosen, of_agent)
+    return Counted(memory, parameters, trained, tokens, chosen, of_agent, sleeps and engine > 0)
 
 
 def _held(sizes: Sizes, shards: int) -> int:

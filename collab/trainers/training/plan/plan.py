@@ -66,6 +66,8 @@ class Plan:
     """Bytes of the checkpoints and of the trained team, at most."""
     ranks: int = 1
     """Processes that learn together; memory is that of one of them."""
+    sleeps: bool = False
+    """Whether vLLM gives its memory back while the trainer learns."""
     on_card: OnCard | None = None
     """A step on the GPU that was asked about."""
     judging: str = ""
@@ -165,6 +167,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     found = count_memory(recipe, spec, lengths, card, ranks)
     for sizes in found.sizes.values():
         check_device(spec, sizes.device.type)
+    plan.sleeps = found.sleeps
     plan.parameters, plan.memory = found.parameters, found.memory
     plan.trainable = sum(count for count, _ in found.trained)
     plan.update_tokens_per_step = found.update_tokens
