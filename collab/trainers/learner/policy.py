@@ -23,6 +23,7 @@ from collab.models.weights import Load, quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
+from collab.trainers.learner.allocator import grow_segments
 from collab.trainers.learner.compiled import compiled_layers, one_adapter_as_modules
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.lora import (
@@ -207,6 +208,7 @@ def open_policies(
     Raises:
         RecipeError: an agent that cannot be trained. ModelUnavailable, ModelError: its model.
     """
+    grow_segments(recipe)
     pool = ModelPool(progress=loading)
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     models: dict[str, Model] = {}

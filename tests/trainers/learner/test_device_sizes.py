@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import torch
 from support.trainer_recipes import make_game
 
 from collab.models.local.dimensions import Dimensions
-from collab.recipe import TrainerSpec
+from collab.recipe import Recipe, TrainerSpec
+from collab.trainers.learner.allocator import grow_segments
 from collab.trainers.learner.device_sizes import (
     GPU_LEAST,
     GPU_MOST,
@@ -90,3 +92,28 @@ def test_the_learner_leaves_room_for_what_the_optimisers_take_later(
         narrow = 2 * max(sizes) if dtype == "bfloat16" else 0  # one is handed over after another
         assert learner.optimisers[policy.name].to_come == 3 * 4 * sum(sizes) + narrow
     asyncio.run(policies.aclose())
+
+
+@pytest.mark.parametrize(
+    ("before", "model", "after"),
+    [
+        ({}, {}, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "x"}, {}, {"PYTORCH_CUDA_ALLOC_CONF": "x"}),
+        ({"PYTORCH_ALLOC_CONF": "x"}, {}, {"PYTORCH_ALLOC_CONF": "x"}),
+        ({}, {"engine": "vllm"}, {}),
+    ],
+)
+def test_a_gpus_memory_grows_in_place_unless_somebody_says_otherwise(
+    game: Recipe,
+    monkeypatch: pytest.MonkeyPatch,
+    before: dict[str, str],
+    model: dict[str, str],
+    after: dict[str, str],
+) -> None:
+    data = {**game.model_dump(), "model": {"name": game.model.name, **model}}
+    monkeypatch.setattr(os, "environ", dict(before))
+    grow_segments(game)
+    assert os.environ == before
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    grow_segments(Recipe.model_validate(data))
+    assert os.environ == after
