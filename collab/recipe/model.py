@@ -72,8 +72,9 @@ class VLLMModel(Spec):
     context: int | None = Field(default=None, ge=16)
     """Most tokens of prompt and response together; less takes less memory. Default: the model's."""
     memory_share: float = Field(default=0.5, gt=0, le=1)
-    """Share of the GPU's memory for the engine here. On a machine without one: the share of its
-    free memory that the cache of keys and values takes at most."""
+    """Share of the GPU's memory for the engine here; engines of several bases divide it equally. On
+    a machine without one: the share of its free memory that the cache of keys and values takes at
+    most."""
     kv_cache_gb: float | None = Field(default=None, gt=0)
     """GB of the cache of keys and values, for the engine here. Default: on a GPU what memory_share
     leaves, else room for 64 responses of the whole context."""
@@ -115,6 +116,10 @@ class VLLMModel(Spec):
             dtype=self.dtype,
             device=self.trainer_device,
         )
+
+    def among(self, engines: int) -> VLLMModel:
+        """The same model, as one of so many engines that divide the memory."""
+        return self.model_copy(update={"memory_share": self.memory_share / engines})
 
     def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
         """The same model, run by servers that were started as it says."""

@@ -108,3 +108,21 @@ def without_warnings() -> Iterator[None]:
         os.environ.pop(variable)
         if kept is not None:
             os.environ[variable] = kept
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """Around the import of vLLM, which changes how torch compiles, and adds over NCCL, in here.
+
+    Processes that vLLM starts import it anew, and have its settings.
+    """
+    from torch._inductor import config
+
+    kept = dict(os.environ)
+    try:
+        with config.patch(compile_threads=config.compile_threads):
+            yield
+    finally:
+        for name in os.environ.keys() - kept.keys():
+            del os.environ[name]
+        os.environ.update(kept)

@@ -11,22 +11,31 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from collab.distribution import install
 from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
 from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
-from collab.models.vllm.calls import engine_options, sampling_params, take, without_warnings
+from collab.models.vllm.calls import (
+    engine_options,
+    sampling_params,
+    settings_kept,
+    take,
+    without_warnings,
+)
 from collab.recipe.model import VLLMModel
 
 ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-"""Unless set otherwise: what vLLM says, to whom, and processors shared with the trainer."""
+"""Unless set otherwise: what vLLM says, to whom, processes that take no state of CUDA from this
+one, and processors shared with the trainer."""
 
 DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
 """What makes vLLM's kernels give a response the same numbers in any batch."""
@@ -44,6 +53,10 @@ FOLLOWS = hasattr(os, "pidfd_open")
 
 class Died(ModelError):
     """The engine's processes are gone."""
+
+
+_HERE: WeakSet[Process] = WeakSet()
+"""The engines of this process, which are on one GPU."""
 
 
 class Process:
@@ -69,6 +82,7 @@ class Process:
         self._idle = asyncio.Event()
         self._idle.set()
         self._numbers = count()
+        _HERE.add(self)
 
     @property
     def wants_zero_adapter(self) -> bool:
@@ -136,6 +150,7 @@ class Process:
                 self._asleep = True
 
     async def aclose(self) -> None:
+        _HERE.discard(self)
         self._stop()
 
     @property
@@ -162,13 +177,14 @@ class Process:
         """Start the engine; blocks until it is ready, as nothing can be asked before."""
         for name, value in environment_of(self._spec).items():
             os.environ.setdefault(name, value)
-        options = engine_options(self._spec, folder, capacity, sleep=self._sleeps(capacity))
+        spec = self._spec.among(len(_HERE))
+        options = engine_options(spec, folder, capacity, sleep=self._sleeps(capacity))
         try:
-            with without_warnings():
+            with without_warnings(), settings_kept():
                 from vllm.engine.arg_utils import AsyncEngineArgs
                 from vllm.usage.usage_lib import UsageContext
                 from vllm.v1.engine.async_llm import AsyncLLM
-
+            with without_warnings():
                 # The batch sizes of `vllm.LLM`, which are made for throughput.
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)
@@ -179,7 +195,7 @@ class Process:
             raise ModelUnavailable(
                 f"{self._peer} did not start within {self._spec.ready_seconds:g} s or failed:"
                 f" {error} Where memory is short, set the model's kv_cache_gb or its context, or"
-                f" change its memory_share, now {self._spec.memory_share:g}"
+                f" change its memory_share, now {spec.memory_share:g}"
             ) from error
         self._llm, self._folder, self._capacity = llm, folder, capacity
         self.context = int(llm.model_config.max_model_len)

@@ -36,7 +36,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Group) 
     changed: dict[VLLMModel, VLLMModel] = {}
     for place, model in enumerate(models):
         log = folder / LOGS / f"vllm-{place}-rank-{ranks.rank}.log"
-        start = partial(_started, model, recipe, spec, log, ranks)
+        start = partial(_started, model, len(models), _capacity(model, recipe, spec), log, ranks)
         urls = tuple(ranks.together(start))
         changed[model] = model.run_by(urls)
     return recipe.with_agents(
@@ -66,9 +66,9 @@ def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
 
 
 def _started(
-    model: VLLMModel, recipe: Recipe, spec: TrainerSpec, log: Path, ranks: Group
+    model: VLLMModel, models: int, capacity: Capacity, log: Path, ranks: Group
 ) -> list[str]:
-    server = OwnServer(model, _capacity(model, recipe, spec), log)
+    server = OwnServer(model.among(models), capacity, log)
     ranks.on_close(server.stop)
     return [server.wait()]
 

@@ -108,6 +108,9 @@ def test_what_vllm_takes_of_a_card_is_counted(game: Recipe) -> None:
     gpu = CARDS["h100"]
     awake = make_plan(beside_vllm(game), gpu)
     assert awake.memory["vllm"] == gpu.memory // 2
+    data = beside_vllm(game).model_dump()
+    data["team"]["agents"]["b"]["model"] = {**data["model"], "context": 64}
+    assert make_plan(Recipe.model_validate(data), gpu).memory["vllm"] == gpu.memory // 2
     small = make_plan(beside_vllm(game, memory_share=0.99), gpu)
     assert small.memory["activations"] == 0, "what samples asleep takes turns with learning"
     assert small.memory["vllm"] == int(0.99 * gpu.memory)

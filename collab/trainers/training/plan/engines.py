@@ -18,15 +18,17 @@ def engines_beside(recipe: Recipe) -> list[VLLMModel]:
 
 
 def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
-    """What they take of a GPU's `memory`; several share what one would take.
+    """What they take of a GPU's `memory`.
 
     `weights` are the bytes of a base, which come to what `kv_cache_gb` says.
     """
-    shares = [0]
-    for model in engines_beside(recipe) if memory else ():
+    found = 0.0
+    models = engines_beside(recipe) if memory else []
+    for model in models:
         cache = model.kv_cache_gb
-        shares.append(int(model.memory_share * memory if cache is None else cache * GB + weights))
-    return max(shares)
+        share = model.among(len(models)).memory_share
+        found += share * memory if cache is None else cache * GB + weights
+    return int(found)
 
 
 def sleeps_as_asked(recipe: Recipe) -> bool:

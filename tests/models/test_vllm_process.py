@@ -1,0 +1,113 @@
+"""vLLM's engine in processes of its own, as it is started; a package of its shape stands for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch._inductor import config as inductor
+
+from collab.models.vllm import process
+from collab.models.vllm.backend import Capacity
+from collab.models.vllm.process import Process
+from collab.recipe.model import VLLMModel
+
+CHANGED = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "NCCL_CUMEM_ENABLE": "0"}
+
+STAND_IN = {
+    "__init__.py": f"""
+import os
+import torch._inductor.config
+os.environ.update({CHANGED})
+torch._inductor.config.compile_threads = 1
+""",
+    "engine/arg_utils.py": "class AsyncEngineArgs(dict):\n    pass\n",
+    "usage/usage_lib.py": "class UsageContext:\n    LLM_CLASS = 'LLM_CLASS'\n",
+    "v1/engine/async_llm.py": """
+import os
+from types import SimpleNamespace
+
+STARTED = []
+
+
+class AsyncLLM:
+    errored = False
+    model_config = SimpleNamespace(max_model_len=128)
+
+    @classmethod
+    def from_engine_args(cls, args, usage_context):
+        STARTED.append((dict(args), dict(os.environ)))
+        return cls()
+
+    async def collective_rpc(self, *args, **options):
+        pass
+
+    def shutdown(self):
+        pass
+""",
+}
+
+
+@pytest.fixture
+def folder(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """That of a model, beside the package, in an environment that is put back."""
+    for name, text in STAND_IN.items():
+        path = tmp_path / "vllm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    for name in (*CHANGED, *process.ENVIRONMENT):
+        monkeypatch.delenv(name, raising=False)
+    with inductor.patch(compile_threads=7):
+        yield tiny
+    for name in [name for name in sys.modules if name.split(".")[0] == "vllm"]:
+        del sys.modules[name]
+
+
+def started(*engines: Process, folder: Path) -> list[tuple[dict[str, Any], dict[str, str]]]:
+    """The options and the environment of each engine."""
+
+    async def start() -> None:
+        for engine in engines:
+            await engine.open(folder, Capacity())
+        for engine in engines:
+            await engine.aclose()
+
+    asyncio.run(start())
+    found = sys.modules["vllm.v1.engine.async_llm"].STARTED
+    return list(found)
+
+
+def test_importing_vllm_changes_nothing_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_CUMEM_ENABLE", "1")
+    started(Process(VLLMModel(name=str(folder), kv_cache_gb=0.01)), folder=folder)
+    assert os.environ["NCCL_CUMEM_ENABLE"] == "1"
+    assert "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ
+    assert inductor.compile_threads == 7
+
+
+@pytest.mark.parametrize(("given", "method"), [(None, "spawn"), ("fork", "fork")])
+def test_processes_are_spawned_unless_somebody_says_otherwise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, method: str
+) -> None:
+    if given:
+        monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", given)
+    engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
+    [(_, environment)] = started(engine, folder=folder)
+    assert environment["VLLM_WORKER_MULTIPROC_METHOD"] == method
+
+
+def test_two_bases_divide_the_share_of_one(folder: Path) -> None:
+    def shares(*contexts: int) -> list[float]:
+        specs = [VLLMModel(name=str(folder), kv_cache_gb=0.01, context=n) for n in contexts]
+        found = started(*[Process(spec) for spec in specs], folder=folder)
+        return [options["gpu_memory_utilization"] for options, _ in found[-len(contexts) :]]
+
+    assert shares(64, 128) == [0.25, 0.25]
+    assert shares(64) == [0.5], "engines that were closed take nothing"
