@@ -27,7 +27,7 @@ from collab.recipe.packing import Packing
 from collab.records import Episode
 from collab.runs.about import read_about, write_about
 from collab.runs.atomic import write_atomically
-from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, RUN
+from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, REPORT, RUN
 from collab.runs.log import Log
 from collab.runs.reading import read_whole_lines
 
@@ -75,7 +75,7 @@ class EvaluationFolder:
     def __init__(self, path: Path) -> None:
         """Raises RecordError for a folder that holds something else, or is being written."""
         self.path = path
-        self._taken: set[Path] = set()
+        self._taken = {path / name for name in (EVAL, LOCK, REPORT)}
         try:
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(

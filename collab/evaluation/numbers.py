@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from collab.naming import FolderName
 from collab.records import Failure, Record
 
 
@@ -42,9 +43,9 @@ class Speed(Record):
 class TeamResult(Record):
     """One team's numbers."""
 
-    label: str
+    label: FolderName
     """The team's name in the tables."""
-    folder: str | None
+    folder: FolderName | None
     """Within the evaluation's; None where nothing is kept."""
     team: str
     protocol: str

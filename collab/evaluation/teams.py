@@ -12,6 +12,7 @@ from collab.errors import RecipeError, TaskError, UnknownName
 from collab.evaluation.identity import identity_of, named_files
 from collab.evaluation.one_reward import why_rewards_differ, with_reward_of
 from collab.evaluation.overlap import overlap_notes
+from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, about_rows, read_recipe
 from collab.recipe.base import Spec
 from collab.recipe.in_python.objects import Named, Rewards, Rows
@@ -142,8 +143,9 @@ def _labels(names: Sequence[Named]) -> list[str]:
     labels: list[str] = []
     for name in names:
         path = Path(name if isinstance(name, str | PathLike) else _name_of(name))
-        short = path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
-        label, number = short or "team", 1
+        called = path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
+        label = short = as_name(called) or "team"
+        number = 1
         while label in labels:
             number += 1
             label = f"{short}-{number}"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from collab.errors import RecipeError
+from collab.naming import as_name
 from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
@@ -248,7 +249,7 @@ def _as_suite(task: Any, like: str) -> Any:
     path = Path(task)
     return {
         "extends": like,
-        "name": path.name.partition(".")[0],
+        "name": as_name(path.name.partition(".")[0]),
         "source": {"path": str(path.resolve())},
     }
 
@@ -259,7 +260,7 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
         raise RecipeError(f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'")
     if isinstance(value, str):
         path = library.find(kind, value, files.project)
-        value = {"name": path.stem, **files.read(path)}
+        value = {"name": as_name(path.stem), **files.read(path)}
     if not isinstance(value, dict):
         return value
     if "extends" in value:

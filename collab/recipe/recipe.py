@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Spec
 from collab.recipe.model import ModelSpec, TransformersModel
 from collab.recipe.sampling import SamplingSpec, merge_sampling
@@ -44,7 +45,7 @@ class Recipe(Spec):
 
     renamed = {"judge": "sandbox"}
 
-    name: str = ""
+    name: Name = ""
     description: str = ""
     team: TeamSpec
     """Who takes part."""
@@ -72,8 +73,10 @@ class Recipe(Spec):
     @model_validator(mode="after")
     def _agents_are_named(self) -> Recipe:
         for name in self.team.agents:
-            if not name.isidentifier():
-                raise ValueError(f"agent name '{name}' is not a plain word")
+            if not (name.isidentifier() and is_name(name)):
+                raise ValueError(
+                    f"agent name {name!r:.60} is not a plain word of at most {LONGEST} bytes"
+                )
         return self
 
     def model_of(self, agent: str) -> ModelSpec:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from collab.naming import SuiteName
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
 from collab.recipe.reward import RewardSpec
@@ -105,7 +106,7 @@ class SourceSpec(Spec):
 class TaskSpec(Spec):
     """A suite of problems with one joint reward."""
 
-    name: str = ""
+    name: SuiteName = ""
     description: str = ""
     kind: Literal["code", "text", "environment"] = "code"
     """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields. In an

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from collab.naming import Name, joint_name
 from collab.recipe.base import Spec
 from collab.recipe.component import Component, Named
 from collab.recipe.feedback import FeedbackSpec
@@ -14,7 +15,6 @@ from collab.recipe.model import ModelSpec
 from collab.recipe.roles import Roles, roles_of
 from collab.recipe.sampling import SamplingSpec
 from collab.records import Style, WhenSolved
-from collab.wording import by_names
 
 CODE_JOINS = ("python", "python-owned", "files", "class")
 """Joins that make a program."""
@@ -115,7 +115,7 @@ class AgentSpec(Spec):
 class TeamSpec(Spec):
     """A team and how it works together."""
 
-    name: str = ""
+    name: Name = ""
     """Of a team that is given none, the names of its agents, such as `aux+main`."""
     description: str = ""
     protocol: Named = Component(use="parallel")
@@ -151,7 +151,7 @@ class TeamSpec(Spec):
         agents = data.get("agents") if isinstance(data, dict) else None
         if not isinstance(agents, dict) or data.get("name"):
             return data
-        return {**data, "name": by_names(agents)}
+        return {**data, "name": joint_name(agents)}
 
     @model_validator(mode="after")
     def _somebody_writes(self) -> TeamSpec:

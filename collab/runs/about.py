@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
+from collab.naming import as_name
 from collab.runs.at_work import RUNNING, this_process
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RUN
@@ -99,4 +100,4 @@ def now() -> str:
 
 def new_run_id(name: str) -> str:
     """A name for a run: when it began, and what it is of."""
-    return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{name or 'run'}"
+    return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{as_name(name) or 'run'}"

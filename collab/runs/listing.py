@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from collab.errors import CollabError
+from collab.naming import joint_name
 from collab.runs.about import read_about
 from collab.runs.at_work import status_of
 from collab.runs.layout import EVAL, PROBE, RUN, STUDY, TRAINING
 from collab.runs.outcome import NO_NUMBERS, Outcome, of_run, of_training
-from collab.wording import by_names
 
 Kind = Literal["run", "training", "evaluation", "probe", "study"]
 
@@ -67,7 +67,7 @@ def row_of(folder: Path) -> Listed:
         folder=str(folder),
         began=_began(folder, about),
         kind=_kind(folder),
-        team=str(about.get("team") or by_names(about.get("agents", ()))),
+        team=str(about.get("team") or joint_name(about.get("agents", ()))),
         task=_task(about.get("tasks", [])),
         status=status_of(about),
         outcome=of_training(folder) if trained else of_run(about),

@@ -8,6 +8,7 @@ from typing import Any
 
 from collab.errors import RecipeError
 from collab.feedback import check_sources
+from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, documents, load_task
 from collab.records import Problem
 from collab.tasks import open_suite, split_address
@@ -83,5 +84,5 @@ def _names(suite: str, spec: TaskSpec) -> bool:
     """Whether an address's suite is the recipe's own, by its name or by its file."""
     path, data = Path(suite), spec.source.path
     if path.suffix in (".yaml", ".yml"):
-        return spec.name in (path.stem, documents.read_mapping(path).get("name"))
+        return spec.name in (as_name(path.stem), documents.read_mapping(path).get("name"))
     return suite == spec.name or bool(data and path.resolve() == Path(data))

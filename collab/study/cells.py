@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
 from collab.errors import RecipeError
+from collab.naming import as_name
 from collab.recipe import Recipe, check_functions, read_recipe
 from collab.recipe.files import Files
 from collab.study.spec import StudySpec, TrainerEntry, read_study
@@ -33,7 +33,7 @@ class Cell:
     @property
     def name(self) -> str:
         """What its folder is called."""
-        return re.sub(r"[^\w.-]+", "-", f"{self.task}-{self.trainer}-seed-{self.seed}")
+        return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     def read(self, written_in: Files | None = None) -> tuple[Recipe, Question]:
         """Its recipe, and what is to be asked first; raises RecipeError.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from collab.naming import FolderName
 from collab.records import Record
 from collab.study.spec import Measure
 
@@ -45,7 +46,7 @@ class Point(Record):
 
 
 class CellResult(Record):
-    name: str
+    name: FolderName
     """Of its folder, below the study's."""
     task: str
     trainer: str

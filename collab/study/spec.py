@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -46,7 +46,9 @@ class StudySpec(Spec):
     trainers: tuple[TrainerEntry, ...] = Field(min_length=1)
     """Names of trainers, algorithms of one's own as `file.py:NAME`, or mappings with `name`,
     `trainer` and `settings`. The first is what the others are compared with."""
-    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] = Field(
+        default=(0, 1, 2), min_length=1
+    )
     """Or their number: `3` stands for 0, 1 and 2."""
     tokens: int = Field(ge=1)
     """Tokens that each cell generates in training."""

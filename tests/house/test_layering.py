@@ -11,7 +11,8 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "given", "loopback", "seeds", "stats", "syntax", "wording"},
+    {"distribution", "errors", "given", "loopback", "naming"}
+    | {"seeds", "stats", "syntax", "wording"},
     {"runs"},
     {"trust"},
     {"records", "plugins", "analysis"},

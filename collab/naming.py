@@ -1,0 +1,77 @@
+"""Names of teams, suites, agents and runs: none of them is a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+LONGEST = 100
+"""Bytes in a name; a folder's name holds 255, and some add a date or a number."""
+
+JOINED = 3
+"""Names in a joint name; of more, it gives their number."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name a file or a folder, wherever that lies."""
+    return (
+        bool(text)
+        and all(map(_fits, text))
+        and text[0] not in ".+-"
+        and text[-1] != "."
+        and len(text.encode()) <= LONGEST
+    )
+
+
+def as_name(text: str) -> str:
+    """The name nearest to a text, which a name is itself; "" where no letter is left."""
+    plain = "-".join("".join(letter if _fits(letter) else " " for letter in text).split())
+    cut = plain.lstrip(".+-").encode()[:LONGEST].decode(errors="ignore")
+    return cut.rstrip(".")
+
+
+def joint_name(names: Iterable[object]) -> str:
+    """A name for things that have none together, e.g. `aux+main`, `a+b+c+5`."""
+    plain = [as_name(str(name)) or "-" for name in names]
+    more = [str(len(plain) - JOINED)] if len(plain) > JOINED else []
+    return as_name("+".join([*plain[:JOINED], *more]))
+
+
+def _fits(letter: str) -> bool:
+    return letter in ".+-" or f"_{letter}".isidentifier()
+
+
+def _checked(text: str) -> str:
+    if text and not is_name(text):
+        raise ValueError(_REFUSED.format(text))
+    return text
+
+
+def _checked_suite(text: str) -> str:
+    if text and not (all(map(is_name, text.split("/"))) and len(text.encode()) <= LONGEST):
+        raise ValueError(_REFUSED.format(text))
+    return text
+
+
+def _checked_folder(text: str) -> str:
+    if "\0" in text or text in ("", ".", "..") or PurePath(text).name != text:
+        raise ValueError(f"{text!r:.60} is not the name of one folder; it holds no '/'")
+    return text
+
+
+_REFUSED = (
+    "{0!r:.60} is not a name; use letters, digits and '.', '_', '+' or '-' after the first one, no"
+    f" '.' at the end, and at most {LONGEST} bytes"
+)
+
+Name = Annotated[str, AfterValidator(_checked)]
+"""A name, or "" for none."""
+
+SuiteName = Annotated[str, AfterValidator(_checked_suite)]
+"""A suite's name, where members of a family are `FAMILY/NAME`; or "" for none."""
+
+FolderName = Annotated[str, AfterValidator(_checked_folder)]
+"""The name of one folder within another, as records refer to it."""
