@@ -10,10 +10,19 @@ from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE
 
 PREFIX = "hub:"
 NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 LOOKUP_SECONDS = 5.0
 
-WANTED = [RECIPE, "README.md", *(f"{part}/**" for part in (FUNCTIONS, DATA, ADAPTERS, MODELS))]
-UNWANTED = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.so"]
+WANTED = [
+    RECIPE,
+    "README.md",
+    f"{FUNCTIONS}/*.py",
+    *(f"{part}/**" for part in (DATA, ADAPTERS, MODELS)),
+]
+"""Patterns, in which a star stands for folders too."""
+_WEIGHTS = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle"]
+_COMPILED = ["*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd", "*.pyc", "*.pyo", "*__pycache__*"]
+UNWANTED = [*_WEIGHTS, *_COMPILED]
 """Files that run code when they are read; weights are read from safetensors alone."""
 
 
@@ -40,6 +49,8 @@ def folder_of(name: str) -> Path:
             f"'{name}' is not on the hub, or not yours to see: check the name, and set HF_TOKEN"
             " where it is private"
         ) from error
+    except RecipeError:
+        raise
     except Exception as error:  # whatever keeps the network away
         found = _newest(place, revision)
         if found is None:
@@ -54,6 +65,8 @@ def _fetched(owner: str, commit: str, place: Path) -> Path:
     """The folder of a commit; it has its name when all of it is there."""
     from huggingface_hub import snapshot_download
 
+    if not COMMIT.fullmatch(commit):
+        raise RecipeError(f"the hub names the commit {commit!r:.60}, which is not 40 hex digits")
     folder, partial = place / commit, place / f".{commit}"
     if not folder.is_dir():
         snapshot_download(
@@ -69,5 +82,6 @@ def _fetched(owner: str, commit: str, place: Path) -> Path:
 
 def _newest(place: Path, revision: str) -> Path | None:
     """What was fetched last of a team, or of one of its commits."""
-    found = [path for path in place.glob(f"{revision}*") if (path / RECIPE).is_file()]
+    commits = [path for path in place.glob("*") if COMMIT.fullmatch(path.name)]
+    found = [p for p in commits if p.name.startswith(revision) and (p / RECIPE).is_file()]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)

@@ -1,0 +1,32 @@
+"""A team that is fetched from the hub lies in a folder of its commit, without compiled files."""
+
+from pathlib import Path
+
+import pytest
+
+from collab.errors import RecipeError
+from collab.trust import from_hub
+
+
+@pytest.mark.parametrize("commit", ["../../../evil", "/tmp/evil", "a" * 39, "A" * 40, "None"])
+def test_the_hubs_commit_is_no_path(tmp_path: Path, commit: str) -> None:
+    with pytest.raises(RecipeError, match="40 hex digits"):
+        from_hub._fetched("a/b", commit, tmp_path)
+
+
+def test_the_newest_of_a_team_is_one_of_its_commits(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "recipe.yaml").write_text("")
+    assert from_hub._newest(tmp_path / "place", "../other") is None
+
+
+@pytest.mark.parametrize("name", ["a.pyc", "__pycache__/a.cpython-311.pyc", "a.abi3.so", "b.pyd"])
+def test_no_compiled_file_is_fetched(name: str) -> None:
+    from huggingface_hub.utils import filter_repo_objects
+
+    names = [f"{part}/deep/{name}" for part in ("functions", "data", "models", "adapters")]
+    wanted, unwanted = from_hub.WANTED, from_hub.UNWANTED
+    kept = [*names, "functions/deep/a.py"]
+    left = filter_repo_objects(kept, allow_patterns=wanted, ignore_patterns=unwanted)
+    assert [*left] == ["functions/deep/a.py"]
