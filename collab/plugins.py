@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import inspect
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, told
 from collab.given import given, is_of_python
-from collab.trust.held import is_held, of_function
-from collab.trust.modules import local_modules
-from collab.trust.sources import check_imports, sources_of
+from collab.trust.held import agreed, is_held, of_function
+from collab.trust.modules import keep_to_its_source, load_file
 
 _LOADING = threading.RLock()  # else a second thread would be given a file that is half read
 
@@ -79,6 +78,12 @@ def check_free(kind: str, reference: str) -> None:
             f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
             " you trust it, give --trust (in Python: trust=True)"
         )
+
+
+def check_module_free(kind: str, reference: str) -> None:
+    """As `check_free`, for a module that another package imports, then from its source alone."""
+    check_free(kind, reference)
+    keep_to_its_source(reference.rpartition(":")[0])
 
 
 def check_module(kind: str, reference: str) -> None:
@@ -214,6 +219,7 @@ def _of_type(what: str, hint: Any, value: Any) -> Any:
 
 
 def _from_module(kind: str, name: str) -> ModuleType:
+    keep_to_its_source(name)
     try:
         return importlib.import_module(name)
     except Exception as error:
@@ -229,22 +235,16 @@ def _from_file(kind: str, name: str) -> ModuleType:
 
 
 def _loaded(kind: str, name: str, path: Path) -> ModuleType:
-    module_name = f"collab_plugin_{path.stem}_{abs(hash(str(path)))}"
+    stem = re.sub(r"\W", "_", path.stem)
+    module_name = f"collab_plugin_{stem}_{abs(hash((str(path), agreed(str(path)))))}"
     if module_name in sys.modules:
         return sys.modules[module_name]
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise RecipeError(f"{kind} file '{name}' is not a Python file")
-    check_imports(path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
     try:
-        with local_modules(sources_of(path)[1:]):
-            spec.loader.exec_module(module)
+        return load_file(module_name, path)
+    except RecipeError:
+        raise
     except Exception as error:
-        del sys.modules[module_name]
         raise RecipeError(f"{kind} file '{name}' fails to load: {told(error)}") from error
-    return module
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from collab.distribution import version
 from collab.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, EPISODES
-from collab.trust.sources import digest_of
+from collab.trust.sources import digest_of, sources_of
 
 _SAY_NOTHING = {
     "": {"name", "description", "samples", "trainer"},
@@ -78,7 +78,7 @@ def _content(text: str) -> str:
     path = Path(f"{file}.py" if function else text).expanduser()
     try:
         if path.is_file():
-            return f"{digest_of(path) if function else _of_file(path)} {function}"
+            return f"{digest_of(sources_of(path)) if function else _of_file(path)} {function}"
         if any((path / name).is_file() for name in _FOLDERS):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())

@@ -14,7 +14,8 @@ from typing import Any
 from collab.recipe.recipe import Recipe
 from collab.recipe.references import Kind, changed, is_file_function
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS
-from collab.trust.sources import sources_of
+from collab.trust.held import check
+from collab.trust.sources import digest_of, sources_of
 
 
 class Packing:
@@ -33,6 +34,7 @@ class Packing:
 
         Raises:
             OSError: a file cannot be copied. RecipeError: a function's file cannot be read.
+            Untrusted: somebody else's file has changed since there was a yes to it.
         """
         data: dict[str, Any] = changed(
             recipe.model_dump(mode="json", exclude_none=True), self._change
@@ -72,11 +74,13 @@ class Packing:
         return real.relative_to(folder).as_posix() if real.is_relative_to(folder) else None
 
     def _place_function(self, file: Path) -> str:
+        sources = sources_of(file)
+        check(str(file.resolve()), digest_of(sources))
         if own := self._within(file):
             return own
-        sources = {source.place: source.path.read_bytes() for source in sources_of(file)}
-        root = self._free(FUNCTIONS, "", sources)
-        for place, content in sources.items():
+        contents = {source.place: source.content for source in sources}
+        root = self._free(FUNCTIONS, "", contents)
+        for place, content in contents.items():
             target = self.folder / root / place
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)

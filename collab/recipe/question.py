@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import PathFinder
@@ -26,9 +26,10 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.recipe.training.curriculum import FilterSpec
 from collab.trust import Consent, Item, Question, settle
+from collab.trust.commands import content_of, files_of
 from collab.trust.elsewhere import is_own
-from collab.trust.held import hold, is_free, of_function, release
-from collab.trust.sources import digest_of
+from collab.trust.held import forget, hold, is_free, of_function, release
+from collab.trust.sources import digest_of, sources_of, sources_of_module
 
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
@@ -106,14 +107,19 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
         if kind not in ("file function", "module function"):
             continue
         origin, _, function = text.rpartition(":")
-        asked = everything or (kind == "file function" and not is_own(Path(origin)))
+        lock = of_function(text)
+        asked = everything or (kind == "file function" and not _is_own_source(Path(origin)))
+        if not asked:
+            forget([(lock, "")])
         if not asked or text in typed:
-            release(of_function(text))
+            release(lock)
             continue
-        content = f"{function} {_content_of(origin)}"
+        digest = _content_of(origin)
+        content = f"{function} {digest}"
         sort: Literal["engine", "function"] = "engine" if key == "engine" else "function"
         told = f"run the function {function} of {origin} ({key})"
-        found.append(Item(sort, told, content, reference=text, lock=of_function(text)))
+        item = Item(sort, told, content, reference=text, lock=lock, contents=((lock, digest),))
+        found.append(item)
     for item in found:
         hold(item.lock)
     return found
@@ -125,7 +131,10 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
     for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
         item = _address_of(server) if isinstance(server.mcp, str) else _command_of(server)
         words = {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
-        if _is_asked_about(server, everything=everything) and not words <= typed:
+        asked = _is_asked_about(server, everything=everything)
+        if not asked:
+            forget(item.contents)
+        if asked and not words <= typed:
             found.append(item)
         else:
             release(item.lock)
@@ -134,10 +143,16 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
     return found
 
 
+def _is_own_source(file: Path) -> bool:
+    """Whether a file is the user's own, and every local module that it imports."""
+    sources = sources_of(file) if file.suffix == ".py" and file.is_file() else []
+    return is_own(file) and all(is_own(source.path) for source in sources)
+
+
 def _is_asked_about(server: MCPServer, *, everything: bool) -> bool:
     if isinstance(server.mcp, str):
         return everything and not leads_to_loopback(server.mcp)
-    return everything or any(not is_own(path) for path in _programs(server.mcp))
+    return everything or not all(map(_is_own_source, files_of(server.mcp)))
 
 
 def _address_of(server: MCPServer) -> Item:
@@ -149,22 +164,19 @@ def _address_of(server: MCPServer) -> Item:
 def _command_of(server: MCPServer) -> Item:
     given = " ".join(server.environment)
     text = f"run the command {shlex.join(server.mcp)}" + (f" with {given}" if given else "")
-    programs = _programs(server.mcp)
-    shown = [digest_of(p) if p in programs else str(p) for p in map(Path, server.mcp)]
-    content = "\0".join(["mcp", *shown, given])
-    return Item("command", f"{text} (mcp)", content, lock=server.lock)
-
-
-def _programs(command: Iterable[str]) -> list[Path]:
-    """The Python files that a command names."""
-    return [Path(word) for word in command if word.endswith(".py") and Path(word).is_file()]
+    files = files_of(server.mcp)
+    content = content_of(server.mcp, server.environment, files)
+    contents = ((server.lock, content), *((str(path), digest) for path, digest in files.items()))
+    return Item("command", f"{text} (mcp)", content, lock=server.lock, contents=contents)
 
 
 def _content_of(origin: str) -> str:
     """A digest of the file or module that holds a function; it is read, and not run."""
     path = Path(origin)
     if origin.endswith(".py"):
-        return digest_of(path) if path.is_file() else "missing"
+        return digest_of(sources_of(path)) if path.is_file() else "missing"
+    if sources := sources_of_module(origin):
+        return digest_of(sources)
     spec = PathFinder.find_spec(origin.partition(".")[0])
     first = Path(str(spec.origin)) if spec else path
     files = sorted(first.parent.rglob("*.py")) if first.name == "__init__.py" else [first]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +17,7 @@ from collab.errors import CollabError, RecipeError, ToolUnavailable, UnknownName
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
 from collab.tools.base import Tool
+from collab.trust.commands import as_agreed
 from collab.trust.held import is_held
 
 MOST_TOOLS = 128
@@ -25,8 +25,6 @@ MOST = 100_000
 """Characters of a result, of a description."""
 STDERR = 2000
 """Characters of what a server that does not start has said."""
-PYTHONS = ("python", "python3")
-"""As a command: the Python that collab runs in."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
@@ -163,9 +161,8 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
             http = await stack.enter_async_context(_http(spec, log))
             transport = streamable_http_client(spec.mcp, http_client=http)
         else:
-            command, *args = spec.mcp
-            command = sys.executable if command in PYTHONS else command
-            environment = {name: _variable(name) for name in spec.environment}
+            given = {name: _variable(name) for name in spec.environment}
+            (command, *args), environment = stack.enter_context(as_agreed(spec.mcp, given))
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
         yield await stack.enter_async_context(Client(transport, cache=None))

@@ -3,15 +3,20 @@
 Whoever reads a recipe is to settle its question before its functions are loaded and its servers of
 tools are started. This is the lock behind that rule: a door that forgets to ask finds it shut.
 What is held goes by a name: that of a function's file or module, that of a server's whole command.
+A yes is for contents, by their digest: a file that has changed since is held back as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from collab.errors import Untrusted
 
 _held: set[str] = set()
 _free: set[str] = set()
+_agreed: dict[str, str] = {}
+"""The digests of what was agreed to, by the name of a file, a module or a server."""
 
 
 def hold(name: str) -> None:
@@ -24,6 +29,35 @@ def release(name: str) -> None:
     """Let it run, now and later."""
     _free.add(name)
     _held.discard(name)
+
+
+def agree(contents: Iterable[tuple[str, str]]) -> None:
+    """Note the digests of what there was a yes to, by name."""
+    _agreed.update(contents)
+
+
+def forget(contents: Iterable[tuple[str, str]]) -> None:
+    """Let these have any contents: they are the user's own."""
+    for name, _ in contents:
+        _agreed.pop(name, None)
+
+
+def _shown(name: str) -> str:
+    return name.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
+
+
+def agreed(name: str) -> str | None:
+    """The digest of somebody else's file, module or server that runs by a yes; else None."""
+    return _agreed.get(name)
+
+
+def check(name: str, digest: str) -> None:
+    """Raise Untrusted for contents that are not those that there was a yes to."""
+    if _agreed.get(name, digest) != digest:
+        raise Untrusted(
+            f"{_shown(name)} has changed since you agreed to it; read it again, and give --trust"
+            " (in Python: trust=True)"
+        )
 
 
 def is_free(name: str) -> bool:

@@ -1,56 +1,201 @@
-"""Loading a user's file with the local modules that it imports."""
+"""Loading a user's files from the bytes that were read of them, and from nothing beside them.
+
+Python prefers a compiled file to the source beside it, and finds whatever lies in a folder by the
+time of an import. A file whose source somebody has read is therefore imported by a finder of its
+own: each module is compiled from its `Source`, and no other module has its name.
+"""
 
 from __future__ import annotations
 
-import importlib
+import builtins
+import os
 import sys
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder
-from types import ModuleType
+from collections.abc import Sequence
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import decode_source, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
-from collab.trust.sources import Source
+from collab.trust.elsewhere import is_own, run_folder_of
+from collab.trust.held import agreed, check
+from collab.trust.sources import Source, digest_of, is_installed, sources_of, sources_of_module
 
 
-@contextmanager
-def local_modules(sources: Sequence[Source]) -> Iterator[None]:
-    """While entered, the local modules that a user's file imports are found.
+def load_file(name: str, file: Path) -> ModuleType:
+    """A user's file as the module `name`; its local modules are copies of its own.
 
-    They are forgotten after it: another file's module of the same name is another one.
+    An import statement anywhere in these files finds them, now and later.
+
+    Raises:
+        RecipeError: a file that cannot be read.
+        Untrusted: a file has changed since there was a yes to it.
     """
-    if not sources:
-        yield
-        return
-    roots = {source.module: str(source.root) for source in sources}
-    others = _taken_out(roots)
-    finder = _Finder(roots)
-    sys.meta_path.insert(0, finder)
-    importlib.invalidate_caches()
+    sources = sources_of(file)
+    _check(str(file), sources)
+    main, *others = sources
+    local = {source.module.partition(".")[0] for source in others}
+    loader = _Loader(main, name, local)
+    _know({name: loader} | {f"{name}.{s.module}": _Loader(s, name, local) for s in others})
+    _forget(name)
+    module = sys.modules[name] = module_from_spec(loader.spec(name))
     try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        _taken_out(roots)
-        sys.modules.update(others)
+        loader.exec_module(module)
+    except BaseException:
+        _forget(name)
+        raise
+    return module
+
+
+def keep_to_its_source(name: str) -> None:
+    """Have a module that is not installed be imported from its source alone.
+
+    One's own package stays as it is, once it has been imported.
+
+    Raises:
+        RecipeError: it has no source.
+        Untrusted: it has changed since there was a yes to it.
+    """
+    package = name if agreed(name) else name.partition(".")[0]
+    if package not in sys.modules and (sources := sources_of_module(name)):
+        _check(name, sources)
+        _know({source.module: _Loader(source) for source in sources})
+
+
+def _check(name: str, sources: Sequence[Source]) -> None:
+    """Raise Untrusted for sources that there was no yes to; what lies beside them stays shut."""
+    check(name, digest_of(sources))
+    if agreed(name) is not None and not is_own(sources[0].path):
+        folder = run_folder_of(sources[0].path) or sources[0].root
+        _FINDER.closed = (*_FINDER.closed, folder)
+
+
+class _Loader(InspectLoader):
+    """Compiles the bytes of a source; bytecode is never read or written."""
+
+    def __init__(
+        self, source: Source | None, prefix: str = "", local: Sequence[str] | set[str] = ()
+    ) -> None:
+        """Without a source: a folder of a package that has no file of its own.
+
+        Names in `local` are imported below `prefix`.
+        """
+        self._source, self._prefix, self._local = source, prefix, local
+
+    def spec(self, name: str) -> ModuleSpec:
+        """Its search path is empty: the finder alone knows the modules below it."""
+        below: list[str] | None = [] if self.is_package(name) else None
+        if self._source is None:
+            return ModuleSpec(name, self, is_package=True)
+        spec = spec_from_file_location(
+            name, self._source.path, loader=self, submodule_search_locations=below
+        )
+        assert spec is not None  # there is a loader
+        spec.cached = None
+        return spec
+
+    def is_package(self, fullname: str) -> bool:
+        source = self._source
+        return source is None or source.is_package or fullname == self._prefix
+
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002
+        return "" if self._source is None else decode_source(self._source.content)
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        content, path = (self._source.content, self._source.path) if self._source else (b"", "")
+        code: CodeType = compile(content, str(path), "exec", dont_inherit=True)
+        return code
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self._local:
+            vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        super().exec_module(module)
+
+    def _import(
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """`__import__` for whom local modules have their own names."""
+        if level or name.partition(".")[0] not in self._local:
+            return builtins.__import__(name, globals, locals, fromlist, level)
+        module = builtins.__import__(
+            f"{self._prefix}.{name}", globals, locals, fromlist or ("__name__",)
+        )
+        return module if fromlist else sys.modules[f"{self._prefix}.{name.partition('.')[0]}"]
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules by name in the folder of each, before any other place is looked at."""
+    """Finds the modules that collab has read, and refuses what lies beside them."""
 
-    def __init__(self, roots: Mapping[str, str]) -> None:
-        self._roots = roots
+    def __init__(self) -> None:
+        self.loaders: dict[str, _Loader] = {}
+        self.closed: tuple[Path, ...] = ()
+        """Folders that nothing else is imported from."""
 
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:  # noqa: ARG002
-        root = self._roots.get(fullname)
-        return None if root is None else PathFinder.find_spec(fullname, [root])
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname in self.loaders:
+            return self.loaders[fullname].spec(fullname)
+        if fullname.partition(".")[0] in self.loaders:
+            raise ModuleNotFoundError(
+                f"there is no module '{fullname}' among the sources that collab has read; compiled"
+                " modules are imported from installed packages alone",
+                name=fullname,
+            )
+        if not any(map(self._is_closed, sys.path if path is None else path)):
+            return None
+        spec = _found_by_others(fullname, path, target)
+        for place in _places(spec):
+            if self._is_closed(place):
+                raise ModuleNotFoundError(
+                    f"the module '{fullname}' of {place} comes from elsewhere, and you have not"
+                    " agreed to it; have the function's file import it with an import statement",
+                    name=fullname,
+                )
+        return spec
+
+    def _is_closed(self, entry: Any) -> bool:
+        """Whether an entry of a search path lies in such a folder; "" is the current one."""
+        if not self.closed or not isinstance(entry, str):
+            return False
+        real = Path(os.path.realpath(entry))
+        return any(map(real.is_relative_to, self.closed)) and not is_installed(real)
 
 
-def _taken_out(names: Container[str]) -> dict[str, ModuleType]:
-    """The imported modules of these top-level names, taken out of `sys.modules`.
+def _found_by_others(fullname: str, path: Any, target: Any) -> ModuleSpec | None:
+    for finder in [finder for finder in sys.meta_path if finder is not _FINDER]:
+        if (spec := finder.find_spec(fullname, path, target)) is not None:
+            return spec
+    return None
 
-    Another thread may import something meanwhile, hence the copy.
-    """
-    found = [name for name in list(sys.modules) if name.partition(".")[0] in names]
-    return {name: sys.modules.pop(name) for name in found}
+
+def _places(spec: ModuleSpec | None) -> list[str]:
+    """The file and the folders of a module."""
+    if spec is None:
+        return []
+    file = [spec.origin] if spec.has_location and spec.origin else []
+    return [*file, *(spec.submodule_search_locations or ())]
+
+
+_FINDER = _Finder()
+
+
+def _forget(name: str) -> None:
+    """Take a module and those below it out of the modules that were imported."""
+    for imported in [*sys.modules]:
+        if imported.partition(".")[0] == name:
+            del sys.modules[imported]
+
+
+def _know(loaders: dict[str, _Loader]) -> None:
+    """Have the finder find the modules, and the folders between them and their package."""
+    for name in [*loaders]:
+        while (name := name.rpartition(".")[0]) and name not in loaders:
+            loaders[name] = _Loader(None)
+    _FINDER.loaders |= loaders
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from collab.errors import Untrusted
 from collab.trust import store
-from collab.trust.held import release
+from collab.trust.held import agree, release
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Item:
     """Of a function: as the recipe names it."""
     lock: str = ""
     """Of what is held back until there is a yes: its name in `collab.trust.held`."""
+    contents: tuple[tuple[str, str], ...] = ()
+    """The files, modules and servers that a yes lets run: their names and digests."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def remember(question: Question) -> None:
     for item in question.items:
         if item.lock:
             release(item.lock)
+        agree(item.contents)
     if question.open:
         question.remember()
 

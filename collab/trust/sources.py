@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import ast
+import site
 import sys
 import sysconfig
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from collab.errors import RecipeError
 
+_INSTALLED = {
+    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+    *site.getsitepackages(),
+    site.getusersitepackages(),
+}
+
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a function's source."""
+    """One file of a function's source, read once: the digest and the code are of these bytes."""
 
     root: Path
     """The folder that imports are looked up in."""
     place: Path
     """Where the file stands in it."""
+    content: bytes = field(repr=False)
 
     @property
     def path(self) -> Path:
@@ -29,8 +37,12 @@ class Source:
 
     @property
     def module(self) -> str:
-        """The top-level name that the file, or the package that it belongs to, is imported by."""
-        return self.place.parts[0].removesuffix(".py")
+        """The dotted name that the file is imported by."""
+        return ".".join(self.place.with_suffix("").parts).removesuffix(".__init__")
+
+    @property
+    def is_package(self) -> bool:
+        return self.place.name == "__init__.py"
 
 
 def sources_of(file: Path) -> list[Source]:
@@ -43,81 +55,95 @@ def sources_of(file: Path) -> list[Source]:
         RecipeError: a file that cannot be read.
     """
     file = file.resolve()
-    found = {Path(file.name): Source(file.parent, Path(file.name))}
-    waiting = [file]
-    while waiting:
-        for name in sorted(set(_names(ast.walk(_tree(waiting.pop()))))):
-            for source in _local(name, file.parent):
-                if source.place not in found:
-                    found[source.place] = source
-                    waiting.append(source.path)
-    return list(found.values())
+    return _with_imports([_source(file.parent, Path(file.name))], file.parent)
 
 
-def digest_of(file: Path) -> str:
+def sources_of_module(name: str) -> list[Source]:
+    """The files of an importable module's package, then the local modules that these import.
+
+    Modules that are installed, or that Python does not find on its path, have none.
+
+    Raises:
+        RecipeError: the module is compiled, without a source to read.
+    """
+    top = name.partition(".")[0]
+    spec = None if _is_known(top) else PathFinder.find_spec(top)
+    if spec is None:
+        return []
+    folders = spec.submodule_search_locations
+    root = Path(next(iter(folders)) if folders else str(spec.origin)).parent
+    if first := _local(top, [root]):
+        return _with_imports(first, root)
+    raise RecipeError(
+        f"the module '{name}' has no source in {root}; collab runs modules that are not installed"
+        " from their source alone: install its package"
+    )
+
+
+def digest_of(sources: Iterable[Source]) -> str:
     """A digest of a function's whole source, the same wherever it lies."""
     digest = blake2b(digest_size=16)
-    for source in sorted(sources_of(file), key=lambda source: source.place.as_posix()):
-        content = source.path.read_bytes()
-        digest.update(f"{source.place.as_posix()} {len(content)}\n".encode() + content)
+    for source in sorted(sources, key=lambda source: source.place.as_posix()):
+        header = f"{source.place.as_posix()} {len(source.content)}\n"
+        digest.update(header.encode() + source.content)
     return digest.hexdigest()
 
 
-def check_imports(file: Path) -> None:
-    """Raise RecipeError for a local module that is imported within a function.
-
-    It could not be found when the function is called: local modules are, while a file is loaded.
-    """
-    for source in sources_of(file):
-        tree = _tree(source.path)
-        for name in set(_names(ast.walk(tree))) - set(_names(_outside_functions(tree))):
-            if _local(name, file.resolve().parent) and PathFinder.find_spec(name) is None:
-                raise RecipeError(
-                    f"{source.path}: the local module '{name}' is imported within a function;"
-                    " import it at the top of the file"
-                )
+def _with_imports(first: list[Source], beside: Path) -> list[Source]:
+    found = {source.place: source for source in first}
+    waiting = [*first]
+    while waiting:
+        for name in sorted(set(_names(waiting.pop()))):
+            for source in _local(name, [beside, Path.cwd()]):
+                if source.place not in found:
+                    found[source.place] = source
+                    waiting.append(source)
+    return list(found.values())
 
 
-def _tree(file: Path) -> ast.AST:
+def _source(root: Path, place: Path) -> Source:
     try:
-        return ast.parse(file.read_bytes(), str(file))
+        return Source(root, place, (root / place).read_bytes())
     except OSError as error:
-        raise RecipeError(f"{file} cannot be read: {error.strerror}") from error
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module(body=[], type_ignores=[])  # loading it says what is wrong
+        raise RecipeError(f"{root / place} cannot be read: {error.strerror}") from error
 
 
-def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        yield child
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from _outside_functions(child)
-
-
-def _names(nodes: Iterator[ast.AST]) -> Iterator[str]:
-    for node in nodes:
+def _names(source: Source) -> Iterator[str]:
+    """The top-level names that a file imports, within functions too."""
+    for node in ast.walk(_tree(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
 
 
-def _local(name: str, beside: Path) -> list[Source]:
+def _tree(source: Source) -> ast.AST:
+    try:
+        return ast.parse(source.content, str(source.path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])  # loading it says what is wrong
+
+
+def _local(name: str, roots: Iterable[Path]) -> list[Source]:
     """The files of a local module or package; none for one that is installed, or Python's own."""
-    for root in (beside, Path.cwd()):
+    for root in roots:
         module, package = Path(f"{name}.py"), Path(name) / "__init__.py"
         if (root / module).is_file():
-            return [] if _is_installed(name) else [Source(root, module)]
+            return [] if _is_known(name) else [_source(root, module)]
         if (root / package).is_file():
-            files = sorted((root / name).rglob("*.py"))
-            found = [Source(root, path.relative_to(root)) for path in files]
-            return [] if _is_installed(name) else found
+            files = sorted(path.relative_to(root) for path in (root / name).rglob("*.py"))
+            return [] if _is_known(name) else [_source(root, file) for file in files]
     return []
 
 
-def _is_installed(name: str) -> bool:
+def _is_known(name: str) -> bool:
+    """Whether a module is Python's own, collab's, or installed."""
     if name in sys.stdlib_module_names or name == "collab":
         return True
     spec = PathFinder.find_spec(name)
-    origin = Path(str(spec.origin)) if spec else Path()
-    return any(origin.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
+    return spec is not None and is_installed(Path(str(spec.origin)))
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a file or folder lies where packages are installed."""
+    return any(path.is_relative_to(folder) for folder in _INSTALLED)

@@ -130,12 +130,20 @@ def test_two_runs_with_modules_of_one_name_use_their_own(project: Path) -> None:
     assert joints == ["SAY W1. SAY W1.", "say w1. say w1."]
 
 
-def test_a_local_module_imported_within_a_function_is_named(project: Path) -> None:
-    (project / "parts.py").write_text("def right(context):\n    import beside\n    return 1.0\n")
-    (project / "beside.py").write_text("")
-    status, said = run("run", "pair", "--task", "words/0", "-m", "echo")
-    assert status == 2
-    assert "local module 'beside'" in said
+def test_a_local_module_is_imported_within_a_function_too(project: Path) -> None:
+    body = "    import beside\n    from more.deep import glue\n    return glue.one * beside.one\n"
+    (project / "parts.py").write_text(f"def right(context):\n{body}")
+    (project / "beside.py").write_text("one = 1.0\n")
+    (project / "more" / "deep").mkdir(parents=True)
+    (project / "more" / "__init__.py").write_text("")
+    (project / "more" / "deep" / "glue.py").write_text("from ..other import one\n")
+    (project / "more" / "other.py").write_text("one = 1.0\n")
+    status, said = run("run", "pair", "--task", "words/0", "-m", "echo", "--out", "run")
+    assert status == 0, said
+    for name in ("parts.py", "beside.py", "more"):
+        (project / name).rename(project / f"gone-{name}")
+    status, said = run("run", "run", "--out", "again")
+    assert status == 0, said
 
 
 def test_a_team_and_a_run_with_the_same_reward_can_be_compared(project: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.distribution import install
 from collab.errors import RewardError
-from collab.plugins import check_free
+from collab.plugins import check_module_free
 from collab.recipe.references import environment_function
 from collab.rewards.context import RewardContext
 
@@ -46,7 +46,7 @@ def environment_score(
 
 def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
     """The task that a row was made of."""
-    check_free("environment", environment_function(environment))
+    check_module_free("environment", environment_function(environment))
     vf = _package(environment)
     config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
     kind = vf.task_type(environment)

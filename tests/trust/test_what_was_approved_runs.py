@@ -1,0 +1,221 @@
+"""What the user has agreed to is what runs, whatever lies beside it or is put there later."""
+
+import asyncio
+import importlib
+import importlib.util
+import py_compile
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.rooms.trust import recipe_with
+
+import collab
+from collab import plugins
+from collab.errors import RecipeError, ToolUnavailable, Untrusted
+from collab.recipe import load_recipe
+from collab.recipe.hosted import MCPServer
+from collab.tools import ToolServers
+
+RULES = "def right(context):\n    return 1.0\n"
+EVIL = "from pathlib import Path\nPath({!r}).write_text('ran')\n\n" + RULES
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before, path = {*sys.modules}, [*sys.path]
+    yield
+    sys.path[:] = path
+    for name in {*sys.modules} - before:
+        if name.partition(".")[0] in ("rules", "helper", "pieces"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def folder(project: Path, tmp_path: Path) -> Path:
+    """Somebody else's folder with one harmless function, and a project beside it."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "rules.py").write_text(RULES)
+    (folder / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
+    (folder / "recipe.yaml").write_text(recipe_with(use="rules.py:right"))
+    return folder
+
+
+def plant(source: Path, marker: Path) -> None:
+    """Bytecode that Python takes without a look at the source, for a file of that name."""
+    evil = source.with_name("evil.txt")
+    evil.write_text(EVIL.format(str(marker)))
+    cache = importlib.util.cache_from_source(str(source))
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(evil), cfile=cache, invalidation_mode=mode)
+    evil.unlink()
+
+
+def load(folder: Path, name: str = "rules.py:right") -> object:
+    return plugins.load("reward", f"{folder}/{name}")
+
+
+@pytest.mark.parametrize("when", ["before the yes", "after the yes"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_bytecode_beside_the_source_does_not_run(
+    folder: Path, marker: Path, when: str, beside: bool
+) -> None:
+    planted = folder / "rules.py"
+    if beside:
+        planted = folder / "helper.py"
+        (folder / "rules.py").write_text("from helper import right\n")
+        planted.write_text(RULES)
+    if when == "before the yes":
+        plant(planted, marker)
+    load_recipe(str(folder), trust=True)
+    if when == "after the yes":
+        plant(planted, marker)
+    load(folder)
+    assert not marker.exists()
+
+
+def test_the_users_own_files_run_from_their_source(project: Path, marker: Path) -> None:
+    (project / "rules.py").write_text(RULES)
+    plant(project / "rules.py", marker)
+    plugins.load("reward", "rules.py:right")
+    assert not marker.exists()
+    shutil.rmtree(project / "__pycache__")
+    (project / "helper.py").write_text("one = 1\n")
+    (project / "more.py").write_text("import helper\n" + RULES)
+    plugins.load("reward", "more.py:right")
+    assert not (project / "__pycache__").exists()
+
+
+def test_a_module_runs_from_its_source(folder: Path, marker: Path) -> None:
+    sys.path.insert(0, str(folder))
+    (folder / "recipe.yaml").write_text(recipe_with(use="rules:right"))
+    load_recipe(str(folder), trust=True)
+    plant(folder / "rules.py", marker)
+    plugins.load("reward", "rules:right")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("name", ["rules.py:right", "rules:right"])
+def test_a_function_that_has_changed_since_the_yes_does_not_run(
+    folder: Path, marker: Path, name: str
+) -> None:
+    sys.path.insert(0, str(folder))
+    (folder / "recipe.yaml").write_text(recipe_with(use=name))
+    load_recipe(str(folder), trust=True)
+    (folder / "rules.py").write_text(EVIL.format(str(marker)))
+    with pytest.raises(Untrusted, match="has changed"):
+        plugins.load("reward", f"{folder}/{name}" if ".py" in name else name)
+    assert not marker.exists()
+    load_recipe(str(folder), trust=True)
+    plugins.load("reward", f"{folder}/{name}" if ".py" in name else name)
+    assert marker.exists()
+
+
+def test_a_function_that_has_changed_since_the_yes_is_not_packed(
+    folder: Path, project: Path, marker: Path
+) -> None:
+    team = collab.load(str(folder), trust=True)
+    (folder / "rules.py").write_text(EVIL.format(str(marker)))
+    with pytest.raises(Untrusted, match="has changed"):
+        team.run(out="r")
+
+
+@pytest.mark.parametrize("name", ["deep/fast.pyc", "deep/fast.so", "deep/fast.abi3.so"])
+def test_compiled_files_of_a_package_are_no_modules(folder: Path, marker: Path, name: str) -> None:
+    package = folder / "pieces"
+    (package / "deep").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "deep" / "__init__.py").write_text("")
+    (folder / "rules.py").write_text("from pieces.deep import fast\n" + RULES)
+    load_recipe(str(folder), trust=True)
+    (package / "fast.txt").write_text(EVIL.format(str(marker)))
+    py_compile.compile(str(package / "fast.txt"), cfile=str(package / name))
+    with pytest.raises(RecipeError, match="fast"):
+        load(folder)
+    assert not marker.exists()
+
+
+def test_a_sibling_that_no_statement_names_is_not_imported(folder: Path, marker: Path) -> None:
+    (folder / "rules.py").write_text(
+        "import importlib, sys\nfrom pathlib import Path\n"
+        "sys.path.insert(0, str(Path(__file__).parent))\nimportlib.import_module('sib' + 'ling')\n"
+        + RULES
+    )
+    load_recipe(str(folder), trust=True)
+    (folder / "sibling.py").write_text(EVIL.format(str(marker)))
+    with pytest.raises(RecipeError, match="comes from elsewhere"):
+        load(folder)
+    assert not marker.exists()
+
+
+def test_a_link_to_anothers_module_is_asked_about(folder: Path, project: Path) -> None:
+    (project / "helper.py").symlink_to(folder / "rules.py")
+    (project / "mine.py").write_text("from helper import right\n")
+    (project / "mine.yaml").write_text(recipe_with(use="mine.py:right"))
+    with pytest.raises(Untrusted, match=r"mine\.py"):
+        load_recipe("mine.yaml")
+
+
+def served(folder: Path, *command: str) -> MCPServer:
+    """The server of tools in a recipe of the folder, after a yes."""
+    tools = [{"mcp": [*command]}]
+    text = recipe_with(agents={"a": {"prompt": "p", "tools": tools}})
+    (folder / "recipe.yaml").write_text(text)
+    server = load_recipe(str(folder), trust=True).team.agents["a"].tools[0]
+    assert isinstance(server, MCPServer)
+    return server
+
+
+def start(server: MCPServer) -> None:
+    asyncio.run(ToolServers().tools(server))
+
+
+def test_a_script_of_a_command_is_held_to_its_contents(folder: Path, marker: Path) -> None:
+    script = folder / "server.sh"
+    script.write_text("true\n")
+    server = served(folder, "sh", str(script))
+    load_recipe(str(folder))
+    script.write_text(f"touch {marker}\n")
+    with pytest.raises(Untrusted, match=r"server\.sh"):
+        load_recipe(str(folder))
+    with pytest.raises(Untrusted, match="has changed"):
+        start(server)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("command", ["sh F/server.sh", "F/server.sh", "sh -c '. F/server.sh'"])
+def test_a_command_of_ones_own_with_anothers_script_is_asked_about(
+    folder: Path, project: Path, command: str
+) -> None:
+    (folder / "server.sh").write_text("true\n")
+    (folder / "server.sh").chmod(0o755)
+    words = [word.replace("F", str(folder)) for word in command.split(" ", 2)]
+    tool = f"{{mcp: {words!r}}}".replace("\"'", '"').replace("'\"", '"')
+    (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
+    with pytest.raises(Untrusted, match=r"server\.sh"):
+        load_recipe("own.yaml")
+
+
+@pytest.mark.parametrize("program", ["sh", sys.executable, "bin/python"])
+def test_a_program_of_the_machine_is_not_asked_about(project: Path, program: str) -> None:
+    (project / "pyvenv.cfg").write_text("")
+    (project / "bin").mkdir()
+    (project / "bin" / "python").symlink_to(sys.executable)
+    (project / "server.py").write_text("")
+    tool = f"{{mcp: [{program}, server.py]}}"
+    (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
+    load_recipe("own.yaml")
+
+
+@pytest.mark.parametrize("option", ["-u", "-E"])
+def test_a_server_imports_what_was_agreed_to(folder: Path, marker: Path, option: str) -> None:
+    (folder / "helper.py").write_text("")
+    (folder / "server.py").write_text("import helper\n")
+    server = served(folder, "python", option, str(folder / "server.py"))
+    plant(folder / "helper.py", marker)
+    with pytest.raises(ToolUnavailable):  # it ends at once
+        start(server)
+    assert not marker.exists()
