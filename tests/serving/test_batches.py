@@ -167,7 +167,8 @@ def test_fifty_at_once_get_an_answer_of_the_default_model() -> None:
     engine = TransformersEngine(TransformersModel(name="smollm2-135m"))
     engine.load()
     began = time.monotonic()
-    with Server(recipe(DUO), model=engine) as server:
+    brief = recipe(DUO, sampling={"max_new_tokens": 48})
+    with Server(brief, model=engine) as server:
         texts = [f"Say the number {number}." for number in range(50)]
         answers = asyncio.run(ask_all(server, texts, model="duo"))
     print(f"50 requests took {time.monotonic() - began:.1f} s")
