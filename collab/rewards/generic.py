@@ -7,6 +7,7 @@ from typing import Literal
 
 from collab.errors import RewardError
 from collab.rewards.context import RewardContext
+from collab.rewards.writing.visible import tokens, visible
 
 
 def length(
@@ -18,14 +19,14 @@ def length(
     maximum: int = 256,
     margin: int = 0,
 ) -> tuple[float, str]:
-    """The artefact is between `minimum` and `maximum` units long.
+    """The artefact is between `minimum` and `maximum` units long; a word has a letter or a digit.
 
     Args:
         agent: whose artefact; "" for the joint one.
         margin: outside of the bounds the value falls linearly to 0 over this many units.
     """
     text = _artefact(context, agent)
-    size = len(text.split()) if unit == "words" else len(text)
+    size = len(tokens(text) if unit == "words" else visible(text))
     excess = max(minimum - size, size - maximum, 0)
     value = 1.0 if not excess else max(0.0, 1.0 - excess / (margin + 1))
     return value, f"{size} {unit}, wanted {minimum}-{maximum}"

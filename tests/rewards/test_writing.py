@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.writing import ONE_OF_EACH, padded, text
+from support.writing import ONE_OF_EACH, text
 
 from collab.records import Score
 from collab.rewards.writing.transitions import TRANSITIONS, categories
@@ -36,7 +36,7 @@ Values = Callable[..., dict[str, float]]
     ],
 )
 def test_length(values: Values, name: str, first: int, second: int, expected: float) -> None:
-    found = values(name, "word " * first, "word " * second)
+    found = values(name, text(first, 2000), text(second, 2000))
     assert found["length"] == expected
     if not expected:
         assert found["reward"] == 0.0
@@ -62,7 +62,7 @@ def test_length(values: Values, name: str, first: int, second: int, expected: fl
     ],
 )
 def test_ratio_of_tldr(values: Values, characters: int, expected: float, goes_on: bool) -> None:
-    found = values("tldr", padded(10, 100), padded(22, characters, stem="v"))
+    found = values("tldr", text(10, 100), text(22, characters, stem="v"))
     assert found["ratio"] == pytest.approx(expected)
     assert found["vocabulary"] == (1.0 if goes_on else 0.0)
     assert found["reward"] == pytest.approx(0.5 + expected + (0.5 if goes_on else 0.0))
@@ -83,7 +83,7 @@ def test_ratio_of_tldr(values: Values, characters: int, expected: float, goes_on
     ],
 )
 def test_ratio_of_arxiv(values: Values, characters: int, expected: float, goes_on: bool) -> None:
-    found = values("arxiv", padded(130, 1000), padded(130, characters, stem="v"))
+    found = values("arxiv", text(130, 1000), text(130, characters, stem="v"))
     assert found["ratio"] == pytest.approx(expected)
     assert found["vocabulary"] == (1.0 if goes_on else 0.0)
     assert found["reward"] == pytest.approx(0.5 + expected + (0.5 if goes_on else 0.0))
@@ -126,7 +126,7 @@ def test_vocabulary_of_tldr(values: Values, unique: int, expected: float, goes_o
     ],
 )
 def test_vocabulary_of_arxiv(values: Values, unique: int, expected: float, goes_on: bool) -> None:
-    found = values("arxiv", text(200, 1000, 100), text(200, 1400, unique))
+    found = values("arxiv", text(190, 1000, 100), text(190, 1400, unique))
     assert (found["length"], found["ratio"]) == (1.0, 1.0)
     assert found["vocabulary"] == pytest.approx(expected)
     assert found["shared_words"] == (1.0 if goes_on else 0.0)
@@ -135,7 +135,7 @@ def test_vocabulary_of_arxiv(values: Values, unique: int, expected: float, goes_
 
 def test_vocabulary_counts_stopwords_and_ignores_case(values: Values) -> None:
     first = "The the a A of Of in IN"  # four different words
-    found = values("tldr", first, "the a of in on at by to " + "." * 20)  # eight
+    found = values("tldr", first, "the a of in between beneath through without")  # eight
     assert found["vocabulary"] == 1.0
 
 
@@ -167,7 +167,7 @@ def test_shared_words_of_tldr(values: Values, shared: int, expected: float) -> N
 def test_shared_words_of_arxiv(values: Values, shared: int, expected: float) -> None:
     one, other = overlapping(shared, union=200, first=100)
     fill = " ".join(["w000"] * 28)
-    found = values("arxiv", f"{one} {fill}", f"{other} {' '.join(['w199'] * 50)} " + "-" * 70)
+    found = values("arxiv", f"{one} {fill}", f"{other} {' '.join(['w199'] * 50)}")
     assert found["vocabulary"] > 0
     assert found["shared_words"] == pytest.approx(expected)
 
@@ -191,15 +191,15 @@ def test_one_of_each_category_is_in_no_other() -> None:
 
 @pytest.mark.parametrize("k", range(13))
 def test_transitions_by_number_of_categories(values: Values, k: int) -> None:
-    first = "zebra " * 10
-    second = "zebra quux. " * 9 + ", ".join(ONE_OF_EACH[:k])
+    first = "zebra apple quux " * 3
+    second = "zebra quux waldo fred garply plugh. " * 2 + ", ".join(ONE_OF_EACH[:k])
     found = values("tldr", first, second)
     assert found["shared_words"] == 1.0
     assert found["transitions"] == pytest.approx(COHERENCE[k])
 
 
 def test_tldr_looks_for_transitions_in_the_detailed_text_only(values: Values) -> None:
-    found = values("tldr", "zebra therefore " * 5, "zebra quux quuz quuux " * 6)
+    found = values("tldr", "zebra therefore " * 4, "zebra quux quuz quuux " * 4)
     assert found["vocabulary"] == 1.0
     assert found["transitions"] == 0.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.writing import ONE_OF_EACH, SOURCE, padded, problem_for, shipped_reward
+from support.writing import ONE_OF_EACH, SOURCE, problem_for, shipped_reward, text
 
 from collab.errors import RewardError
 from collab.recipe.roles import Roles
@@ -42,7 +42,7 @@ def test_levels_are_the_reported_groups(score: Score_, name: str) -> None:
 
 
 def test_reasons_carry_the_numbers(score: Score_) -> None:
-    first, second = padded(10, 100), padded(22, 135, stem="v")
+    first, second = text(10, 100), text(22, 135, stem="v")
     artefacts = {"concise": first, "detailed": second}
     result = score(shipped_reward("tldr"), artefacts, problem=problem_for("tldr"), join="text")
     reasons = {part.name: part.reason for part in result.parts}
@@ -51,7 +51,7 @@ def test_reasons_carry_the_numbers(score: Score_) -> None:
         "characters: concise 100, detailed 135, ratio 1.35; wanted 1.6-3.2, within 1.1-5"
     )
     assert reasons["vocabulary"] == (
-        "different words: concise 9, detailed 21, ratio 2.33; wanted 2 or more, at least 1.3"
+        "different words: concise 10, detailed 22, ratio 2.20; wanted 2 or more, at least 1.3"
     )
     assert reasons["shared_words"] == "0.000 of the content words are in both; wanted 0.03"
     assert reasons["transitions"] == "0 of 12 kinds of transition: none"
@@ -62,7 +62,7 @@ def test_reasons_carry_the_numbers(score: Score_) -> None:
 
 
 def test_a_single_agent_separates_its_texts_by_a_blank_line(score: Score_, values: Values) -> None:
-    first, second = padded(10, 100), padded(22, 200, stem="v")
+    first, second = text(10, 100), text(22, 200, stem="v")
     two = values("tldr", first, second)
     one = score(
         shipped_reward("tldr"),

@@ -26,15 +26,10 @@ def text(n_words: int, n_characters: int, n_unique: int | None = None, stem: str
     """`n_words` words in exactly `n_characters`, of them `n_unique` different."""
     n_unique = n_words if n_unique is None else n_unique
     chosen = [f"{stem}{i}" for i in range(n_unique)]
+    missing = n_characters - len(" ".join(chosen + [chosen[0]] * (n_words - n_unique)))
+    chosen[-1] += stem * missing
     chosen += [chosen[0]] * (n_words - n_unique)
-    missing = n_characters - len(" ".join(chosen))
-    assert missing == 0 or missing >= 2, "no room for the filling"
-    return " ".join(chosen) + (" " + "." * (missing - 1) if missing else "")
-
-
-def padded(n_words: int, n_characters: int, n_unique: int | None = None, stem: str = "w") -> str:
-    """As `text`, where the filling of dots is one of the words."""
-    return text(n_words - 1, n_characters, n_unique, stem)
+    return " ".join(chosen)
 
 
 ONE_OF_EACH = (

@@ -6,7 +6,8 @@ import re
 from keyword import iskeyword
 
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.writing.words import without_ending, words
+from collab.rewards.writing.visible import words
+from collab.rewards.writing.words import without_ending
 
 _PIECE = re.compile(r"[A-Z]?[a-z]+")
 _NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")

@@ -14,8 +14,11 @@ from typing import Literal
 from collab.errors import RewardError
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.writing.transitions import TRANSITIONS, Matching, categories
-from collab.rewards.writing.words import clipped_precision, jaccard, words
+from collab.rewards.writing.visible import tokens, words
+from collab.rewards.writing.words import clipped_precision, jaccard
 
+REPEATS = 4
+"""The most times that a word stands in a text on average; in English prose of 256 words, twice."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -29,11 +32,19 @@ class Pair:
 
 
 def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
-    """Both texts have `minimum` to `maximum` words, split at white space."""
+    """Both texts have `minimum` to `maximum` words, split at white space.
+
+    A word has a letter or a digit. A text that repeats its words more than `REPEATS` times on
+    average does not fit.
+    """
     pair = _pair(context)
-    sizes = [len(text.split()) for text in (pair.first, pair.second)]
-    told = ", ".join(f"{name} {size}" for name, size in zip(pair.names, sizes, strict=True))
-    fits = all(minimum <= size <= maximum for size in sizes)
+    texts = [tokens(text) for text in (pair.first, pair.second)]
+    counts = [(len(text), len({*map(str.lower, text)})) for text in texts]
+    told = ", ".join(
+        f"{name} {size}" + (f" (only {different} different)" if size > REPEATS * different else "")
+        for name, (size, different) in zip(pair.names, counts, strict=True)
+    )
+    fits = all(minimum <= size <= min(maximum, REPEATS * different) for size, different in counts)
     return Part(float(fits), f"words: {told}; wanted {minimum}-{maximum} each")
 
 
@@ -44,14 +55,16 @@ def length_ratio(
     best_to: float | None = None,
     most: float | None = None,
 ) -> Part:
-    """How many times as long as the first the second text is, in characters.
+    """How many times as long as the first the second text is, in characters of words.
 
+    Words are counted with one space between them, so that marks and spaces add no length.
     The value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`;
     as a gate, the part stops the scoring outside of these.
     """
     pair = _pair(context)
     ramp = _Ramp(least, best_from, best_to, most)
-    return ramp.part("characters", pair, len(pair.first), len(pair.second))
+    sizes = (len(" ".join(words(text))) for text in (pair.first, pair.second))
+    return ramp.part("characters", pair, *sizes)
 
 
 def vocabulary(

@@ -11,13 +11,15 @@ from collections import Counter
 from itertools import pairwise
 
 from collab.rewards.context import RewardContext
-from collab.rewards.writing.words import STOPWORDS, content_words, without_ending, words
+from collab.rewards.writing.visible import words
+from collab.rewards.writing.words import STOPWORDS, content_words, without_ending
 
 _SENTENCE = re.compile(r"[\"']?[A-Z][^.!?\n]*[.!?][\"']?")
 FEWEST, MOST_STOPWORDS = 0.2, 0.8
 """Shares of words that say how a sentence hangs together; in English prose it is about half."""
 COPY = 0.7
-"""The share of two texts' content words that both have, above which the second copies the first."""
+"""The share above which the second text copies the first: of their content words that both have, or
+of all words of the shorter that stand in the other."""
 
 
 def sentences(context: RewardContext) -> tuple[float, str]:
@@ -75,8 +77,16 @@ def _faults(context: RewardContext) -> dict[str, str]:
 
 
 def _copies(text: str, other: str) -> bool:
+    """The shorter text is in the other one, or both are about the same words and no others.
+
+    Content words alone would not tell a copy with something appended: two sentences of one story
+    share most of theirs.
+    """
     ours, theirs = _stems(text), _stems(other)
-    return len(ours & theirs) > COPY * len(ours | theirs)
+    all_ours, all_theirs = Counter(words(text)), Counter(words(other))
+    shorter = min(all_ours.total(), all_theirs.total())
+    same = len(ours & theirs) > COPY * len(ours | theirs)
+    return same or (all_ours & all_theirs).total() > COPY * shorter
 
 
 def _stems(text: str) -> set[str]:

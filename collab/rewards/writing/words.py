@@ -1,11 +1,12 @@
-"""Words of a text: all of them, those that carry content, and what they have in common."""
+"""Words of a text that carry content, and what two texts have in common."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
-_WORD = re.compile(r"\w+")
+from collab.rewards.writing.visible import words
+
 _ENDING = re.compile(r"(?<=\w{3})[yi]?(?:ing|ed|es|ly|s|e)?$")
 _DOUBLED = re.compile(r"([^\W\d_])\1$")
 
@@ -27,11 +28,6 @@ with within without would yes yet you your yours yourself
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
 """English words that say how things hang together rather than what they are."""
-
-
-def words(text: str) -> list[str]:
-    """Runs of letters and digits, in lower case."""
-    return _WORD.findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:

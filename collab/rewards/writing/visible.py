@@ -1,0 +1,58 @@
+"""The part of a text that a reader sees, for every measure of texts.
+
+Padding that shows nothing, such as zero-width spaces, stacked marks or look-alike letters, must
+not count as words, as characters, or as words that differ.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Literal
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]+")
+_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me"}
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Characters that Unicode calls letters or symbols, and that fonts leave blank."""
+_TWINS = str.maketrans(
+    "АВЕЅІЈКМНОРСТХҮаеѕіјорсухԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧινορυ",
+    "ABESIJKMHOPCTXYaesijopcyxdhlqwABEZHIKMNOPTYXivopu",
+)
+"""Cyrillic and Greek letters that look like Latin ones."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
+    """The text without controls, zero-width characters, blank letters and stacked marks."""
+    if text.isascii():
+        return _CONTROLS.sub("", text)
+    return "".join(filter(_shows, unicodedata.normalize(form, text)))
+
+
+def tokens(text: str) -> list[str]:
+    """The pieces between white space that have a letter or a digit."""
+    return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
+
+
+def words(text: str) -> list[str]:
+    """Runs of letters and digits, in lower case, without accents and in one alphabet each."""
+    seen = map(_as_seen, _WORD.findall(visible(text, "NFKD")))
+    return [word.lower() for word in seen if word]
+
+
+def _shows(char: str) -> bool:
+    return char.isspace() or (unicodedata.category(char) not in _UNSEEN and char not in _FILLERS)
+
+
+def _as_seen(word: str) -> str:
+    """The word in Latin letters if it looks Latin; "" if it mixes these with other letters."""
+    if word.isascii():
+        return word
+    latin = word.translate(_TWINS)
+    if all(map(_is_latin, filter(str.isalpha, latin))):
+        return latin
+    return "" if any(map(_is_latin, filter(str.isalpha, word))) else word
+
+
+def _is_latin(char: str) -> bool:
+    return char.isascii() or unicodedata.name(char, "").startswith("LATIN")
