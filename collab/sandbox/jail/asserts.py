@@ -19,6 +19,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from .depends import dependent
+from .expected import expected_first
 
 REFEREE = "__referee__"
 _ERROR = "__referee_error__"
@@ -86,6 +87,8 @@ def _instrument(test: str, tree: ast.Module, entry_point: str, prelude: str) -> 
     if not checks:
         raise BadTest("the test defines no function `check(candidate)`")
     candidates = {entry_point, *(check.args.args[0].arg for check in checks if check.args.args)}
+    if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in tree.body):
+        tree = expected_first(tree, candidates)
     counter = _Counter(test, candidates, _telling(tree, candidates, prelude))
     code = compile(counter.visit(tree), "test.py", "exec", dont_inherit=True)
     return CountedTest(code, tuple(counter.assertions))

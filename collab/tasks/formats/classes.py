@@ -13,6 +13,7 @@ from typing import Any
 
 from collab.agents.classes import CLASS
 from collab.errors import TaskError, Unfit
+from collab.sandbox.jail.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
 from collab.tasks.formats.fields import field
@@ -154,17 +155,18 @@ def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
 
 
 def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:
-    """The test as one of ours: the published text, run one method at a time.
+    """The test as one of ours: the published one, run one method at a time.
 
     It stands in a text of its own, so that its own asserts are not counted one by one. The class in
-    it says which names are methods.
+    it says which names are methods. Expected values come first (`sandbox/jail/expected.py`).
     """
     cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
     if not cases:
         raise TaskError("the test has no method of the classes in 'test_classes'")
     methods = [f"    def {node.name}(self, *_, **__): ..." for node in _functions(solution)]
     like = "\n".join([f"class {solution.name}:", *(methods or ["    pass"])])
-    given = "\n".join([*_imports(row), like, field(row, str, "test"), _PASSES])
+    ordered = ast.unparse(expected_first(test, [solution.name]))
+    given = "\n".join([*_imports(row), like, ordered, _PASSES])
     asserts = "\n".join(f"    assert passes(candidate, {case}({name!r}))" for case, name in cases)
     return f"exec({given!r}, globals())\n\n\ndef check(candidate):\n{asserts}\n"
 

@@ -1,0 +1,118 @@
+"""Expected values that a test of a class computes before it asks an object.
+
+    assert shelf.sort(names) == sorted(names)    →    assert sorted(names) == shelf.sort(names)
+
+A method may change its arguments, and the test sees that. So a method that empties a list would
+choose what the test expects of it, if Python computed that last.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+}
+_COMPUTED = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp, ast.SetComp, ast.DictComp)
+_Target = ast.expr | str
+
+
+def expected_first(tree: ast.Module, candidates: Iterable[str]) -> ast.Module:
+    """The test with what is expected of an object before what the object is asked."""
+    ordered: ast.Module = _Order(_objects(tree, candidates)).visit(tree)
+    return ast.fix_missing_locations(ordered)
+
+
+class _Order(ast.NodeTransformer):
+    def __init__(self, objects: frozenset[str]) -> None:
+        self._objects = objects
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        operator = _MIRRORED.get(type(node.ops[0]))
+        if len(node.ops) > 1 or operator is None or not self._late(node.left, node.comparators[0]):
+            return node
+        mirrored = ast.Compare(node.comparators[0], [operator()], [node.left])
+        return ast.copy_location(mirrored, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`self.assertEqual(A, B)`, with B first, is `self.assertEqual(*(B, A)[::-1])`."""
+        self.generic_visit(node)
+        if _compares(node.func) and len(node.args) > 1 and self._late(*node.args[:2]):
+            swapped = ast.Tuple(node.args[1::-1], ast.Load())
+            back = ast.Slice(None, None, ast.Constant(-1))
+            node.args[:2] = [ast.Starred(ast.Subscript(swapped, back, ast.Load()), ast.Load())]
+        return node
+
+    def _late(self, first: ast.expr, second: ast.expr) -> bool:
+        """Whether the second is computed without an object, after the first asked one."""
+        computed = any(isinstance(node, _COMPUTED) for node in ast.walk(second))
+        return computed and _names(first, self._objects) and not _names(second, self._objects)
+
+
+def _compares(function: ast.expr) -> bool:
+    name = getattr(function, "attr", getattr(function, "id", ""))
+    return name.startswith("assert") or name == "isclose"
+
+
+def _objects(tree: ast.Module, candidates: Iterable[str]) -> frozenset[str]:
+    """Names and attributes that an object, or the class, may have anywhere in the test."""
+    bound = [pair for node in ast.walk(tree) for pair in _bound(node)]
+    objects, before = frozenset(candidates), frozenset[str]()
+    while objects != before:
+        before = objects
+        objects |= {
+            name for target, value in bound if _holds(value, before) for name in _targets(target)
+        }
+    return objects
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[_Target, ast.AST]]:
+    """What a node binds, and to what."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case (
+            ast.AnnAssign(target=target, value=ast.expr() as value)
+            | ast.NamedExpr(target=target, value=value)
+            | ast.For(target=target, iter=value)
+            | ast.comprehension(target=target, iter=value)
+            | ast.withitem(optional_vars=ast.expr() as target, context_expr=value)
+        ):
+            yield target, value
+        case ast.FunctionDef(name=name):
+            returned = (below for below in ast.walk(node) if isinstance(below, ast.Return))
+            yield from ((name, below.value) for below in returned if below.value)
+
+
+def _targets(target: _Target) -> Iterator[str]:
+    if isinstance(target, str):
+        yield target
+        return
+    for node in ast.walk(target):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _holds(value: ast.AST, objects: frozenset[str]) -> bool:
+    """Whether a value may be an object, or hold one: what a method returns is a copy."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner)) if _names(owner, objects):
+            return False
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in objects:
+            return True
+    return any(_holds(node, objects) for node in ast.iter_child_nodes(value))
+
+
+def _names(node: ast.AST, objects: frozenset[str]) -> bool:
+    return any(
+        getattr(below, "id", getattr(below, "attr", None)) in objects for below in ast.walk(node)
+    )
