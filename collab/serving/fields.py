@@ -41,7 +41,7 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
 
 def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
     revise = [agent.revise] if revised else []
-    observed = [agent.prompt, agent.discuss, *agent.templates.values()]
+    observed = [agent.prompt or "", agent.discuss, *agent.templates.values()]
     return [agent.role, agent.prefix, *observed, *revise]
 
 
