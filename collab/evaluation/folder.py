@@ -30,6 +30,7 @@ from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, REPORT, RUN
 from collab.runs.log import Log
 from collab.runs.reading import read_whole_lines
+from collab.wording import option
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -79,7 +80,7 @@ class EvaluationFolder:
         try:
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(
-                    f"{path} holds something else; give another folder with --out (in Python: out=)"
+                    f"{path} holds something else; give another folder with {option('out')}"
                 )
             path.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(path / LOCK, blocking=False)

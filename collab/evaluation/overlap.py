@@ -12,6 +12,7 @@ from collab.recipe.model import local_weights
 from collab.records import Problem
 from collab.runs.layout import TRAINING
 from collab.trust import Consent, settle
+from collab.wording import option
 
 
 def overlap_notes(
@@ -28,7 +29,7 @@ def overlap_notes(
         except Untrusted:
             yield (
                 f"which problems {run.name} was trained on is not known: a function from elsewhere"
-                f" generates them; read {run / TRAINING}, and give --trust"
+                f" generates them; read {run / TRAINING}, and give {option('trust')}"
             )
             continue
         except CollabError as error:

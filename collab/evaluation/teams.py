@@ -22,6 +22,7 @@ from collab.runtime.notes import unused
 from collab.runtime.problems import find_problems
 from collab.tasks import open_suite, split_address
 from collab.trust import NOTHING, Consent, Question, settle
+from collab.wording import option
 
 DEFAULT_K = (1, 3, 5, 10)
 
@@ -125,11 +126,13 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
         return tuple(k for k in DEFAULT_K if k <= samples)
     for k in wanted:
         if k < 1:
-            raise RecipeError(f"pass@{k} has no meaning: k counts tries; leave {k} out of --k")
+            raise RecipeError(
+                f"pass@{k} has no meaning: k counts tries; leave {k} out of {option('k')}"
+            )
         if k > samples:
             raise RecipeError(
                 f"pass@{k} takes at least {k} samples of each problem, there are {samples}; give"
-                f" --samples {k}, or leave {k} out of --k"
+                f" {option('samples', k)}, or leave {k} out of {option('k')}"
             )
     return tuple(sorted(set(wanted)))
 
@@ -176,7 +179,7 @@ def _greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
             f"greedy responses are all alike, so {recipe.samples} samples tell no more than 1;"
-            " leave out --samples or --greedy"
+            f" leave out {option('samples')} or {option('greedy')}"
         )
     return recipe.with_agents(
         {
@@ -217,14 +220,16 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
     if split is None:
         return list(tasks)
     if recipe.task is None:
-        raise RecipeError("--split takes a suite; give one, e.g. --task humaneval")
+        raise RecipeError(f"split takes a suite; give one with {option('task', 'SUITE')}")
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
         if split_address(address)[1]:
-            raise RecipeError(f"--split takes a whole suite, got --task {address}")
+            raise RecipeError(f"split takes a whole suite, got task {address}")
     splits = recipe.task.splits
     if not splits:
-        raise TaskError(f"the suite '{recipe.task.name}' names no splits; leave out --split")
+        raise TaskError(
+            f"the suite '{recipe.task.name}' names no splits; leave out {option('split')}"
+        )
     if split not in splits:
         raise UnknownName(f"split of '{recipe.task.name}'", split, splits)
     return [f"{suite}/{split}" for suite in suites]
@@ -237,18 +242,17 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
         why = why_rewards_differ(first.suite, other.suite)
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: {why}; choose one reward for"
-            f" all with --reward-from {first.label} or --reward-from {other.label} (in Python:"
-            " reward_from=)"
+            f" all with {option('reward-from', first.label)}, or the one of {other.label}"
         )
     if differ:
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: the {differ[-1]} of their"
             f" suites ('{first.suite.name}', '{other.suite.name}') differs; give one for all with"
-            " --task SUITE (in Python: task=)"
+            f" {option('task', 'SUITE')}"
         )
     if first.problems != other.problems:
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: the problems of their suites"
             f" ('{first.suite.name}', '{other.suite.name}') differ; give one for all with"
-            " --task SUITE (in Python: task=)"
+            f" {option('task', 'SUITE')}"
         )

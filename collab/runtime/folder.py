@@ -14,6 +14,7 @@ from collab.records import Episode
 from collab.runs.about import write_about
 from collab.runs.layout import EPISODES, RECIPE
 from collab.runs.log import Log
+from collab.wording import option
 
 
 class RunFolder:
@@ -32,7 +33,7 @@ class RunFolder:
         """
         if (path / EPISODES).exists():
             raise RecordError(
-                f"{path} holds a run already; give another folder with --out (in Python: out=)"
+                f"{path} holds a run already; give another folder with {option('out')}"
             )
         try:
             path.mkdir(parents=True, exist_ok=True)

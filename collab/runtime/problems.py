@@ -13,6 +13,7 @@ from collab.recipe import Recipe, TaskSpec, documents, load_task
 from collab.records import Problem
 from collab.tasks import open_suite, split_address
 from collab.trust import Consent
+from collab.wording import option
 
 
 def find_problems(
@@ -64,8 +65,8 @@ def _one_suite(
     if not addresses:
         if recipe.task is None:
             raise RecipeError(
-                "the recipe names no task suite; give one with --task SUITE/PROBLEM; `collab tasks`"
-                " lists the suites"
+                "the recipe names no task suite; give one with"
+                f" {option('task', 'SUITE/PROBLEM')}; `collab tasks` lists the suites"
             )
         return recipe.task, [""]
     pairs = [split_address(address) for address in addresses]

@@ -182,7 +182,7 @@ def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
     refused = collab(*both)
     assert refused.status == 2
     files = "a file has changed (parts.py and runs/first/functions/parts.py)"
-    assert f"{files}; choose one reward for all with --reward-from pair or" in refused.err
+    assert f"{files}; choose one reward for all with --reward-from pair (in" in refused.err
     done = collab(*both, "--reward-from", chosen)
     assert done.status == 0, done.err
     results = read_results(Path("out"))
@@ -234,7 +234,7 @@ BAD = {
     "two selections": (("pair", "-t", "words/1", "--split", "first"), "takes a whole suite"),
     "k": (
         ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
-        "give --samples 10, or leave 10 out",
+        "give --samples 10 (in Python: samples=), or leave 10 out",
     ),
     "k below 1": (("pair", "-t", "words/0", "--k", "0"), "pass@0 has no meaning"),
     "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),

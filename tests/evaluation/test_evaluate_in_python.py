@@ -149,3 +149,13 @@ def test_episodes_and_events_are_followed() -> None:
     )
     assert ids == ["rows/0#0", "rows/1#0"]
     assert (types[0], types[-1]) == ("eval.started", "eval.finished")
+
+
+def test_errors_name_options_as_python_gives_them() -> None:
+    made = team("a", "red")
+    with pytest.raises(RecipeError, match=r"\(in Python: samples=\) or --greedy \(in Python: gree"):
+        collab.evaluate(made, task=ROWS, samples=2, greedy=True)
+    with pytest.raises(RecipeError, match=r"--task SUITE/PROBLEM \(in Python: task=\)"):
+        collab.evaluate(made.recipe)
+    with pytest.raises(RecipeError, match=r"--samples 3 \(in Python: samples=\)"):
+        collab.evaluate(made, task=ROWS, k=[3])

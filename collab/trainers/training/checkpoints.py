@@ -24,6 +24,7 @@ from collab.runs.layout import (
 )
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner
+from collab.wording import option
 
 ALL = f"{CHECKPOINT}*"
 PARTIAL = ".partial-"
@@ -63,7 +64,7 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
                 f"checkpoint {path} cannot be written: {error}; earlier ones are whole. If the"
-                " disk is full, free some room; then go on with --resume"
+                f" disk is full, free some room; then go on with {option('resume')}"
             ) from error
         self._prune(state.get("best_step"))
         return path

@@ -24,6 +24,7 @@ from collab.runs.log import Log
 from collab.runs.reading import read_lines
 from collab.trainers.training.changes import applied, changes, check_same_run
 from collab.trainers.training.events import HeldOut
+from collab.wording import option
 
 if TYPE_CHECKING:
     from collab.trainers.learner.policy import Policies, Policy
@@ -37,7 +38,7 @@ class TrainingFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.packing = Packing(path)
-        remedy = f"free some room, then go on with --resume {path}"
+        remedy = f"free some room, then go on with {option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
         """How long the logs were before the step that was played and not yet learned."""
@@ -113,8 +114,8 @@ class TrainingFolder:
         """Raise RecordError for a folder that holds a run."""
         if (path / EPISODES).exists():
             raise RecordError(
-                f"{path} holds a run already; give another folder with --out, or go on with"
-                f" --resume {path} (in Python: out=, resume=)"
+                f"{path} holds a run already; give another folder with {option('out')}, or go on"
+                f" with {option('resume', path)}"
             )
 
     @staticmethod

@@ -22,7 +22,7 @@ from collab.trainers.learner.weights_to_sampler import publish
 from collab.trainers.training.lessons.measured import measured
 from collab.trainers.training.recorded import recorded_episodes
 from collab.trainers.training.rollouts import play_samples
-from collab.wording import counted
+from collab.wording import counted, option
 
 Report = Callable[[str, int, int], None]
 
@@ -64,7 +64,7 @@ class Rates:
         if lacking and begun:
             raise RecordError(
                 f"{self._file} lacks the rate of {lacking[0].address}, and the team that it was"
-                " measured with has been trained since; begin anew with another --out"
+                f" measured with has been trained since; begin anew with another {option('out')}"
             )
         if lacking and self._spec.episodes is not None:
             self._recall(self._spec.episodes)
