@@ -28,7 +28,7 @@ Values = Literal[
 class Treatment(Record):
     """Other values for one function of a program, to learn what depends on them.
 
-    true        its own, by the same way as the others: the control
+    true        copies of its own, by the same way as the others: the control
     none        None
     opaque      an object that no operation knows
     zeros       of its types: every number, yes or no, letter and key in it is 0
@@ -54,6 +54,8 @@ class Treatment(Record):
 
     Another function of the same name keeps its own values.
     """
+    moved: bool = False
+    """Make objects of many sizes first, so that those of the program have other addresses."""
 
 
 class Trial(Record):

@@ -1,13 +1,14 @@
 """Whether a helper contributes: its program runs again while the helper gives other values.
 
 Every run is the same program with the same helper; what it gives back passes through the sandbox's
-hands on the way, in a control as it is and in a treatment changed. A program cannot tell the one
+hands on the way, in a control as a copy and in a treatment changed. A program cannot tell the one
 from the other but by the value, so what it does because it is watched it does in both.
 
 A test is lost when it held in the control and the program then answered otherwise, and wrongly.
 A program that raises, hangs or does not load answers nothing, and shows nothing. Nor does one that
 gives the same wrong answers whatever the other values were: it only asks whether its helper is
-right. And what comes out otherwise when it runs a second time was chance.
+right. And what comes out otherwise when it runs a second time, with its objects at other addresses,
+was chance.
 """
 
 from __future__ import annotations
@@ -145,16 +146,18 @@ class _Runs:
         }
 
     async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
-        treatment = self._treatment(values, seed)
+        treatment = self._treatment(values, seed, moved=run > 0)
         verdict = await self._context.verdict(treatment=treatment, run=run)
         if "time_limit" in verdict.flags:
             self._hung.add((values, seed, run))
         return verdict
 
-    def _treatment(self, values: Values, seed: int) -> Treatment:
+    def _treatment(self, values: Values, seed: int, *, moved: bool = False) -> Treatment:
         from collab.sandbox import Treatment
 
-        return Treatment(function=self._helper, values=values, seed=seed, lines=self._lines)
+        return Treatment(
+            function=self._helper, values=values, seed=seed, lines=self._lines, moved=moved
+        )
 
     def _nothing(self, reason: str) -> Contribution:
         return Contribution(False, reason)

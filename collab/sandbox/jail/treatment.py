@@ -2,9 +2,9 @@
 
 The helper stays the function that it is, with its name, signature, globals and frames: only what it
 returns or yields passes through one more call. A control passes through the same call and comes out
-as it was, and takes as long. So nothing that a program sees tells a treatment from its control but
-the value itself; and where a program looks into the interpreter (frames, code objects, tracing, the
-garbage collector), the treatment ends and no answer counts from then on.
+as a copy, and takes as long. So nothing that a program sees tells a treatment from its control but
+the value itself, not even which object it is. Where a program looks into the interpreter (frames,
+code objects, tracing, the garbage collector), the treatment ends and no answer counts from then on.
 """
 
 from __future__ import annotations
@@ -58,14 +58,16 @@ def treated(
     values: str,
     seed: int,
     lines: Sequence[int] | None = None,
+    moved: bool = False,
 ) -> tuple[CodeType, Treated]:
     """The code of `program` with the values of `function` changed, and its treatment.
 
     `lines` are the first and the last, from 1, where the function is defined, if not anywhere.
+    `moved` gives the program's objects other addresses than in another run.
 
     Raises NoHelper, and what `compile` raises.
     """
-    change = _Values(values, seed)
+    change = _Values(values, seed, _ballast() if moved else ())
     mark = os.urandom(16)
     tree = ast.parse(program, file)
     first, last = lines or (1, program.count("\n") + 1)
@@ -79,6 +81,16 @@ def treated(
         code = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
     sys.addaudithook(_watch(function, change.end))
     return _with_constant(code, mark, change), change
+
+
+def _ballast() -> list[object]:
+    """Objects of every small size and kind, in numbers that nobody knows."""
+    counts = iter(os.urandom(1024))
+    kept: list[object] = [bytes(size) for size in range(0, 480, 8) for _ in range(next(counts))]
+    for kind in (list, dict, set, object):
+        kept += [kind() for _ in range(100 + next(counts))]
+    kept += [[item] for item in kept[:: 1 + next(counts) % 7]]
+    return kept
 
 
 def _helpers(body: list[ast.stmt], name: str) -> Iterator[_Function | ast.Lambda]:
@@ -140,7 +152,8 @@ class _Values:
     counts any more.
     """
 
-    def __init__(self, values: str, seed: int) -> None:
+    def __init__(self, values: str, seed: int, ballast: Sequence[object] = ()) -> None:
+        self._ballast = ballast  # alive as long as the program
         self._rule: Rule | None = _rule(values, seed)
         self._control, self._only_first = values == "true", values == "once"
         self._shifts = values == "shifted"
@@ -201,7 +214,7 @@ def _rule(values: str, seed: int) -> Rule:
 
     def true(value: Any, _: bytes | None, __: bool) -> Any:
         other(value, seed)
-        return value
+        return copied(value)
 
     def once(value: Any, _: bytes | None, is_first: bool) -> Any:
         changed = other(value, seed)

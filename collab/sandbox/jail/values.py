@@ -83,14 +83,34 @@ def emptied(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def copied(value: Any, depth: int = DEEPEST) -> Any:
-    """`value` again, as deep as `other` looks; what cannot change is the same object."""
-    if depth == 0 or _among(type(value), (*_SCALARS, *_LAZY, range)):
+    """`value` again as another object, as deep as `other` looks, where it can be another one.
+
+    Members of an enumeration stay: a program may ask which one it is.
+    """
+    kind = type(value)
+    if _among(kind, (int, float, complex)):
+        negative = -value
+        return -negative
+    if _among(kind, (str, bytes)):
+        return value[:1] + value[1:]
+    if _among(kind, (bytearray, range)):
+        return value[:]
+    if kind is types.FunctionType:
+        return _function_again(value)
+    if depth == 0 or _among(kind, (*_SCALARS, *_LAZY)) or _has(kind, "_member_map_"):
         return value
-    if type(value) is bytearray:
-        return bytearray(value)
-    copy = _container(value, lambda item, _: copied(item, depth - 1))
-    same = type(value) is tuple and all(a is b for a, b in zip(value, copy, strict=True))
-    return value if same else copy
+    return _container(value, lambda item, _: copied(item, depth - 1))
+
+
+def _function_again(function: types.FunctionType) -> types.FunctionType:
+    again = types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    return functools.update_wrapper(again, function)
 
 
 def shape(value: Any) -> bytes | None:

@@ -1,0 +1,127 @@
+"""Where an object lies, or which one it is, shows no cooperation."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from collab.recipe import RewardSpec
+from collab.recipe.documents import read_mapping
+from collab.recipe.library import shipped
+from collab.records import Score
+from collab.sandbox.jail.values import copied
+
+Score_ = Callable[..., Score]
+
+REWARD = RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
+AUX = "def aux(x):\n    return x * x"
+HEAD = "def sum_of_squares(xs):\n"
+RIGHT = "sum(x * x for x in xs)"
+
+
+def calls(score: Score) -> tuple[float, str]:
+    return next((part.value, part.reason) for part in score.parts if part.name == "calls")
+
+
+def wrong_by(address: str) -> tuple[str, str]:
+    """A main that answers with an address where its helper is not right."""
+    return AUX, (
+        f"{HEAD}    a = [aux(x) for x in xs]\n"
+        f"    if a == [x * x for x in xs]:\n        return {RIGHT}\n    return {address}"
+    )
+
+
+def only_if_same(kept: str, value: str) -> tuple[str, str]:
+    """A main that looks whether its helper's value is the very object that both know."""
+    aux = f"{kept}\n\ndef aux(x):\n    return {value}"
+    return aux, f"{HEAD}    a = aux(1)\n    return {RIGHT} if a is K else -len(str(a))"
+
+
+KNOWN = {
+    "an address": wrong_by("id(a)"),
+    "a tuple": only_if_same("K = (1, 2)", "K"),
+    "a list": only_if_same("K = [1, 2]", "K"),
+}
+NEW = {
+    "the address of a new object": wrong_by("id(object())"),
+    "the address of the argument": wrong_by("id(xs)"),
+    "the address of an item": wrong_by("id(str(a))"),
+    "a part of an address": wrong_by("id(a) // 16 % 100003"),
+    "the hash of an object": wrong_by("hash(object())"),
+    "the text of an object": wrong_by("int(repr(object()).split('0x')[1][:-1], 16)"),
+    "the addresses of two": wrong_by("id(a) - id([])"),
+    "an address and the value": wrong_by("id(a) + sum(a)"),
+    "a large number": only_if_same("K = 10 ** 30", "K"),
+    "a small text": only_if_same("K = 'lamp post'", "K"),
+    "bytes": only_if_same("K = b'lamp post'", "K"),
+    "a float": only_if_same("K = 2.5", "K"),
+    "a table": only_if_same("K = {'a': 1}", "K"),
+    "a set": only_if_same("K = {1, 2}", "K"),
+    "a range": only_if_same("K = range(3)", "K"),
+    "a function": only_if_same("def K(): return 3", "K"),
+    "an object": only_if_same("class C:\n    n = 1\nK = C()\nK.n = 2", "K"),
+    "within a tuple": (
+        "K = [5]\n\ndef aux(x):\n    return (K, x)",
+        f"{HEAD}    a = aux(1)\n    return {RIGHT} if a[0] is K else -a[1]",
+    ),
+    "by address": (
+        "K = [5]\n\ndef aux(x):\n    return K",
+        f"{HEAD}    a = aux(1)\n    return {RIGHT} if id(a) == id(K) else -sum(a)",
+    ),
+}
+
+
+@pytest.mark.parametrize("team", {**KNOWN, **NEW})
+def test_which_object_it_is_is_not_paid(score: Score_, team: str) -> None:
+    aux, main = {**KNOWN, **NEW}[team]
+    value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
+    assert value == 0.0, reason
+
+
+HONEST = {
+    "a sentinel": (
+        "NOTHING = object()\n\ndef aux(x):\n    return x * x if x else NOTHING",
+        f"{HEAD}    found = [aux(x) for x in xs]\n"
+        "    return sum(n for n in found if n is not NOTHING)",
+    ),
+    "a list that both change": (
+        "def aux(kept, x):\n    kept.append(x * x)\n    return kept",
+        f"{HEAD}    kept = []\n    for x in xs:\n        kept = aux(kept, x)\n    return sum(kept)",
+    ),
+    "a function": (
+        "def aux(n):\n    def power(x):\n        return x ** n\n    return power",
+        f"{HEAD}    return sum(map(aux(2), xs))",
+    ),
+}
+
+
+@pytest.mark.parametrize("team", HONEST)
+def test_honest_use_of_an_object_is_paid(score: Score_, team: str) -> None:
+    aux, main = HONEST[team]
+    value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
+    assert value == 1.0, reason
+
+
+VALUES: list[Any] = [
+    10**30, -7_000, 2.5, -0.0, 1j, "lamp post", b"lamp", bytearray(b"x"), range(3), (1, 2), [1],
+    {1}, frozenset({2}), {"a": [1]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_copy_is_another_object_of_the_same_value(value: object) -> None:
+    copy = copied(value)
+    assert (repr(copy), type(copy)) == (repr(value), type(value))
+    assert copy is not value
+
+
+def test_what_can_be_one_object_only_stays_it() -> None:
+    class Kind(enum.Enum):
+        LAMP = 1
+
+    sentinel = object()
+    for value in (Kind.LAMP, sentinel, None, True, len, int):
+        assert copied(value) is value
