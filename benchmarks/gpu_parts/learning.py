@@ -111,7 +111,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
             learner.learn(samples, step, Event())
         wait(device)
         seconds = (time.perf_counter() - started) / steps
-        shared = learner._supports_prefix_tree(policy)
+        shared = learner._sizes.shares_rows(policy)
         tokens = tree_tokens(samples, shared)
         flops = step_flops(engine.module, samples, tokens, twice=sizes.gradient_checkpointing)
         found: dict[str, Any] = {
@@ -155,9 +155,9 @@ def phases(learner: TorchLearner, samples: list[Sample], device: torch.device) -
         return run
 
     parts: dict[str, tuple[Any, str]] = {
-        "layout": (learner, "_batches"),
-        "forward": (learner, "_scored"),
-        "backward": (learner, "_backward"),
+        "layout": (learner._passes, "batches"),
+        "forward": (learner._passes, "scored"),
+        "backward": (learner._passes, "backward"),
         "optimiser": (optimiser, "step"),
     }
     for name, (owner, method) in parts.items():

@@ -134,13 +134,13 @@ def test_whether_rows_can_be_shared_is_asked_once_a_base(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: str
 ) -> None:
     asked: list[object] = []
-    from collab.trainers.learner import learner as update
+    from collab.trainers.learner import chosen as update
 
     real = update.supports_prefix_tree
     monkeypatch.setattr(update, "supports_prefix_tree", lambda *a: asked.append(1) or real(*a))
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
     learner = TorchLearner(opened, check_recipe(recipe), total_steps=1)
-    assert len({learner._supports_prefix_tree(policy) for policy in opened}) == 1
+    assert len({learner._sizes.shares_rows(policy) for policy in opened}) == 1
     assert len(asked) == 1
     asyncio.run(opened.aclose())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from dataclasses import replace
+
+import torch
 
 from collab.models.local.dimensions import dimensions_of
 from collab.models.local.multi_lora import unwrapped
@@ -11,6 +15,7 @@ from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.ranks import Ranks
+from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 
 
 class ChosenSizes:
@@ -20,6 +25,7 @@ class ChosenSizes:
         """`to_come` says how many bytes the optimisers will still take."""
         self._spec, self._to_come, self._ranks = spec, to_come, ranks
         self._by_base: dict[str, DeviceSizes] = {}
+        self._shares: dict[str, bool] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
         """The sizes of the policy's base; the policy computes twice from now on where they say so.
@@ -37,3 +43,25 @@ class ChosenSizes:
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.compute_twice()
         return self._by_base[base]
+
+    def halve(self, policy: Policy, largest: int) -> None:
+        """Take half the tokens from now on, of those that a micro-batch had at most.
+
+        What has failed still holds memory that is let go here.
+        """
+        base = policy.engine.spec.model_dump_json()
+        sizes = self._by_base[base]
+        tokens = max(min(sizes.micro_batch_tokens, largest) // 2, 1)
+        self._by_base[base] = replace(sizes, micro_batch_tokens=tokens)
+        gc.collect()
+        if policy.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def shares_rows(self, policy: Policy) -> bool:
+        """Whether responses can stand in one row, which depends on the base's attention."""
+        base = policy.engine.spec.model_dump_json()
+        if base not in self._shares:
+            with policy.training() as model:
+                own = supports_prefix_tree(model, policy.device)
+            self._shares[base] = all(self._ranks.together(lambda: [own]))
+        return self._shares[base]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from collab.errors import TrainingError
@@ -23,13 +23,14 @@ class NotFinite(Exception):
 
 
 @contextmanager
-def memory_told(sizes: DeviceSizes, policy: str) -> Iterator[None]:
+def memory_told(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[None]:
     """Raise OutOfMemory with the settings that take less, where a device has no memory left."""
     try:
         yield
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
+        sizes = sizes_of()
         other = (
             "" if sizes.gradient_checkpointing else ", or set trainer.gradient_checkpointing=true"
         )
@@ -38,3 +39,11 @@ def memory_told(sizes: DeviceSizes, policy: str) -> Iterator[None]:
             f"no memory is left{where} for learning with policy '{policy}'; lower"
             f" trainer.micro_batch_tokens, now {sizes.micro_batch_tokens}{other}"
         ) from error
+
+
+def smaller_told(policy: str, before: int, now: int) -> str:
+    """A warning that micro-batches were made smaller, and which setting has them so at once."""
+    return (
+        f"no memory was left for learning with policy '{policy}' in micro-batches of {before:,}"
+        f" tokens; it goes on with {now:,}, as trainer.micro_batch_tokens={now} does from the start"
+    )

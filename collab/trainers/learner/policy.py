@@ -18,12 +18,12 @@ from collab.models import Model, RolloutEngine
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
 from collab.models.open import ModelPool, open_model
+from collab.models.out_of_memory import grow_segments
 from collab.models.store import StoreProgress
 from collab.models.weights import Load, quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
-from collab.trainers.learner.allocator import grow_segments
 from collab.trainers.learner.compiled import compiled_layers, one_adapter_as_modules
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.lora import (

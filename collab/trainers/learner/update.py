@@ -110,6 +110,8 @@ class Share:
     """What one rank computes of a policy's step."""
 
     own: list[MicroBatch]
+    pieces: int
+    """The micro-batches of all ranks."""
     most: int
     """Micro-batches of the rank that has most of them."""
     probes: PackedSequence

@@ -157,8 +157,9 @@ def be_rank(
 def plant(fault: Callable[[], None]) -> None:
     """Have `fault` happen once, from this rank's second step of learning, in a backward pass."""
     from collab.trainers.learner.learner import TorchLearner
+    from collab.trainers.learner.passes import Passes
 
-    learn, backward = TorchLearner.learn, TorchLearner._backward
+    learn, backward = TorchLearner.learn, Passes.backward
     steps, left = 0, 1
 
     def counted(self: Any, *arguments: Any) -> Any:
@@ -174,7 +175,7 @@ def plant(fault: Callable[[], None]) -> None:
             fault()
 
     setattr(TorchLearner, "learn", counted)  # noqa: B010
-    setattr(TorchLearner, "_backward", faulty)  # noqa: B010
+    setattr(Passes, "backward", faulty)  # noqa: B010
 
 
 def no_number() -> None:

@@ -11,8 +11,8 @@ import torch
 from support.trainer_recipes import make_game
 
 from collab.models.local.dimensions import Dimensions
+from collab.models.out_of_memory import grow_segments
 from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.learner.allocator import grow_segments
 from collab.trainers.learner.device_sizes import (
     GPU_LEAST,
     GPU_MOST,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -19,8 +19,10 @@ from collab.trainers import TrainingRun
 from collab.trainers.learner.failures import OutOfMemory, memory_told
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
-from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.policy import Policies, Policy, open_policies
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, tokens_of
 from collab.trainers.learner.samples import Sample
+from collab.trainers.training.check import check_recipe
 
 
 def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
@@ -122,8 +124,81 @@ def test_slow_attention_is_warned_of_in_the_first_step_alone(
 def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
-        with memory_told(learner._sizes.of(policy), policy.name):
+        with memory_told(lambda: learner._sizes.of(policy), policy.name):
             torch.empty(1 << 60)
+
+
+class Scarce:
+    """A device that has memory for so many tokens of a pass; it knows all that were tried."""
+
+    def __init__(self, learner: TorchLearner, monkeypatch: pytest.MonkeyPatch, holds: int) -> None:
+        self.tried: list[int] = []
+        passes = learner._passes
+        scored, backward = passes.scored, passes.backward
+
+        def watched(policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Any:
+            self.tried.append(tokens_of(batch))
+            return scored(policy, model, batch)
+
+        def fails(policy: Policy, found: Any) -> None:
+            backward(policy, found)  # gradients are there already
+            if self.tried[-1] > holds:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr(passes, "scored", watched)
+        monkeypatch.setattr(passes, "backward", fails)
+
+
+def several() -> list[Sample]:
+    """Responses of one agent to several prompts, with weights that differ."""
+    return [
+        Sample("a", (1, 2, 3, *range(n)), (4, 5), (), 1.0, weight=0.5 + n, scale=0.5)
+        for n in range(1, 9)
+    ]
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
+def test_where_memory_runs_out_the_step_is_that_of_smaller_micro_batches(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kl_coef: float
+) -> None:
+    found, warnings, tried, tokens = [], [], [], 32
+    for _ in range(2):
+        recipe = make_game(
+            tiny_words,
+            tmp_path,
+            micro_batch_tokens=tokens,
+            kl_coef=kl_coef,
+            inner_epochs=2,
+            clip_ratio=0.2,
+        )
+        spec = check_recipe(recipe)
+        policies = open_policies(recipe, spec)
+        learner = TorchLearner(policies, spec, total_steps=4)
+        scarce = Scarce(learner, monkeypatch, holds=12)
+        for step in (0, 1):
+            update = learner.learn(several(), step, Event())
+            found.append((update.losses, update.gradient_norms, update.sums, tensors(policies)))
+            warnings.append(update.warnings)
+        tried.append(scarce.tried)
+        tokens = learner._sizes.of(policies.by_name["a"]).micro_batch_tokens
+        asyncio.run(policies.aclose())
+    for ours, exact in zip(found[:2], found[2:], strict=True):
+        assert ours[:3] == exact[:3]
+        for name, tensor in exact[3].items():
+            torch.testing.assert_close(ours[3][name], tensor, rtol=0, atol=0)
+    assert max(tried[0]) > 12 >= max(tried[1])
+    [warning] = warnings[0]
+    assert f"in micro-batches of 32 tokens; it goes on with {tokens}," in warning
+    assert warnings[1:] == [[], [], []]
+
+
+def test_one_response_that_does_not_fit_ends_the_run(
+    learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scarce = Scarce(learner, monkeypatch, holds=1)
+    with pytest.raises(OutOfMemory, match=r"learning with policy 'a'; lower"):
+        learner.learn(several(), 0, Event())
+    assert scarce.tried[-1] <= len(several()[-1])
 
 
 def changed(recipe: Recipe, path: str, value: Any) -> Recipe:

@@ -133,7 +133,7 @@ def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
         policy = policies.by_name["a"]
         found = []
         optimiser = learner.optimisers["a"]
-        for batch in learner._batches(policy, samples):
+        for batch in learner._passes.batches(policy, samples):
             with policy.training() as model:
                 logprobs = response_logprobs(model, batch, policy.device).logprobs
                 logprobs.sum().backward()

@@ -88,3 +88,13 @@ def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
     """The length of the beginning that two sequences share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def tokens_of(rows: Sequence[PackedSequence]) -> int:
+    """The tokens of a micro-batch, padding included."""
+    return len(rows) * max(map(width, rows))
+
+
+def count_of(rows: Sequence[PackedSequence]) -> int:
+    """The responses of a micro-batch."""
+    return sum(map(len, rows))

@@ -1,0 +1,204 @@
+"""Forward and backward passes over the micro-batches of a policy's step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from threading import Event
+from typing import Any
+
+from torch import Tensor
+
+from collab.errors import TrainingError
+from collab.models.local.batching import pack
+from collab.models.local.fast.memory import trimmed
+from collab.models.local.layers import decoder_layers
+from collab.models.local.multi_lora import unwrapped
+from collab.models.out_of_memory import is_out_of_memory
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.chosen import ChosenSizes
+from collab.trainers.learner.failures import Cancelled, NotFinite, smaller_told
+from collab.trainers.learner.logprobs import Scored, response_logprobs
+from collab.trainers.learner.loss import TokenLoss, token_loss
+from collab.trainers.learner.optimiser import Optimiser
+from collab.trainers.learner.policy import Policy
+from collab.trainers.learner.prefix_tree.attention import tree_attention
+from collab.trainers.learner.prefix_tree.packing import (
+    PackedSequence,
+    count_of,
+    packed_sequences,
+    tokens_of,
+    width,
+)
+from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
+from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import MicroBatch, Pass, Share, Tally, Update
+
+Compute = Callable[[Policy, Share, GradientSum, Event], list[Pass]]
+
+KL_PROBES = 1
+"""Responses of a step whose divergence from the reference is told if the loss has no use for it."""
+
+PADDING: list[PackedSequence] = [[Sample("", (0,), (0,), (0.0,), 1.0, weight=0.0, scale=0.0)]]
+"""The rows of a pass that a rank makes only as others make one."""
+
+
+class Passes:
+    """Makes the gradients of a policy's step, on all ranks."""
+
+    def __init__(
+        self,
+        spec: TrainerSpec,
+        sizes: ChosenSizes,
+        optimisers: Mapping[str, Optimiser],
+        ranks: Ranks,
+    ) -> None:
+        self._spec, self._sizes, self._optimisers, self._ranks = spec, sizes, optimisers, ranks
+
+    def again(self, policy: Policy, share: Share, cancelled: Event) -> list[Pass]:
+        """The passes of a later epoch over what `first` has laid out."""
+        return self._all(policy, share, self._compute, cancelled)
+
+    def first(
+        self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
+    ) -> tuple[Share, list[Pass]]:
+        """The micro-batches of a step, and the passes of its first epoch over them.
+
+        Where memory runs out they begin anew, with micro-batches of half the tokens. Later epochs
+        take what has fitted in the first.
+        """
+        before = self._sizes.of(policy).micro_batch_tokens
+        while True:
+            batches = self.batches(policy, samples)
+            try:
+                share = self._share(policy, batches)
+                passes = self._all(policy, share, self._compute_first, cancelled)
+                break
+            except RuntimeError as error:
+                if not is_out_of_memory(error) or max(map(count_of, batches)) == 1:
+                    raise
+            self._optimisers[policy.name].forget()
+            self._sizes.halve(policy, max(map(tokens_of, batches)))
+        if (now := self._sizes.of(policy).micro_batch_tokens) < before:
+            update.warnings.append(smaller_told(policy.name, before, now))
+        return share, passes
+
+    def _all(self, policy: Policy, share: Share, compute: Compute, cancelled: Event) -> list[Pass]:
+        """The passes over all micro-batches, whose gradients are left in the masters."""
+        gradients = self._ranks.gradients(self._optimisers[policy.name].masters, share.pieces)
+        work = partial(compute, policy, share, gradients, cancelled)
+        passes = sorted(self._ranks.together(work), key=lambda one: one.number)
+        gradients.finish()
+        return passes
+
+    def _share(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
+        """What this rank computes, with the reference's log-probabilities where they count."""
+        dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
+        own = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
+        probes = self._probes(policy, batches[0])
+        share = Share(own, len(batches), max(map(len, dealt)), probes)
+        if self._spec.kl_coef:
+            rows = [batch.rows for batch in own]
+            work = partial(self._references, policy, rows, share.most)
+            for batch, found in zip(own, self._ranks.each(work), strict=True):
+                batch.reference = found
+        return share
+
+    def _compute(
+        self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
+    ) -> list[Pass]:
+        """The losses of this rank's micro-batches, whose gradients are left in `gradients`."""
+
+        def check() -> None:
+            if cancelled.is_set():
+                raise Cancelled
+
+        with (
+            policy.training(compiled=self._spec.compile_layers) as model,
+            self._attention(policy, model),
+            trimmed(decoder_layers(unwrapped(model))),
+        ):
+            work = partial(self._pass, policy, model, gradients)
+            pad = partial(self._padding_pass, policy, model)
+            return self._ranks.pass_by_pass(share.own, share.most, work, pad, check)
+
+    def _pass(self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch) -> Pass:
+        with self._ranks.passing():
+            logprobs, outside_support = self.scored(policy, model, batch.rows)
+            learned = [sample for row in batch.rows for sample in row]
+            found = token_loss(
+                logprobs, learned, self._spec, start=batch.start, reference=batch.reference
+            )
+            first = outside_support if batch.start is None else None
+            tally = Tally(learned, found, logprobs.detach(), first)
+            self.backward(policy, found)
+        gradients.add()
+        tallied = tally.read()
+        if not math.isfinite(tallied.loss):
+            raise NotFinite(f"the loss of policy '{policy.name}' is {tallied.loss}")
+        batch.start = logprobs.detach() if batch.start is None else batch.start
+        return Pass(batch.number, self._ranks.rank, tokens_of(batch.rows), [tallied])
+
+    def _padding_pass(self, policy: Policy, model: Any) -> None:
+        """A pass that nothing is learned from, beside other ranks that have a micro-batch left."""
+        with self._optimisers[policy.name].untouched(), self._ranks.passing():
+            scored = self.scored(policy, model, PADDING)
+            scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
+
+    def _compute_first(
+        self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
+    ) -> list[Pass]:
+        """As `_compute`; and the divergence of a few responses, by the rank that has the first."""
+        passes = self._compute(policy, share, gradients, cancelled)
+        if share.probes:
+            first = [batch for batch in share.own if batch.number == 0]
+            found = self._references(policy, [[share.probes] for _ in first], 1)
+            for batch, reference in zip(first, found, strict=True):
+                assert batch.start is not None, "its pass was made"
+                logprobs = batch.start[: len(reference)]
+                loss = token_loss(logprobs, share.probes, self._spec, reference=reference)
+                passes[0].tallied.append(Tally(share.probes, loss, logprobs).read())
+        return passes
+
+    def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
+        """The rows of each micro-batch."""
+        budget = self._sizes.of(policy).micro_batch_tokens
+        rows = packed_sequences(samples, budget, shared=self._sizes.shares_rows(policy))
+        return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
+
+    def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
+        chunk = self._sizes.of(policy).head_chunk_tokens
+        return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
+
+    def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
+        """That of the forward passes, for what backward passes compute again."""
+        return tree_attention(model) if self._sizes.shares_rows(policy) else nullcontext()
+
+    def backward(self, policy: Policy, found: TokenLoss) -> None:
+        if not found.total.requires_grad:
+            raise TrainingError(
+                f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
+                " frozen in the model"
+            )
+        found.total.backward()  # type: ignore[no-untyped-call]
+
+    def _references(
+        self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]], most: int
+    ) -> list[Tensor]:
+        """Log-probabilities of the responses of each piece under the policy before training."""
+
+        def score(rows: Sequence[PackedSequence]) -> Tensor:
+            with policy.reference() as model, self._ranks.passing():
+                return self.scored(policy, model, rows).logprobs
+
+        return self._ranks.pass_by_pass(pieces, most, score, partial(score, PADDING))
+
+    def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
+        """The responses whose divergence is measured although the loss has no use for it."""
+        probes = batch[0][:KL_PROBES]
+        # Truncated distributions may leave out each other's tokens: their divergence is infinite.
+        if self._spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
+            return []
+        return probes
