@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from typing import Any, NamedTuple
@@ -33,8 +33,12 @@ WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
 by the hundred. Padding adds a sixteenth at most, or fewer tokens than these."""
 
-SORTED_TOKENS = 128
-"""Whose vocabularies are sorted at once, which takes several times the memory of their logits."""
+AT_ONCE = 128
+"""Tokens whose vocabularies are narrowed at once, which takes several times the memory of their
+logits."""
+
+ONE = 0x3F800000
+"""The bits of 1.0 in float32; those of lesser positive numbers are lesser integers."""
 
 
 class Drawn(NamedTuple):
@@ -220,28 +224,56 @@ def _score(
     return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
 
 
-def _candidates(drawn: Sequence[Drawn], vocabulary: int, device: torch.device) -> int | None:
-    """How many of the likeliest tokens can be drawn; None leaves it to a look at the numbers.
-
-    A look makes the host wait for a GPU, where sorting a vocabulary takes less.
-    """
-    return None if device.type == "cpu" else min(vocabulary, max(way.top_k for way in drawn))
+def _looks(device: torch.device) -> bool:
+    """Whether numbers are looked at, which makes the host wait for a GPU."""
+    return device.type == "cpu"
 
 
 def _left_out(
     logits: Tensor, top_p: Tensor, top_k: Tensor, drawn: Sequence[Drawn], narrow: Sequence[int]
 ) -> Tensor:
-    """The tokens that the rows `narrow` are not drawn from: [chunk, vocabulary]."""
+    """The tokens that the rows `narrow` are not drawn from: [chunk, vocabulary].
+
+    Where a look says how few candidates are enough, these are sorted, and where `top_k` says it.
+    `top_p` by itself is a threshold else, as sorting a whole vocabulary takes longer on a GPU.
+    """
     found = torch.zeros_like(logits, dtype=torch.bool)
-    for start in range(0, len(narrow), SORTED_TOKENS):
-        some = narrow[start : start + SORTED_TOKENS]
+    vocabulary, looks = logits.shape[1], _looks(logits.device)
+    ranked = [n for n in narrow if looks or drawn[n].top_k < vocabulary]
+    for some in batched(ranked, AT_ONCE):
         rows = placed(some, logits.device)
-        width = _candidates([drawn[n] for n in some], logits.shape[1], logits.device)
         of_rows = logits[rows].softmax(dim=-1)
+        width = None if looks else max(drawn[n].top_k for n in some)
         candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
         left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
         found[rows] = left
+    for some in batched(sorted(set(narrow) - set(ranked)), AT_ONCE):
+        rows = placed(some, logits.device)
+        of_rows = logits[rows].softmax(dim=-1)
+        found[rows] = of_rows < least_kept(of_rows, top_p[rows])
     return found
+
+
+def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
+    """The least probability that `top_p` keeps of each row, [rows, 1].
+
+    Floats in the order of their bits are bisected, so that the tokens of this probability or more
+    are those that sorting keeps, but for equals of the last one, and for what sums round at it.
+    """
+    asked = probabilities.float()
+    low = torch.zeros(len(asked), 1, dtype=torch.int32, device=asked.device)
+    high = torch.full_like(low, ONE)
+    for _ in range(ONE.bit_length()):
+        middle = (low + high + 1) // 2
+        kept = torch.where(asked >= middle.view(torch.float32), asked, 0.0).sum(-1, keepdim=True)
+        enough = kept >= top_p[:, None]
+        low, high = torch.where(enough, middle, low), torch.where(enough, high, middle - 1)
+    return low.view(torch.float32)
+
+
+def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """The items, so many at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:

@@ -11,8 +11,9 @@ from support.naive.held import Held
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of
+from collab.models.local.sampling import nucleus
 from collab.trainers.learner import logprobs
-from collab.trainers.learner.logprobs import logits_of, response_logprobs
+from collab.trainers.learner.logprobs import least_kept, logits_of, response_logprobs
 from collab.trainers.learner.memory import logit_bytes
 from collab.trainers.learner.samples import Sample
 from tests.support.tiny_models import tiny
@@ -73,7 +74,7 @@ def test_a_frozen_heads_logits_are_made_once() -> None:
 @pytest.mark.parametrize("learns", ["all", "body"])
 @pytest.mark.parametrize("way", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 9}])
 def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> None:
-    """As a GPU would: one that looks at no number sorts the whole vocabulary for `top_p`."""
+    """As a GPU would, where no number is looked at."""
     vocabulary, tokens = 4096, 1024
     model = tiny("llama")
     model.config.vocab_size = vocabulary
@@ -82,7 +83,7 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
     settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
     drawn = [logprobs.Drawn(**{**settings, **way})] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
-        patch.setattr(logprobs, "_candidates", lambda *_: vocabulary)
+        patch.setattr(logprobs, "_looks", lambda _: False)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
         scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
     planned = logit_bytes(dimensions_of(model.config, model.dtype, CPU), tokens)
@@ -94,9 +95,35 @@ def test_what_is_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     ways = [{"top_p": 0.5}, {"top_k": 7}, {}, {"top_p": 0.9, "top_k": 12}, {"top_p": 0.7}]
     samples = [replace(SAMPLES[0], temperature=1.3, **way) for way in ways]
     found = []
-    for tokens in (1, 3, 100):
-        monkeypatch.setattr(logprobs, "SORTED_TOKENS", tokens)
+    for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):
+        monkeypatch.setattr(logprobs, "AT_ONCE", tokens)
+        monkeypatch.setattr(logprobs, "_looks", lambda _, looks=looks: looks)
         found.append(response_logprobs(model, [[s] for s in samples], CPU))
     for other in found[1:]:
         assert torch.equal(other.logprobs, found[0].logprobs)
         assert torch.equal(other.outside_support, found[0].outside_support)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0, 30.0])
+def test_a_threshold_keeps_what_sorting_keeps(spread: float) -> None:
+    """On a few hundred thousand entries, but for those whose sums are within rounding of top_p."""
+    drawn = torch.Generator().manual_seed(0)
+    rows, vocabulary = 200, 2000
+    probabilities = (torch.randn(rows, vocabulary, generator=drawn) * spread).softmax(dim=-1)
+    top_p = torch.rand(rows, generator=drawn) * 0.998 + 0.001
+    everything = torch.full((rows,), vocabulary)
+    candidates, index = nucleus(probabilities, top_p, everything, vocabulary)
+    kept = torch.zeros_like(probabilities, dtype=torch.bool).scatter_(1, index, candidates > 0)
+    ours = probabilities >= least_kept(probabilities, top_p)
+    differ = (kept != ours).sum(dim=1)
+    at_edge = (kept * probabilities).double().sum(dim=1) - top_p
+    assert int(differ.max()) <= 1
+    assert all(abs(float(at_edge[row])) < 1e-5 for row in differ.nonzero()[:, 0])
+    assert int((differ > 0).sum()) <= rows // 50
+
+
+def test_equals_at_the_threshold_are_all_kept() -> None:
+    probabilities = torch.tensor([[0.4, 0.2, 0.2, 0.2]])
+    assert least_kept(probabilities, torch.tensor([0.5])).item() == pytest.approx(0.2)
+    assert least_kept(probabilities, torch.tensor([0.4])).item() == pytest.approx(0.4)
+    assert least_kept(probabilities, torch.tensor([1.0])).item() == pytest.approx(0.2)
