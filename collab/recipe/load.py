@@ -291,6 +291,8 @@ def _expand_team(team: dict[str, Any]) -> None:
     for agent in agents.values() if isinstance(agents, dict) else ():
         if isinstance(agent, dict) and isinstance(agent.get("model"), str):
             agent["model"] = parse_model(agent["model"])
+    if isinstance(team.get("feedback"), str):
+        team["feedback"] = [team["feedback"]]
     if isinstance(team.get("feedback"), list):
         team["feedback"] = [
             {"source": source} if isinstance(source, str) and source in SOURCES else source

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Spec
+from collab.recipe.feedback import ExecutionFeedback
 from collab.recipe.model import ModelSpec, TransformersModel
 from collab.recipe.sampling import SamplingSpec, merge_sampling
 from collab.recipe.sandbox import SandboxSpec
@@ -78,6 +79,15 @@ class Recipe(Spec):
                     f"agent name {name!r:.60} is not a plain word of at most {LONGEST} bytes"
                 )
         return self
+
+    @property
+    def uses_sandbox(self) -> bool:
+        """Whether programs are run: those of the task, of feedback, or of a tool."""
+        return (
+            (self.task is not None and self.task.kind == "code")
+            or any(isinstance(spec, ExecutionFeedback) for spec in self.team.feedback)
+            or any("python" in agent.tools for agent in self.team.agents.values())
+        )
 
     def model_of(self, agent: str) -> ModelSpec:
         """The model that answers for `agent`."""

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
-from collab.runs.at_work import RUNNING, this_process
+from collab.runs.at_work import RUNNING, status_of, this_process
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RUN
 
@@ -44,6 +44,14 @@ class _About(TypedDict, total=False):
 
 
 _ABOUT = TypeAdapter(_About)
+
+
+def is_at_work(folder: Path) -> bool:
+    """Whether a process still writes the run in this folder, or nobody knows."""
+    try:
+        return status_of(read_about(folder)) == RUNNING
+    except RecordError:
+        return True
 
 
 def read_about(folder: Path) -> dict[str, Any]:

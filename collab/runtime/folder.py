@@ -11,7 +11,7 @@ from collab.recipe import Recipe
 from collab.recipe.dump import write_recipe
 from collab.recipe.packing import Packing
 from collab.records import Episode
-from collab.runs.about import write_about
+from collab.runs.about import is_at_work, write_about
 from collab.runs.layout import EPISODES, RECIPE
 from collab.runs.log import Log
 from collab.wording import option
@@ -31,7 +31,8 @@ class RunFolder:
         Raises:
             RecordError: the folder holds a run already, or cannot be written.
         """
-        if (path / EPISODES).exists():
+        episodes = path / EPISODES
+        if episodes.exists() and (episodes.stat().st_size or is_at_work(path)):
             raise RecordError(
                 f"{path} holds a run already; give another folder with {option('out')}"
             )

@@ -69,6 +69,24 @@ def rehearsed(recipe: Recipe) -> Rehearsed:
         return thread.submit(play).result()
 
 
+SHOWN = 12
+"""Rounds of a turn that a plan names."""
+
+
+def rounds_told(turn: Rehearsed, turns: int) -> list[str]:
+    """Who acts when in a turn, a line per round."""
+    lines = ["each turn:" if turns > 1 else "the turn:"]
+    for round_ in turn.rounds[:SHOWN]:
+        agents = ", ".join(round_.agents)
+        together = " at the same time" if len(round_.agents) > 1 else ""
+        seen = {name for others in round_.others.values() for name in others}
+        sees = f", seeing {', '.join(sorted(seen))}" if seen else ""
+        lines.append(f"  round {round_.number + 1}: {agents}{together}{sees}")
+    if left := len(turn.rounds) - SHOWN:
+        lines += [f"  and {left} more"] if left > 0 else []
+    return lines
+
+
 class RehearsedGame(Game):
     """A game in which those who act make a legal move, where it can tell one, to play it long."""
 

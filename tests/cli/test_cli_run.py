@@ -133,12 +133,18 @@ def test_settings_of_the_tasks_reward_reach_it(collab) -> None:
     assert score["maximum"] == 2.5
 
 
-def test_dry_run_plans_and_prints_the_effective_recipe(collab) -> None:
-    result = collab(
-        *ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run",
+def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab) -> None:
+    asked = (
+        *ECHO, "--task", "words/0-3", "--samples", "2",
         "--set", "sampling.max_new_tokens=10", "--set", "agents.b.sampling.temperature=0.5",
     )  # fmt: skip
+    plan = collab(*asked, "--dry-run").out
+    assert plan.startswith("pair, parallel, 1 turn\n")
+    assert "  round 1: a, b at the same time\n" in plan
+    assert "judging" not in plan, "no program is run for texts"
+    result = collab(*asked, "--show-recipe")
     assert result.status == 0
+    assert result.out.endswith(plan)
     recipe = recipe_above_the_plan(result.out)
     assert recipe["team"]["agents"]["b"]["sampling"] == {"temperature": 0.5}
     last = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
@@ -153,8 +159,10 @@ def recipe_above_the_plan(out: str) -> Any:
 
 
 def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab) -> None:
-    result = collab(*ECHO, "--task", "words/0", "--workers", "3", "--dry-run")
+    code = ("run", "pocket", "-t", "pocket-code/0", "-m", "echo")
+    result = collab(*code, "--workers", "3", "--dry-run")
     assert "judging: 3 programs at a time, on this machine" in result.out
+    result = collab(*ECHO, "--task", "words/0", "--workers", "3", "--show-recipe")
     assert recipe_above_the_plan(result.out)["sandbox"]["workers"] == 3
     assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2
 
@@ -224,3 +232,34 @@ def test_feedback_that_no_turn_is_left_for_is_named(collab, project: Path) -> No
     assert "never used" not in collab(*arguments, "--set", "team.turns=2").err
     shipped = collab("run", "pocket", "-t", "pocket-code/0", "-m", "echo", "--dry-run")
     assert "never used" not in shipped.out, "which offers feedback for more turns"
+
+
+def test_the_plan_says_who_acts_when(collab, project: Path) -> None:
+    asked = ("-t", "words/0", "--dry-run", "--set", "team.protocol=sequential")
+    plan = collab(*ECHO, *asked, "--set", "team.turns=2").out
+    assert "each turn:\n  round 1: a\n  round 2: b, seeing a\n" in plan
+
+
+def test_one_source_of_feedback_needs_no_list(collab) -> None:
+    asked = (*ECHO, "-t", "words/0", "--json", "--dry-run", "--set", "team.turns=2")
+    (plan,) = collab(*asked, "--set", "team.feedback=self").events
+    assert yaml.safe_load(plan["recipe"])["team"]["feedback"][0]["source"] == "self"
+
+
+def test_a_run_without_an_episode_does_not_block_its_folder(collab, project: Path) -> None:
+    Path("models.py").write_text(Path("models.py").read_text() + LOST)
+    asked = ("run", "pair", "-t", "words/0", "--out", "out")
+    assert "the disk is gone" in collab(*asked, "-m", "models.py:lost").err
+    assert collab(*asked, "-m", "echo").status == 0
+
+
+LOST = """
+
+class Lost(Slow):
+    async def open_early(self, adapter=None):
+        raise RuntimeError("the disk is gone")
+
+
+def lost(spec):
+    return Lost(0, asyncio.sleep)
+"""

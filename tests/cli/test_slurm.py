@@ -130,7 +130,6 @@ def test_a_dry_run_shows_ranks_memory_and_the_file(folder: Path) -> None:
         folder, "--slurm", "nodes=2,gpus=8", "--card", "h100", "--workers", "5", "--dry-run"
     )
     assert found.exit_code == 0, found.stderr
-    assert "judging: 5 programs at a time" in found.stdout
     assert "--set sandbox.workers=5" in found.stdout
     assert "on 16 x h100: fits" in found.stdout
     assert "16 ranks; micro-batches a step: about" in found.stdout

@@ -73,9 +73,13 @@ def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
 
 
 def test_a_dry_run_ends_with_the_plan_and_leaves_out_what_is_nothing(folder: Path) -> None:
-    found = collab(folder, "r.yaml", "--dry-run")
+    alone = collab(folder, "r.yaml", "--dry-run").stdout
+    found = collab(folder, "r.yaml", "--show-recipe")
     assert found.exit_code == 0, found.stderr
     recipe, _, plan = found.stdout.rpartition("\n\n")
+    assert plan == alone
+    assert "  round 1: a, b at the same time\n" in plan
+    assert "judging" not in plan
     assert yaml.safe_load(recipe)["trainer"]["group_size"] == 4
     assert plan.startswith("2 steps")
     assert "  Python and its libraries " in plan
@@ -242,46 +246,3 @@ def test_checkpointing_and_small_batches_take_less(tiny_words: Path, tmp_path: P
 
     assert activations(gradient_checkpointing=True) < activations()
     assert activations(micro_batch_tokens=16) < activations()
-
-
-def test_a_finished_run_is_not_trained_again(folder: Path) -> None:
-    collab(folder, "r.yaml", "--out", "run")
-    before = (folder / "run" / "run.json").read_bytes()
-    found = collab(folder, "--resume", "run")
-    assert found.exit_code == 0, found.stderr
-    assert "run is finished" in found.stderr
-    assert "trainer.steps=N" in found.stderr
-    assert found.stdout.startswith("2 steps in ")
-    assert "sampled" in found.stdout
-    assert (folder / "run" / "run.json").read_bytes() == before
-    found = collab(folder, "--resume", "run", "--set", "trainer.steps=3")
-    assert "step 3/3" in found.stdout
-
-
-NOTHING = "def nothing(group):\n    return {}\n"
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        (["trainer.algorithm=nothing.py:nothing"], "the algorithm gave no weights"),
-        (
-            [
-                *("task.reward.parts.a_left.weight=0", "task.reward.parts.b_left.weight=0"),
-                "sampling.max_new_tokens=1",
-            ],
-            "in each group all returns are equal; ",
-        ),
-    ],
-)
-def test_steps_without_anything_to_learn_are_named(
-    folder: Path, settings: list[str], told: str
-) -> None:
-    (folder / "nothing.py").write_text(NOTHING)
-    chosen = [part for setting in settings for part in ("--set", setting)]
-    found = collab(folder, "r.yaml", "--out", "run", *chosen)
-    assert found.exit_code == 0, found.stderr
-    assert f"warning: nothing was learned: {told}" in found.stdout
-    assert ("responses are truncated" in found.stdout) == told.endswith("; ")
-    assert "warning: nothing was learned in 2 of 2 steps" in found.stdout
-    assert json.loads((folder / "run" / "run.json").read_text())["summary"]["unlearned"] == 2

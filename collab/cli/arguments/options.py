@@ -64,6 +64,10 @@ RunOut = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything; show the plan, and no more.")
 ]
+ShowRecipe = Annotated[
+    bool,
+    typer.Option("--show-recipe", help="As --dry-run, with the whole recipe above the plan."),
+]
 Isolation = Annotated[
     str | None,
     typer.Option(

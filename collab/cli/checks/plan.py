@@ -15,7 +15,7 @@ from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
 from collab.runtime.notes import tools_told
 from collab.runtime.problems import find_problems
-from collab.runtime.rehearsal import rehearsed
+from collab.runtime.rehearsal import rehearsed, rounds_told
 from collab.sandbox import judging
 from collab.wording import counted
 
@@ -38,7 +38,9 @@ class Plan:
     """At most, of all agents in all turns of all episodes."""
     isolation: str
     judging: str
-    """How many programs are judged at the same time, and where."""
+    """How many programs are judged at the same time, and where; empty if there are none."""
+    rounds: list[str]
+    """Who acts when."""
     outlook: list[str]
     """Who writes the answer, what it can earn, and how tools are called."""
     recipe: str
@@ -89,7 +91,8 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
         calls=episodes * most_calls(played.requests),
         new_tokens=episodes * most_new_tokens(played.requests),
         isolation=recipe.sandbox.isolation,
-        judging=judging(recipe.sandbox),
+        judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
+        rounds=rounds_told(turn, recipe.team.turns),
         outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
         recipe=dump_recipe(recipe),
         warnings=list(played.warnings),
@@ -105,11 +108,10 @@ def _tools(recipe: Recipe) -> list[str]:
     return [f"tools: {name} calls them {means[how]}" for name, how in tools_told(recipe).items()]
 
 
-def show_plan(page: Page, plan: Plan, recipe: Recipe) -> None:
-    """The plan, below the recipe that it is of: what is long stands above what is looked for."""
+def show_recipe(page: Page, plan: Plan) -> None:
+    """The recipe that a plan is of."""
     page.blocks([Block("effective recipe", plan.recipe, "yaml")])
     page.line()
-    show_counts(page, plan, recipe)
 
 
 def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
@@ -118,11 +120,13 @@ def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
     turns = counted(plan.turns, "turn")
-    page.line((plan.team, "bold"), f", {plan.protocol}, {turns}, sandbox {plan.isolation}")
+    sandbox = f", sandbox {plan.isolation}" if plan.judging else ""
+    page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
     page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
-    for line in plan.outlook:
+    for line in (*plan.rounds, *plan.outlook):
         page.line(line)
-    page.line(f"judging: {plan.judging}")
+    if plan.judging:
+        page.line(f"judging: {plan.judging}")
     page.line(f"problems: {problems}")
     page.line(
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"

@@ -19,6 +19,7 @@ from collab.cli.arguments.options import (
     Samples,
     Seed,
     Settings,
+    ShowRecipe,
     Team,
     Trust,
     Workers,
@@ -69,6 +70,7 @@ def command(
     out: RunOut = None,
     require_solved: RequireSolved = False,
     dry_run: DryRun = False,
+    show_recipe: ShowRecipe = False,
 ) -> None:
     r"""Run a team on problems, and score what it makes.
 
@@ -101,8 +103,8 @@ def command(
         seed=seed,
     )
     _check(recipe, model, best_of)
-    if dry_run:
-        _plan(recipe, task or [], json=json)
+    if dry_run or show_recipe:
+        _plan(recipe, task or [], json=json, whole=show_recipe)
         return
     combine = best_of is not None
     raise typer.Exit(
@@ -121,19 +123,22 @@ def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
         check_best_of(recipe, best_of)
 
 
-def _plan(recipe: Recipe, addresses: list[str], *, json: bool) -> None:
+def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
     import asyncio
     from dataclasses import asdict
     from json import dumps
 
-    from collab.cli.checks.plan import make_plan, show_plan
+    from collab.cli.checks.plan import make_plan, show_counts, show_recipe
     from collab.cli.screen.choose import open_page
 
     plan = asyncio.run(make_plan(recipe, addresses))
     if json:
         print(dumps(asdict(plan)))
-    else:
-        show_plan(open_page(), plan, recipe)
+        return
+    page = open_page()
+    if whole:
+        show_recipe(page, plan)
+    show_counts(page, plan, recipe)
 
 
 def _run(

@@ -15,6 +15,7 @@ from collab.cli.arguments.options import (
     Json,
     ModelName,
     Settings,
+    ShowRecipe,
     Trust,
     Workers,
     consent,
@@ -42,8 +43,8 @@ Suite = Annotated[
     typer.Option(
         "--task",
         "-t",
-        metavar="SUITE",
-        help="In place of the recipe's own.",
+        metavar="SUITE[/TASKS]",
+        help="In place of the recipe's own, e.g. humaneval/0-19.",
         autocompletion=completion.suites,
     ),
 ]
@@ -107,6 +108,7 @@ def command(
     card: Card = None,
     slurm: SlurmJob = None,
     dry_run: DryRun = False,
+    show_recipe: ShowRecipe = False,
     gpus: Gpus = None,
     ranks: RanksHere = None,
 ) -> None:
@@ -126,12 +128,15 @@ def command(
     What was done up to the last checkpoint is kept in every case; go on with
     --resume.
     """
+    from json import dumps
+
     from collab.cli.launch.planning import Asked, check_options, place_of
     from collab.cli.launch.sending import Given, send
     from collab.cli.live.finished import show_finished
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
+    from collab.tasks import split_address
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import launch
     from collab.trainers.ranks.taking_part import following, is_first, is_rank, leading
@@ -143,6 +148,7 @@ def command(
         raise RecipeError("give a recipe to train, or a run to go on with (--resume RUN)")
     if resume is not None and (out or task or trainer or model or seed is not None):
         raise RecipeError("--resume goes on with a run as it is; only --set can change it")
+    dry_run = dry_run or show_recipe
     if card is not None and not (dry_run or slurm):
         raise RecipeError(
             "--card is what --dry-run plans for; training takes the GPUs that are here"
@@ -150,7 +156,9 @@ def command(
     asked = Asked(card, slurm, gpus, ranks, resume)
     check_options(asked)
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
-    changed = with_sandbox(settings, sandbox, workers)
+    task, selection = split_address(task) if task else (None, "")
+    chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
+    changed = with_sandbox([*chosen, *(settings or ())], sandbox, workers)
     loaded = load_recipe(
         name,
         task=task,
@@ -161,11 +169,12 @@ def command(
         model=model,
         seed=seed,
     )
+    _check_folder(loaded, out, resume)
     given = Given(recipe, changed, trust, task, trainer, model, seed)
     job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
         plan = make_plan(loaded, *place_of(loaded, asked))
-        _show_plan(plan, loaded, out, resume, job, json=json)
+        _show_plan(plan, loaded, job, json=json, whole=show_recipe)
         return
     if job is not None:
         send(*job)
@@ -205,7 +214,6 @@ def _job(
 
     check_recipe(recipe)
     folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
-    _check_folder(recipe, out, resume)
     return sbatch_file(slurm, given, folder, resumed=resume is not None), folder
 
 
@@ -221,28 +229,25 @@ def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None
 def _show_plan(
     plan: Plan,
     recipe: Recipe,
-    out: Path | None,
-    resume: Path | None,
     job: tuple[str, Path] | None,
     *,
     json: bool,
+    whole: bool,
 ) -> None:
     from dataclasses import asdict
     from json import dumps
 
     from collab.recipe.dump import dump_recipe
 
-    _check_folder(recipe, out, resume)
     if json:
         told = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
         print(dumps({**told, "sbatch": job[0]} if job else told))
         return
-    if job:
-        print(plan.text(), end="\n\n")
-        print(job[0], end="")
-    else:  # what is long stands above what is looked for
+    if whole:  # what is long stands above what is looked for
         print(dump_recipe(recipe))
-        print(plan.text())
+    print(plan.text())
+    if job:
+        print(f"\n{job[0]}", end="")
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:

@@ -18,7 +18,7 @@ from collab.recipe.dump import write_recipe
 from collab.recipe.model import TransformersModel
 from collab.recipe.packing import Packing
 from collab.records import Episode
-from collab.runs.about import read_about, write_about
+from collab.runs.about import is_at_work, read_about, write_about
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
 from collab.runs.log import Log
 from collab.runs.reading import read_lines
@@ -111,8 +111,8 @@ class TrainingFolder:
 
     @staticmethod
     def check_is_free(path: Path) -> None:
-        """Raise RecordError for a folder that holds a run."""
-        if (path / EPISODES).exists():
+        """Raise RecordError for a folder that holds a run with a finished step, or one at work."""
+        if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} holds a run already; give another folder with {option('out')}, or go on"
                 f" with {option('resume', path)}"
@@ -181,6 +181,14 @@ class TrainingFolder:
     def close(self) -> None:
         for log in self._logs.values():
             log.close()
+
+
+def _has_no_step(path: Path) -> bool:
+    """Whether the training in this folder is over and has finished no step."""
+    if not (path / TRAINING).is_file() or is_at_work(path):
+        return False
+    metrics = path / METRICS
+    return not metrics.exists() or b'"step.finished"' not in metrics.read_bytes()
 
 
 def _place_of(policy: Policy) -> str:

@@ -10,7 +10,7 @@ from collab.models import Request
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.outlook import outlook
 from collab.runtime.dry_run import most_new_tokens
-from collab.runtime.rehearsal import rehearsed
+from collab.runtime.rehearsal import rehearsed, rounds_told
 from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Describes
@@ -55,6 +55,8 @@ class Plan:
     """What is played while a step is learned, and how that is corrected for."""
     filter: list[str] = field(default_factory=list)
     """What measuring takes by which tasks are left out, where they are."""
+    rounds: list[str] = field(default_factory=list)
+    """Who acts when."""
     outlook: list[str] = field(default_factory=list)
     """Who writes the answer, and what it can earn."""
     parameters: int = 0
@@ -71,7 +73,7 @@ class Plan:
     on_card: OnCard | None = None
     """A step on the GPU that was asked about."""
     judging: str = ""
-    """How many programs are judged at the same time, and where."""
+    """How many programs are judged at the same time, and where; empty if there are none."""
     warnings: list[str] = field(default_factory=list)
     """What will not work as it was meant."""
 
@@ -91,8 +93,9 @@ class Plan:
             f" {self.update_tokens_per_step:,} of them computed to learn from",
             *self.filter,
             *self.overlap,
+            *self.rounds,
             *self.outlook,
-            f"judging: {self.judging}",
+            *([f"judging: {self.judging}"] if self.judging else []),
             *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB{self._of_each()}",
@@ -151,12 +154,13 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
         unused_split=_unused_split(spec, tasks.suite),
+        rounds=rounds_told(turn, recipe.team.turns),
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
         overlap=_overlap(spec),
         filter=filter_told(spec.filter, len(tasks.training), most_new_tokens(played.requests)),
-        judging=judging(recipe.sandbox),
+        judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
         ranks=ranks,
     )
     if spec.ranks.shard and ranks == 1:
