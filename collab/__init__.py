@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collab.api.training import Training
     from collab.evaluation.api import evaluate
     from collab.evaluation.results import Results
+    from collab.evaluation.selection import Selection
     from collab.recipe import Recipe, load_recipe
     from collab.recipe.in_python.objects import Agent
     from collab.records import Episode, read_episodes
@@ -30,6 +31,7 @@ __all__ = [
     "Recipe",
     "Results",
     "Rollout",
+    "Selection",
     "Session",
     "Team",
     "Training",
@@ -49,6 +51,7 @@ _ROOMS = {
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
     "Results": "collab.evaluation.results",
+    "Selection": "collab.evaluation.selection",
     "Training": "collab.api.training",
     "atrain": "collab.api.train",
     "evaluate": "collab.evaluation.api",

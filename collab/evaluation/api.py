@@ -12,6 +12,7 @@ from collab.errors import CollabError
 from collab.evaluation.evaluation import Evaluation
 from collab.evaluation.events import EvaluationEvent
 from collab.evaluation.results import Results
+from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams
 from collab.recipe.in_python.objects import Named, Rewards, Rows, rows_in
 from collab.recipe.in_python.settings import PLAYED, settings_of
@@ -37,6 +38,7 @@ def evaluate(
     k: Sequence[int] | None = None,
     seed: int = 0,
     greedy: bool = False,
+    select: Selection | None = None,
     model: str | None = None,
     settings: Sequence[str] = (),
     on_episode: OnEpisode | None = None,
@@ -57,6 +59,7 @@ def evaluate(
         samples: episodes of each problem; pass@k takes k of them.
         split: the part of the suite that is evaluated, e.g. `"test"`.
         seed: of the sampling; equal seeds give equal episodes where the engine keeps them.
+        select: chooses one program of k samples, e.g. `collab.Selection(recombine=True)`.
         greedy: each agent's most likely response, in place of a drawn one.
         model: one for all agents, in place of their own.
         k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
@@ -89,7 +92,8 @@ def evaluate(
         trust=trust,
     )
     ks = choose_k(k, evaluated_teams[0].recipe.samples)
-    evaluation = Evaluation(evaluated_teams, ks, out=Path(out) if out else None, trust=trust)
+    folder = Path(out) if out else None
+    evaluation = Evaluation(evaluated_teams, ks, selection=select, out=folder, trust=trust)
     for warning in evaluation.check():
         warnings.warn(warning, stacklevel=2)
 

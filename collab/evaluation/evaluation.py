@@ -23,6 +23,7 @@ from collab.evaluation.events import (
 from collab.evaluation.folder import EvaluationFolder, TeamFolder
 from collab.evaluation.intervals import CONFIDENCE
 from collab.evaluation.results import Results, TeamResult
+from collab.evaluation.selection import Selection, check_selectable
 from collab.evaluation.team_run import TeamRun
 from collab.evaluation.teams import EvaluatedTeam
 from collab.models.open import ModelPool
@@ -43,6 +44,7 @@ class Evaluation:
     Raises:
         RecordError: on construction: `out` holds something else, cannot be read, or is being
             written.
+        RecipeError: on construction: `selection` does not fit a team.
     """
 
     def __init__(
@@ -50,9 +52,14 @@ class Evaluation:
         teams: Sequence[EvaluatedTeam],
         ks: Sequence[int],
         *,
+        selection: Selection | None = None,
         out: Path | None = None,
         trust: Consent = False,
     ) -> None:
+        if selection is not None:
+            for team in teams:
+                check_selectable(team.recipe, selection)
+        self._selection = selection
         self.teams, self.ks, self.out = tuple(teams), tuple(ks), out
         self.id = out.name if out else new_run_id(teams[0].suite.name)
         self.status: Literal["running", "done", "interrupted", "failed"] = "running"
@@ -162,6 +169,8 @@ class Evaluation:
         async with aclosing(run.play(progress=progress)) as events:
             async for event in events:
                 yield event
+        if self._selection is not None:
+            await run.select(self.ks, self._selection)
         self._save()
         yield TeamFinished(result=run.result(self.ks)[0])
 

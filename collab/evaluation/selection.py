@@ -21,6 +21,8 @@ from collab.evaluation.values import Values
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
+from collab.runtime.independence import dependence_planned
+from collab.runtime.rehearsal import rehearsed
 from collab.runtime.summary import by_agent
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
@@ -28,6 +30,21 @@ from collab.syntax import functions, parse
 
 SHOWN_SECONDS = 3.0
 """Wall time of one program's shown tests and further inputs together."""
+
+
+_SELECTED = names.named(names.BEST_OF, names.SELECTED)
+_RECOMBINED = names.named(names.BEST_OF, names.RECOMBINED)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How one program of several samples is chosen."""
+
+    recombine: bool = False
+    """Choose from all combinations of the samples' parts as well: agents' artefacts, or, for a
+    single agent, the function asked for and all beside it."""
+    budget: int | None = None
+    """New tokens per problem, for a further choice among as many samples as they pay for."""
 
 
 @dataclass(frozen=True)
@@ -45,49 +62,51 @@ async def selected(
     problems: Sequence[Problem],
     groups: Mapping[str, Sequence[Episode]],
     ks: Sequence[int],
-    *,
-    recombine: bool = False,
-    budget: int | None = None,
+    how: Selection,
 ) -> Values:
-    """The metrics `selected@k`, `recombined@k` and `tokens@k` of each problem.
+    """The metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
 
     Args:
         groups: the episodes, by problem.
         ks: numbers of samples to choose from. A problem's samples are dealt into blocks of k, in
             their order, and a metric is the mean over the blocks.
-        recombine: choose from all combinations of the parts of a block's samples as well: agents'
-            artefacts, or, for a single agent, the function asked for and all beside it.
-        budget: new tokens per problem: further metrics with as many samples as it pays for,
-            `selected@N tokens`.
 
     Raises:
-        RecipeError: the recipe has no code problems, several turns, or answers to each other.
+        RecipeError: as `check_selectable`.
         SandboxError: the sandbox itself failed.
     """
-    check_selectable(recipe)
+    check_selectable(recipe, how)
     values: Values = defaultdict(dict)
     async with Chooser(recipe) as chooser:
         for problem in problems:
             whole = [e for e in groups.get(problem.address, ()) if e.failure is None]
             episodes = sorted(whole, key=lambda episode: episode.sample)
-            for tries, blocks in _blocks(episodes, ks, budget):
-                for name, value in (await chooser.of_blocks(problem, blocks, recombine)).items():
-                    values[names.named(names.named(names.BEST_OF, name), tries)][
-                        problem.address
-                    ] = value
+            for tries, blocks in _blocks(episodes, ks, how.budget):
+                for name, value in (
+                    await chooser.of_blocks(problem, blocks, how.recombine)
+                ).items():
+                    values[names.named(name, tries)][problem.address] = value
     return dict(values)
 
 
-def check_selectable(recipe: Recipe) -> None:
+def check_selectable(recipe: Recipe, how: Selection) -> None:
     """Raise RecipeError for a team whose samples cannot be chosen from, with the remedy."""
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
-            "--select examples needs a suite of kind 'code', whose prompts show tests"
+            "--select examples needs a suite of kind 'code', with tests in its prompts"
         )
     if recipe.team.turns > 1:
         raise RecipeError(
             f"--select examples chooses among programs of one turn, and the team has"
             f" {recipe.team.turns}; set team.turns=1"
+        )
+    turn = rehearsed(recipe)
+    dependence = dependence_planned(turn)
+    alone = not turn.is_chosen and all(dependence.is_alone(a, turn.joined) for a in turn.joined)
+    if how.recombine and not alone:
+        raise RecipeError(
+            f"--recombine joins parts that were written side by side, and in"
+            f" '{recipe.team.protocol}' agents answer to each other; leave --recombine out"
         )
 
 
@@ -137,15 +156,16 @@ class Chooser:
     async def of_blocks(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """The mean over the blocks of each metric, by its name without the number of tries."""
-        found = {
-            "tokens": mean([float(sum(map(_tokens, block))) for block in blocks]),
-            "selected": mean([await self._choose(problem, self._played(b)) for b in blocks]),
+        """The mean over the blocks of each metric, by its pattern for the number of tries."""
+        played = [self._played(block) for block in blocks]
+        means = {
+            _SELECTED: mean([await self._choose(problem, programs) for programs in played]),
+            names.TOKENS_OF_TRIES: mean([float(sum(map(_tokens, block))) for block in blocks]),
         }
         if recombine:
-            programs = [self._recombined(problem, block) for block in blocks]
-            found["recombined"] = mean([await self._choose(problem, p) for p in programs])
-        return found
+            combined = [self._recombined(problem, block) for block in blocks]
+            means[_RECOMBINED] = mean([await self._choose(problem, each) for each in combined])
+        return means
 
     def _played(self, block: Sequence[Episode]) -> list[str]:
         return [episode.turns[-1].joint for episode in block]

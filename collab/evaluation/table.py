@@ -115,7 +115,8 @@ def _names(results: Numbers) -> Iterator[str]:
     yield from (names.named(names.PASS_AT, k) for k in results.k)
     told = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
     for name in dict.fromkeys(name for name in told if name):
-        yield from (names.best_of(name, k) for k in results.k)
+        found = (key for team in results.teams for key in team.metrics)
+        yield from dict.fromkeys(key for key in found if names.what_is_best_in(key) == name)
     if 1 not in results.k:
         yield names.SOLVED
     by_turn = (name for team in results.teams for name in team.metrics)
@@ -125,6 +126,8 @@ def _names(results: Numbers) -> Iterator[str]:
         if len(parts) > 1:
             yield from (names.named(names.VALUE_OF_PART, part) for part in parts)
     yield from (names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE)
+    tokens = (name for team in results.teams for name in team.metrics)
+    yield from dict.fromkeys(n for n in tokens if names.matched(names.TOKENS_OF_TRIES, n))
 
 
 def title_of(name: str) -> str:
@@ -134,6 +137,8 @@ def title_of(name: str) -> str:
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
     if part is not None:
         return f"  {part} %"
+    if (tries := names.matched(names.TOKENS_OF_TRIES, name)) is not None:
+        return f"tokens of {tries} samples" if tries.isdecimal() else f"tokens of at most {tries}"
     if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
         return f"solved after turn {turn} %"
     shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}
@@ -157,6 +162,8 @@ def change_cell(name: str, found: Estimate | None) -> Cell:
 
 
 def _number(name: str, value: float, sign: str = "") -> str:
+    if names.matched(names.TOKENS_OF_TRIES, name) is not None:
+        return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text
 

@@ -9,6 +9,7 @@ from typing import Any
 from collab.evaluation.compare import groups_values, speed_of, team_result
 from collab.evaluation.folder import Key, TeamFolder, chosen
 from collab.evaluation.results import TeamResult
+from collab.evaluation.selection import Selection, selected
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values
 from collab.models.open import ModelPool
@@ -34,6 +35,7 @@ class TeamRun:
         self.models: dict[str, str] = folder.about.get("models", {}) if folder else {}
         """The name of the model that answers, by agent."""
         self._session: Session | None = None
+        self._selected: Values = {}
 
     @property
     def missing(self) -> list[Start]:
@@ -93,6 +95,11 @@ class TeamRun:
                     self._add(event.episode)
                 yield event
 
+    async def select(self, ks: Sequence[int], how: Selection) -> None:
+        """Choose programs of k samples by what the prompts show; `result` has the metrics."""
+        recipe, problems = self.team.recipe, self.team.problems
+        self._selected = await selected(recipe, problems, self._groups(), ks, how)
+
     def close(self) -> None:
         """Write into the record how far the team came."""
         if self.folder:
@@ -103,13 +110,15 @@ class TeamRun:
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
         """The team's numbers, and the values by task that they come from."""
-        team = self.team
-        tasks = [problem.address for problem in team.problems]
-        groups = chosen(self.episodes, tasks, team.recipe.samples)
-        values = groups_values(team, groups, ks)
+        team, groups = self.team, self._groups()
+        values = {**groups_values(team, groups, ks), **self._selected}
         folder = self.folder.path.name if self.folder else None
         result = team_result(team, groups, values, folder=folder, models=self.models)
         return result, values
+
+    def _groups(self) -> dict[str, list[Episode]]:
+        tasks = [problem.address for problem in self.team.problems]
+        return chosen(self.episodes, tasks, self.team.recipe.samples)
 
     def _add(self, episode: Episode) -> None:
         self.episodes[episode.task, episode.sample] = episode

@@ -26,6 +26,7 @@ from collab.cli.arguments.options import (
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
+    from collab.evaluation.selection import Selection
     from collab.evaluation.teams import EvaluatedTeam
     from collab.trust import Consent
 
@@ -59,6 +60,28 @@ Ks = Annotated[
     ),
 ]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Every agent at temperature 0, one sample.")]
+Select = Annotated[
+    str | None,
+    typer.Option(
+        "--select",
+        metavar="examples",
+        help="Choose one program of k samples by the prompt's own tests, and by agreement.",
+    ),
+]
+Recombine = Annotated[
+    bool,
+    typer.Option(
+        "--recombine", help="With --select: choose from all combinations of the samples' parts too."
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="tokens:N",
+        help="With --select: choose also among the samples that N new tokens per problem pay for.",
+    ),
+]
 EvaluationOut = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Folder for the record. Default: evals/ID."),
@@ -74,6 +97,9 @@ def command(
     samples: Annotated[int, SAMPLES] = 1,
     k: Ks = None,
     greedy: Greedy = False,
+    select: Select = None,
+    recombine: Recombine = False,
+    budget: Budget = None,
     model: ModelName = None,
     settings: Settings = None,
     seed: Annotated[int, SEED] = 0,
@@ -100,6 +126,7 @@ def command(
       collab eval coding runs/first --task humaneval/133-163 --greedy
       collab eval coding runs/first -t humaneval -n 10 --k 1,10 --out evals/first
       collab eval coding --task mine.jsonl --set team.turns=2 --json
+      collab eval pro pro-single -n 8 --k 1,4,8 --select examples --recombine
       collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
     Exit status: 0 done, 1 the evaluation or every episode of a team failed,
@@ -108,7 +135,7 @@ def command(
     """
     from collab.evaluation.teams import choose_k, find_teams
 
-    wanted = _numbers(k)
+    wanted, selection = _numbers(k), _selection(select, recombine, budget)
     evaluated_teams = find_teams(
         teams,
         tasks=task or (),
@@ -125,7 +152,7 @@ def command(
     if dry_run:
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
-    raise typer.Exit(_evaluate(evaluated_teams, ks, out, consent(trust), json=json))
+    raise typer.Exit(_evaluate(evaluated_teams, ks, selection, out, consent(trust), json=json))
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -135,6 +162,22 @@ def _numbers(text: str | None) -> list[int] | None:
     if not all(piece.isdecimal() for piece in pieces):
         raise RecipeError(f"--k takes numbers, e.g. 1,3,5,10, got '{text}'")
     return [int(piece) for piece in pieces]
+
+
+def _selection(select: str | None, recombine: bool, budget: str | None) -> Selection | None:
+    from collab.evaluation.selection import Selection
+
+    if select is None:
+        if recombine or budget:
+            given = "--recombine" if recombine else "--budget"
+            raise RecipeError(f"{given} goes with --select examples, which is not given")
+        return None
+    if select != "examples":
+        raise RecipeError(f"--select takes 'examples', got '{select}'")
+    unit, _, number = (budget or "tokens:1").partition(":")
+    if unit != "tokens" or not number.isdecimal() or not int(number):
+        raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
+    return Selection(recombine, int(number) if budget else None)
 
 
 def _plan(
@@ -176,6 +219,7 @@ def _plan(
 def _evaluate(
     teams: list[EvaluatedTeam],
     ks: tuple[int, ...],
+    selection: Selection | None,
     out: Path | None,
     trust: Consent,
     *,
@@ -195,7 +239,7 @@ def _evaluate(
 
     send_spans()
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
-    evaluation = Evaluation(teams, ks, out=folder, trust=trust)
+    evaluation = Evaluation(teams, ks, selection=selection, out=folder, trust=trust)
     warn(evaluation.check())
     follow(evaluation, open_view(EvaluationReport, LiveEvaluation, json=json))
     return exit_status(evaluation.results())

@@ -1,0 +1,95 @@
+"""One program of several samples, chosen by what the prompt shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import collab
+from collab.errors import RecipeError
+from collab.evaluation.shown import further_calls, shown_asserts
+
+PROMPT = 'def area(a, b):\n    """The area of a rectangle.\n\n    assert area(2, 3) == 6\n    """\n'
+ROW = {
+    "task_id": "Areas/0",
+    "prompt": PROMPT,
+    "entry_point": "area",
+    "test": "def check(candidate):\n    assert candidate(4, 5) == 20\n",
+}
+RIGHT = "def area(a, b):\n    return a * b"
+SIX = "def area(a, b):\n    return 6"
+SUM = "def area(a, b):\n    return a + b"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> str:
+    path = tmp_path / "areas.jsonl"
+    path.write_text(json.dumps(ROW))
+    return str(path)
+
+
+def evaluated(
+    tmp_path: Path, rows: str, answers: dict[str, list[str]], how: collab.Selection
+) -> dict[str, float]:
+    script = tmp_path / "answers.yaml"
+    script.write_text(yaml.safe_dump(answers))
+    agents = {name: collab.Agent(prompt="{{ task.prompt }}", parser="python") for name in answers}
+    team = collab.Team(agents=agents, join="python", model=f"scripted:{script}")
+    n = len(next(iter(answers.values())))
+    results = collab.evaluate(team, task=rows, samples=n, k=[1, n], select=how)
+    return {name: estimate.mean for name, estimate in results.teams[0].metrics.items()}
+
+
+def test_shown_tests_and_inputs_like_theirs() -> None:
+    assert shown_asserts(ROW) == ["assert area(2, 3) == 6"]
+    calls = further_calls(ROW)
+    assert "area(3, 3)" in calls
+    assert "area(2, 3)" not in calls
+
+
+def test_a_program_is_chosen_by_the_shown_test(tmp_path: Path, rows: str) -> None:
+    metrics = evaluated(tmp_path, rows, {"main": [SUM, SUM, RIGHT]}, collab.Selection())
+    assert metrics["pass@1"] == pytest.approx(1 / 3)
+    assert metrics["selected@1"] == pytest.approx(1 / 3)
+    assert metrics["selected@3"] == 1.0
+
+
+def test_agreement_chooses_among_those_that_pass(tmp_path: Path, rows: str) -> None:
+    metrics = evaluated(tmp_path, rows, {"main": [SIX, RIGHT, RIGHT]}, collab.Selection())
+    assert metrics["selected@3"] == 1.0
+    tied = evaluated(tmp_path, rows, {"main": [SIX, RIGHT]}, collab.Selection())
+    assert tied["selected@2"] == 0.5
+
+
+def test_hidden_tests_choose_nothing(tmp_path: Path, rows: str) -> None:
+    metrics = evaluated(tmp_path, rows, {"main": [SIX, SIX, RIGHT]}, collab.Selection())
+    assert metrics["selected@3"] == 0.0
+
+
+def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str) -> None:
+    answers = {
+        "aux": ["def aux(a, b):\n    return a + b", "def aux(a, b):\n    return a * b"],
+        "main": ["def area(a, b):\n    return aux(a, b)", "def area(a, b):\n    return -aux(a, b)"],
+    }
+    metrics = evaluated(tmp_path, rows, answers, collab.Selection(recombine=True))
+    assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
+
+
+def test_a_single_agents_programs_are_cut_at_the_function_asked_for(
+    tmp_path: Path, rows: str
+) -> None:
+    programs = [
+        "def times(a, b):\n    return a * b\n\ndef area(a, b):\n    return -times(a, b)",
+        "def times(a, b):\n    return a + b\n\ndef area(a, b):\n    return times(a, b)",
+    ]
+    metrics = evaluated(tmp_path, rows, {"main": programs}, collab.Selection(recombine=True))
+    assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
+
+
+def test_teams_of_several_turns_are_refused(tmp_path: Path, rows: str) -> None:
+    team = collab.Team(agents={"main": collab.Agent(prompt="x")}, turns=2, model="echo")
+    with pytest.raises(RecipeError, match=r"the team has 2; set team\.turns=1"):
+        collab.evaluate(team, task=rows, select=collab.Selection())
