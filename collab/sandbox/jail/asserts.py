@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeVar
 
+from .classes.expected import expected_first
 from .depends import dependent
-from .expected import expected_first
 
 REFEREE = "__referee__"
 _ERROR = "__referee_error__"

@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.agents.classes import CLASS
 from collab.errors import TaskError, Unfit
-from collab.sandbox.jail.expected import expected_first
+from collab.sandbox.jail.classes.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
 from collab.tasks.formats.fields import field
@@ -158,7 +158,7 @@ def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> 
     """The test as one of ours: the published one, run one method at a time.
 
     It stands in a text of its own, so that its own asserts are not counted one by one. The class in
-    it says which names are methods. Expected values come first (`sandbox/jail/expected.py`).
+    it says which names are methods. Expected values come first, as in every test of a class.
     """
     cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
     if not cases:
