@@ -54,6 +54,8 @@ NEW = {
     "the text of an object": wrong_by("int(repr(object()).split('0x')[1][:-1], 16)"),
     "the addresses of two": wrong_by("id(a) - id([])"),
     "an address and the value": wrong_by("id(a) + sum(a)"),
+    "the argument and the value": wrong_by("id(xs) + sum(a)"),
+    "a new tuple and the value": wrong_by("id((1, a)) + sum(a)"),
     "a large number": only_if_same("K = 10 ** 30", "K"),
     "a small text": only_if_same("K = 'lamp post'", "K"),
     "bytes": only_if_same("K = b'lamp post'", "K"),

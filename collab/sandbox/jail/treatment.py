@@ -67,7 +67,7 @@ def treated(
 
     Raises NoHelper, and what `compile` raises.
     """
-    change = _Values(values, seed, _ballast() if moved else ())
+    change = _Values(values, seed, moved)
     mark = os.urandom(16)
     tree = ast.parse(program, file)
     first, last = lines or (1, program.count("\n") + 1)
@@ -89,6 +89,9 @@ def _ballast() -> list[object]:
     kept: list[object] = [bytes(size) for size in range(0, 480, 8) for _ in range(next(counts))]
     for kind in (list, dict, set, object):
         kept += [kind() for _ in range(100 + next(counts))]
+    kept += [n / 7 for n in range(100 + next(counts))]
+    for length in range(1, 21):  # Python keeps tuples of these lengths for the next ones
+        kept += [tuple([None] * length) for _ in range(100 + next(counts))]
     kept += [[item] for item in kept[:: 1 + next(counts) % 7]]
     return kept
 
@@ -152,8 +155,9 @@ class _Values:
     counts any more.
     """
 
-    def __init__(self, values: str, seed: int, ballast: Sequence[object] = ()) -> None:
-        self._ballast = ballast  # alive as long as the program
+    def __init__(self, values: str, seed: int, moved: bool = False) -> None:
+        self._ballast = _ballast() if moved else []
+        self._moves = moved
         self._rule: Rule | None = _rule(values, seed)
         self._control, self._only_first = values == "true", values == "once"
         self._shifts = values == "shifted"
@@ -165,7 +169,10 @@ class _Values:
         self._last: bool | None = None
 
     def begin(self) -> None:
-        """An answer begins."""
+        """An answer begins; what was freed since the program was loaded is taken once more."""
+        if self._moves:
+            self._ballast += _ballast()
+            self._moves = False
         self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
         self._last = None
 

@@ -110,7 +110,10 @@ def _function_again(function: types.FunctionType) -> types.FunctionType:
         function.__defaults__,
         function.__closure__,
     )
-    return functools.update_wrapper(again, function)
+    functools.update_wrapper(again, function)
+    del again.__wrapped__  # type: ignore[attr-defined]
+    again.__kwdefaults__ = function.__kwdefaults__
+    return again
 
 
 def shape(value: Any) -> bytes | None:
