@@ -31,11 +31,22 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
     """
     known = dict.fromkeys(field for row in rows for field in row.fields)
     _check_names(spec, list(known), rows[0].source)
+    if spec.kind == "code":
+        _check_has_code(list(known), rows[0].source)
     needed = [field for field in ("prompt", *spec.hidden) if field in known]
     for row in rows:
         _check_fields(spec, row, needed)
     if spec.id_field in known:
         _check_ids(spec, rows)
+
+
+def _check_has_code(known: Sequence[str], source: str) -> None:
+    if known and not {"entry_point", "test"} & {*known}:
+        raise TaskError(
+            f"{told_as(source)}: no reward is given for rows of text; without 'entry_point' and"
+            f" 'test' they are no code problems (fields: {', '.join(known)}); give a suite file"
+            " with `kind: text` and a reward (in Python: rewards=[...])"
+        )
 
 
 def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
@@ -118,4 +129,4 @@ def _kind(value: Any) -> str:
 
 
 def _fault(row: PlacedRow, told: str) -> TaskError:
-    return TaskError(f"{row.source}, {row.place}: {told}")
+    return TaskError(f"{told_as(row.source)}, {row.place}: {told}")

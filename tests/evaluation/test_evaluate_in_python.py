@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import collab
-from collab.errors import CollabError, RecipeError
+from collab.errors import CollabError, RecipeError, TaskError
 
 ROWS = [{"prompt": "red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
 
@@ -159,3 +159,12 @@ def test_errors_name_options_as_python_gives_them() -> None:
         collab.evaluate(made.recipe)
     with pytest.raises(RecipeError, match=r"--samples 3 \(in Python: samples=\)"):
         collab.evaluate(made, task=ROWS, k=[3])
+
+
+def test_rows_of_text_without_a_reward_are_told_so() -> None:
+    made = collab.Team(agents={"a": collab.Agent()}, model="echo")
+    told = r"^what was given in Python: no reward is given for rows of text;.*rewards=\[\.\.\.\]"
+    with pytest.raises(TaskError, match=told):
+        collab.evaluate(made, task=ROWS)
+    with pytest.raises(TaskError, match=told):
+        made.run(ROWS)
