@@ -42,7 +42,7 @@ class Files:
             self.own.append(real)
         else:
             self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()
-        return anchored(data, path.parent)
+        return anchored(data, path.parent, library.project_of(path))
 
     def holds(self, path: Path) -> bool:
         """Whether a file lies beside one of these files, or is the library's."""

@@ -141,20 +141,24 @@ def _changed_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
     return model
 
 
-def anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The data with what it names in `folder`, where it was read; else in the current folder."""
+def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
+    """The data with what it names in `folder`, where it was read; else in the current folder.
+
+    A file of functions may also lie at the root of the file's `project`.
+    """
 
     def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
         if kind == "module function":
             return text
         if kind == "file function":
             file, _, function = text.rpartition(":")
-            beside = folder / file
-            return f"{_shown(beside)}:{function}" if beside.is_file() else text
+            places = (place / file for place in (folder, project))
+            found = next((place for place in places if place.is_file()), None)
+            return f"{_shown(found)}:{function}" if found else text
         beside = folder / text
         if kind == "data":
-            found = beside if beside.exists() or not Path(text).exists() else Path(text)
-            return str(found.resolve())
+            data_file = beside if beside.exists() or not Path(text).exists() else Path(text)
+            return str(data_file.resolve())
         return str(beside.resolve()) if _is_there(beside) else text
 
     result: dict[str, Any] = changed(data, change)

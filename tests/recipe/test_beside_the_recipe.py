@@ -46,6 +46,14 @@ def test_names_are_looked_up_beside_the_recipe(above: Path, line: str) -> None:
     assert result.exit_code == 0, result.stderr
 
 
+@pytest.mark.parametrize("kind", ["text", "environment"])
+def test_functions_are_looked_up_in_the_project_of_their_suite(above: Path, kind: str) -> None:
+    assert collab("init", "other", "--kind", kind).exit_code == 0
+    result = collab("run", "other/recipe.yaml", "--model", "echo")
+    assert result.exit_code == 0, result.stderr
+    assert "warning" not in result.stderr
+
+
 def test_a_trainer_is_looked_up_beside_its_recipe(above: Path) -> None:
     trained = load_recipe("mine/recipe.yaml", trainer="my-trainer").trainer
     assert trained is not None

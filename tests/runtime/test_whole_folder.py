@@ -175,7 +175,7 @@ def test_paths_are_relative_to_the_file_that_names_them(
     assert recipe.task.reward.parts["right"].use == "project/tasks/scores.py:right"
     assert recipe.task.source.path == str(project / "tasks" / "words.jsonl")
     assert recipe.model.name == str(project / "answers.yaml")
-    assert recipe.team.join == "pieces/joins.py:join", "not beside, so in the current folder"
+    assert recipe.team.join == "project/pieces/joins.py:join", "not beside, so in the project"
 
 
 def test_a_script_is_carried_along(project: Path, tmp_path: Path) -> None:
