@@ -49,11 +49,11 @@ def is_of_python(name: str) -> bool:
 
 
 def plain_name(function: Callable[..., Any]) -> str:
-    """What a function is called, as one plain word; a lambda is called `function`."""
+    """What a function is called, as one plain word; e.g. `lambda` for a lambda."""
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
-    return name if name.isidentifier() else "function"
+    return name.strip("<>") if name.strip("<>").isidentifier() else "function"
 
 
 def _name_in_file(function: Callable[..., Any]) -> str:

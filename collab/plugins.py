@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, told
-from collab.given import given, is_of_python
+from collab.given import given, is_of_python, plain_name
 from collab.trust.held import agreed, is_held, of_function
 from collab.trust.modules import keep_to_its_source, load_file
 
@@ -131,17 +131,27 @@ def bind(
     options: Mapping[str, Any],
     built_in: Mapping[str, Callable[..., Any]],
     takes: str,
+    *,
+    is_async: bool = False,
 ) -> Callable[..., Any]:
     """The function of that kind and name with its options; it is called with one argument, `takes`.
 
     Raises:
-        RecipeError: there is no such function, or it does not take these options.
+        RecipeError: there is no such function, it does not take these options, or it is not async.
     """
     function = find(kind, name, dict(built_in))
     what = f"{kind} '{name}'"
     checked = check_options(what, function, options)
     check_call(what, function, (takes,), checked)
+    if is_async and not _is_async(inspect.unwrap(function)):
+        raise RecipeError(
+            f"{kind} '{plain_name(function)}' must be `async def`, so that it can await"
+        )
     return partial(function, **checked)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return any(inspect.iscoroutinefunction(f) for f in (function, type(function).__call__))
 
 
 def check_plain(what: str, function: Callable[..., Any]) -> None:

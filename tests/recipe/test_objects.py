@@ -36,7 +36,7 @@ def test_a_function_of_a_file_is_named_by_it() -> None:
 def test_a_function_of_no_file_is_known_in_this_process() -> None:
     name = name_of(lambda context: 0.5)
     assert is_of_python(name)
-    assert name.endswith(":function")
+    assert name.endswith(":lambda")
     assert load("reward", name)(None) == 0.5
 
 
@@ -174,7 +174,7 @@ def test_every_place_for_a_function_takes_one() -> None:
         trainer={"algorithm": lambda group: None},
     )
     found = {name.rpartition(":")[2] for name in of_python_in(recipe)}
-    assert found == {"talk", "shout", "joined", "look_up", "tell", "function"}
+    assert found == {"talk", "shout", "joined", "look_up", "tell", "lambda"}
 
 
 def test_a_function_among_options_is_refused() -> None:

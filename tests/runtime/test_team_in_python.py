@@ -149,7 +149,7 @@ def test_the_record_says_what_it_cannot_be_run_by(tmp_path: Path) -> None:
     assert rollout.folder == tmp_path / "run"
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     names = {name.rpartition(":")[2] for name in about["given_in_python"]}
-    assert names == {"right", "function"}
+    assert names == {"right", "lambda"}
     recipe = (tmp_path / "run" / "recipe.yaml").read_text()
     assert recipe.startswith("# These functions were given in Python")
     assert all(name in recipe.partition("\nname:")[0] for name in about["given_in_python"])
@@ -224,3 +224,19 @@ def test_an_error_has_no_history_of_ours(tmp_path: Path) -> None:
     with pytest.raises(CollabError, match=r"in Python: out=") as found:
         make().run(ROWS, out=tmp_path / "run")
     assert found.value.__context__ is None
+
+
+def test_a_protocol_or_harness_that_is_not_async_is_refused() -> None:
+    def talk(turn: Any) -> None:
+        """Nobody speaks."""
+
+    with pytest.raises(RecipeError, match="protocol 'talk' must be `async def`"):
+        make(protocol=talk).run(ROWS)
+    agents = {"a": collab.Agent(harness=talk)}
+    with pytest.raises(RecipeError, match="harness 'talk' must be `async def`"):
+        make(agents=agents).run(ROWS)
+
+
+def test_a_lambda_is_called_so() -> None:
+    rollout = make(rewards=[lambda context: 1.0, lambda context: 0.5]).run(ROWS[0])
+    assert [part.name for part in rollout.episode.turns[0].score.parts] == ["lambda", "lambda_2"]

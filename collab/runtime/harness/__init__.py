@@ -25,9 +25,9 @@ def harness_for(component: Component) -> Harness:
     """The harness that an agent names, with its options.
 
     Raises:
-        RecipeError: there is no such harness, or it does not take these options.
+        RecipeError: there is no such harness, it does not take these options, or it is not async.
     """
-    return bind("harness", component.use, component.options, BUILT_IN, "move")
+    return bind("harness", component.use, component.options, BUILT_IN, "move", is_async=True)
 
 
 __all__ = ["BUILT_IN", "Harness", "Move", "harness_for"]

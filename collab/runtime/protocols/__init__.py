@@ -36,9 +36,9 @@ def protocol_for(component: Component) -> Protocol:
     """The protocol that a team names, with its options.
 
     Raises:
-        RecipeError: there is no such protocol, or it does not take these options.
+        RecipeError: there is no such protocol, it does not take these options, or it is not async.
     """
-    return bind("protocol", component.use, component.options, BUILT_IN, "turn")
+    return bind("protocol", component.use, component.options, BUILT_IN, "turn", is_async=True)
 
 
 __all__ = ["BUILT_IN", "Protocol", "protocol_for"]
