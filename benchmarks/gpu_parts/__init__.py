@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/gpu.py`."""
+"""The parts of `benchmarks/gpu_first.py`."""

@@ -31,6 +31,7 @@ class Load(NamedTuple):
     groups: int
     prompt: int
     response: int
+    top_p: float = 1.0
 
 
 def samples_of(load: Load, vocabulary: int) -> list[Sample]:
@@ -40,11 +41,12 @@ def samples_of(load: Load, vocabulary: int) -> list[Sample]:
         return tuple(torch.randint(3, vocabulary, (n,), generator=drawn).tolist())
 
     found = []
+    drawn_as: dict[str, float] = {"temperature": 1.0, "scale": 1e-3, "top_p": load.top_p}
     for _ in range(load.groups):
-        prompt = tokens(load.prompt)
+        prompt, logprobs = tokens(load.prompt), (0.0,) * load.response
         found += [
-            Sample("a", prompt, tokens(load.response), (0.0,) * load.response, 1.0, w, 1e-3)
-            for w in (1.0, -1.0) * (GROUP // 2)
+            Sample("a", prompt, tokens(load.response), logprobs, weight=weight, **drawn_as)
+            for weight in (1.0, -1.0) * (GROUP // 2)
         ]
     return found
 
@@ -90,6 +92,14 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def share_of_peak(device: torch.device, flops: float) -> dict[str, float]:
+    """The share of the maker's number, where the card is known."""
+    from collab.trainers.training.plan.cards import card_of_device
+
+    card = card_of_device(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+    return {"of_peak": flops / card.flops} if card and card.flops else {}
+
+
 def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, Any]:
     """Tokens a second, peak memory and its plan, of `steps` after one that is not counted."""
     device = engine.load().device
@@ -120,6 +130,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds, 1),
             "flops_per_second": flops / seconds,
+            **share_of_peak(device, flops / seconds),
             "micro_batch_tokens": sizes.micro_batch_tokens,
             "head_chunk_tokens": sizes.head_chunk_tokens,
             "gradient_checkpointing": sizes.gradient_checkpointing,

@@ -38,6 +38,15 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 2,
         "tie_word_embeddings": True,
     },
+    "3B": {
+        "hidden_size": 2048,
+        "intermediate_size": 11_008,
+        "num_hidden_layers": 36,
+        "vocab_size": 151_936,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    },
     "7B": {
         "hidden_size": 3584,
         "intermediate_size": 18_944,
@@ -60,17 +69,20 @@ def config_of(shape: str) -> Any:
 
 
 def save_description(shape: str, folder: Path) -> None:
-    """The configuration, and a tokenizer of numbered words; no weights."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    """The configuration, and a tokenizer of bytes and numbered words; no weights."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     config = config_of(shape)
     config.architectures = ["Qwen2ForCausalLM"]
     config.save_pretrained(folder)
-    words = {f"w{n}": n for n in range(config.vocab_size)}
-    core = Tokenizer(models.WordLevel(vocab=words, unk_token="w0"))
-    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    letters = dict(enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()), start=3))
+    words = {letters.get(n, f"w{n}"): n for n in range(config.vocab_size)}
+    core = Tokenizer(models.BPE(vocab=words, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="w1", pad_token="w2")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     tokenizer.save_pretrained(folder)
 
 

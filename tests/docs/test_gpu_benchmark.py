@@ -1,51 +1,73 @@
-"""`benchmarks/gpu.py` works, here on a CPU and a tiny model."""
+"""`benchmarks/gpu_first.py` works, here on a CPU and a tiny model."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TINY = ["--device", "cpu", "--tiny"]
+
+
+@pytest.fixture
+def gpu_first(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("gpu_first")
 
 
 @pytest.mark.slow
-def test_the_benchmark_tells_all_that_it_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_every_row_is_measured_or_says_why_not(
+    gpu_first: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    gpu = importlib.import_module("gpu")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        assert gpu.main(["--device", "cpu", "--tiny", "--out", str(tmp_path / "gpu.json")]) == 0
-    finally:
-        torch.set_num_threads(threads)
-    found = json.loads((tmp_path / "gpu.json").read_text())
-    told = capsys.readouterr().out
-    assert "whose peak in bfloat16 is not known" in told
-    tiny = found["shapes"]["tiny"]
-    assert tiny["learning"]["tokens"] == 2 * (32 + 8 * 15 + 1) - 2
-    assert tiny["learning"]["tokens_per_second"] > 0
-    assert set(tiny["learning"]["phases"]) == {
-        "layout", "forward", "backward", "optimiser", "whole",
-    }  # fmt: skip
-    assert set(tiny["changes"]) == set(gpu.CHANGES)
-    assert tiny["changes"]["logits of 96 tokens at once"]["head_chunk_tokens"] == 96
-    assert tiny["changes"]["compiled layers"] == {"left_out": "needs a GPU"}
-    assert "failed" not in json.dumps(found)
-    assert tiny["sampling"]["transformers"]["rows"] == 4
-    assert "sampling by transformers" in told
+    out = tmp_path / "rows.jsonl"
+    assert gpu_first.main([*TINY, "--out", str(out)]) == 0
+    rows = {row.pop("row"): row for row in map(json.loads, out.read_text().splitlines())}
+    assert set(rows) == set(gpu_first.ROWS)
+    assert "failed" not in json.dumps(rows)
+    assert rows["learn/default"]["tokens"] == 2 * (32 + 8 * 15 + 1) - 2
+    assert rows["learn/small"]["head_chunk_tokens"] == 96
+    assert rows["learn/compiled"]["left_out"] == "needs a GPU"
+    assert set(rows["train"]["steps"]) == {"1", "2", "3"}
+    assert "learn/default" in capsys.readouterr().out
+
+
+def test_rows_outlive_one_that_hangs(
+    gpu_first: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    seen: list[str] = []
+
+    def measured(command: list[str], seconds: float) -> dict[str, Any]:
+        seen.append(out.read_text())
+        program = "import time; time.sleep(60)" if "ceiling/copy" in command else "print('{}')"
+        hangs = "ceiling/copy" in command
+        return real([sys.executable, "-c", program], 0.3 if hangs else seconds)
+
+    real = gpu_first.measured
+    monkeypatch.setattr(gpu_first, "measured", measured)
+    gpu_first.main([*TINY, "--out", str(out), "--only", "ceiling"])
+    rows = {row["row"]: row for row in map(json.loads, out.read_text().splitlines())}
+    assert len(rows) == 5
+    assert rows["ceiling/copy"]["failed"] == "not done in 0.3 s"
+    assert [row for row in rows.values() if "failed" in row] == [rows["ceiling/copy"]]
+    assert [text.count("\n") for text in seen] == [0, 1, 2, 3, 4], "each is written at once"
+
+
+def test_a_process_that_fails_says_its_last_words(gpu_first: Any) -> None:
+    program = "import sys; sys.exit('no memory is left')"
+    found = gpu_first.measured([sys.executable, "-c", program], 30)
+    assert found == {"failed": "no memory is left"}
 
 
 def test_without_a_gpu_it_says_how_to_try_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    gpu_first: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    gpu = importlib.import_module("gpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert gpu.main([]) == 0
+    assert gpu_first.main([]) == 0
     assert "--device cpu --tiny" in capsys.readouterr().err
