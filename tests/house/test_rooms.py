@@ -1,10 +1,9 @@
-"""The house can be drawn: no circle of imports, no crowded room, and files that are short."""
+"""No circle of imports, and alarms for folders and files that grow too large."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from statistics import median
 
 from house.drawing import circles, crowded, lengths
 
@@ -12,7 +11,7 @@ import collab
 
 PACKAGE = Path(collab.__file__).parent
 ROOT = PACKAGE.parent
-MOST_FILES, MOST_LINES, HALF_HAVE_AT_MOST = 25, 300, 100
+MOST_FILES, MOST_LINES = 40, 500
 
 
 def test_no_rooms_import_each_other() -> None:
@@ -34,11 +33,6 @@ def test_no_two_files_of_tests_share_a_name() -> None:
     """They are imported by name alone, so that the second one could not be collected."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, times in names.items() if times > 1] == []
-
-
-def test_half_of_the_files_are_short() -> None:
-    for part in (PACKAGE, ROOT / "benchmarks"):
-        assert median(lengths(part).values()) <= HALF_HAVE_AT_MOST, part
 
 
 def plant(folder: Path, **files: str) -> Path:
