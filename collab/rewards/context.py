@@ -18,19 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class Subject:
-    """The fields of a problem that hold a function's name and its tests."""
-
-    function: str = "entry_point"
-    test: str = "test"
-
-
-ASKED_FOR = Subject()
-"""The function that a code problem asks for."""
-
-TrialOf = Callable[["RewardContext", str, "Treatment | None", Subject], "Trial"]
+TrialOf = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]
 """Makes the sandbox's trial of an artefact of a problem."""
 
 
@@ -108,7 +96,7 @@ class RewardContext:
         *,
         treatment: Treatment | None = None,
         run: int = 0,
-        subject: Subject = ASKED_FOR,
+        subject: Hashable = None,
     ) -> Verdict:
         """The sandbox's verdict on the joint artefact, asked for at most once.
 
@@ -116,16 +104,17 @@ class RewardContext:
             artefact: judged in place of the joint artefact.
             treatment: replaces the values that one of its functions gives.
             run: another number is a run of its own.
-            subject: the function that is tested, and its tests.
+            subject: what is judged of the problem, as the family of the reward names it; None: what
+                it asks for.
 
         Raises:
             RewardError: there is no sandbox, or the problem lacks what a verdict is made of.
             SandboxError: the sandbox itself failed.
         """
-        program = self.joint.text if artefact is None else artefact
-        trial = partial(self._trial_of, self, program, treatment, subject)
-        return await self.verdicts.on((program, treatment, run, subject), trial)
+        text = self.joint.text if artefact is None else artefact
+        trial = partial(self._trial_of, self, text, treatment, subject)
+        return await self.verdicts.on((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
         """The verdict on the joint artefact if a part has asked for it; else None."""
-        return self.verdicts.known((self.joint.text, None, 0, ASKED_FOR))
+        return self.verdicts.known((self.joint.text, None, 0, None))

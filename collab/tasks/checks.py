@@ -10,7 +10,7 @@ from collab.recipe import TaskSpec
 from collab.recipe.in_python.rows import told_as
 from collab.recipe.roles import HELPER_NAME
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
-from collab.tasks.sources import PlacedRow, Row
+from collab.tasks.origins import PlacedRow, Row
 
 _DEFAULT_ID = "task_id"
 _TEXTS_OF_CODE = ("prompt", "entry_point", "test")

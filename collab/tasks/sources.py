@@ -1,36 +1,11 @@
-"""Reading the rows of a suite: from a package, a local file, a generator, or the hub."""
+"""The rows of a suite, in our own form."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, files
-from pathlib import Path
-from typing import Any, NamedTuple
-
 from collab.errors import TaskError, Unfit
-from collab.recipe import SourceSpec, strict_json
-from collab.recipe.task import TABLES
+from collab.recipe import SourceSpec
 from collab.tasks.formats import adapted
-from collab.tasks.generated import generated_rows
-from collab.tasks.hub import hub_rows, shown
-
-Row = dict[str, Any]
-
-MOST_UNPACKED, MOST_RATIO = 1 << 26, 30
-"""Bytes that any gzipped file may hold, and those for each byte of a larger one."""
-MOST_ROWS = 1_000_000
-
-
-class PlacedRow(NamedTuple):
-    """A row, and where it stands in its source, for messages."""
-
-    source: str
-    """A file, or a dataset's name and revision."""
-    place: str
-    """Within the source, e.g. `line 3`, or `row 2` where rows are counted from 0."""
-    fields: Row
+from collab.tasks.origins import PlacedRow, published_rows
 
 
 def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
@@ -43,7 +18,7 @@ def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
             form that the source names.
         RecipeError: there is no such form, or it does not take these options.
     """
-    rows = [row for row in _rows_as_they_are(source) if _id(row) not in source.leave_out]
+    rows = [row for row in published_rows(source) if _id(row) not in source.leave_out]
     if source.adapt is None:
         return rows, {}
     adapt, unfit, fit = adapted(source.adapt), dict[str, str](), []
@@ -70,109 +45,3 @@ def _unfit(source: SourceSpec, unfit: dict[str, str], total: int) -> str:
         f"{len(unfit)} of {total} problems cannot be run; leave them out with"
         f" --set 'task.source.leave_out=[{every}]':{listed}"
     )
-
-
-def _rows_as_they_are(source: SourceSpec) -> list[PlacedRow]:
-    if source.path:
-        return read_file(Path(source.path))
-    if source.package:
-        return read_file(_package_file(source.package, str(source.file)))
-    if source.generate:
-        return placed(source.generate.use, numbered(generated_rows(source)))
-    return placed(shown(source), numbered(hub_rows(source)))
-
-
-def read_file(path: Path) -> list[PlacedRow]:
-    """The rows of a `.json` list or of JSON lines, gzipped or not.
-
-    Blank lines are passed over, and a byte order mark is not part of the first row.
-
-    Raises:
-        TaskError: the file cannot be read, is a table of another format, is not JSON, unpacks to
-            far more than it is, or holds a row that is not a mapping.
-    """
-    ending = Path(path.name.removesuffix(".gz")).suffix
-    if ending in TABLES:
-        raise TaskError(
-            f"{path}: {ending} is not read; give the rows as JSON, one in a line (.jsonl) or all in"
-            " a list (.json), gzipped (.gz) or not"
-        )
-    try:
-        data = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise TaskError(f"{path}: cannot be read: {reason}") from error
-    whole = path.name.removesuffix(".gz").endswith(".json")
-    return placed(str(path), _whole(path, text) if whole else _lines(path, text))
-
-
-def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
-    """Rows with their places, each of which is to be a mapping.
-
-    Raises:
-        TaskError: one is not.
-    """
-    found = []
-    for place, row in rows:
-        if not isinstance(row, dict):
-            kind = type(row).__name__
-            raise TaskError(f"{source}, {place}: expected a mapping of fields, got {kind}")
-        found.append(PlacedRow(source, place, row))
-    return found
-
-
-def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Rows without lines, each placed by its number, counted from 0."""
-    return [(f"row {number}", row) for number, row in enumerate(rows)]
-
-
-def _unpacked(path: Path) -> bytes:
-    """What a gzipped file holds; no more of it is unpacked than it may hold."""
-    most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
-    with gzip.open(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise TaskError(
-            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than"
-            f" {most / 1e6:.0f} MB, as no problems do; unpack it yourself if it is sound"
-        )
-    return data
-
-
-def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
-    try:
-        rows = strict_json.parse(text)
-    except ValueError as error:
-        raise TaskError(f"{path}: not JSON: {error}") from error
-    if not isinstance(rows, list):
-        raise TaskError(f"{path}: expected a list of problems, got {type(rows).__name__}")
-    return numbered(rows)
-
-
-def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
-    """Each line's value; only a line feed ends a line, since JSON strings may hold U+2028."""
-    rows: list[tuple[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            if len(rows) == MOST_ROWS:
-                raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
-            try:
-                rows.append((f"line {number}", strict_json.parse(line)))
-            except ValueError as error:
-                raise TaskError(f"{path}, line {number}: not JSON: {error}") from error
-    return rows
-
-
-def _package_file(package: str, file: str) -> Path:
-    try:
-        found = [entry for entry in files(package) or [] if str(entry) == file]
-    except PackageNotFoundError:
-        raise TaskError(
-            f"the package '{package}' is not installed; remedy: pip install {package}"
-        ) from None
-    if not found:
-        raise TaskError(f"the package '{package}' has no file '{file}'")
-    return Path(str(found[0].locate()))

@@ -24,7 +24,8 @@ from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
 from collab.tasks.hub import pinned
-from collab.tasks.sources import Row, read_rows
+from collab.tasks.origins import Row
+from collab.tasks.sources import read_rows
 from collab.wording import counted
 
 _ENDINGS = ("jsonl", "json", "jsonl.gz", "yaml", "yml", *(ending[1:] for ending in TABLES))

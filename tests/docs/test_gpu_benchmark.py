@@ -47,7 +47,8 @@ def test_rows_outlive_one_that_hangs(
         seen.append(out.read_text())
         program = "import time; time.sleep(60)" if "ceiling/copy" in command else "print('{}')"
         hangs = "ceiling/copy" in command
-        return real([sys.executable, "-c", program], 0.3 if hangs else seconds)
+        row: dict[str, Any] = real([sys.executable, "-c", program], 0.3 if hangs else seconds)
+        return row
 
     real = gpu_first.measured
     monkeypatch.setattr(gpu_first, "measured", measured)

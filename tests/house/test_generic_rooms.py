@@ -14,7 +14,12 @@ PACKAGE = Path(collab.__file__).parent
 GENERIC = ("rewards", "trainers", "evaluation", "report", "runs", "runtime", "cli")
 """Rooms that serve any task."""
 
-ABOUT_CODE = ("rewards/code/", "trainers/credit/games/code_like.py")
+ABOUT_CODE = (
+    "rewards/code/",
+    "evaluation/selection.py",
+    "evaluation/shown.py",
+    "trainers/credit/games/code_like.py",
+)
 
 SANDBOX = {"programs"}
 """The sandbox isolates programs, whatever the task is."""
@@ -27,6 +32,7 @@ ALLOWED = {
     "cli/arguments/split.py": SCORE,
     "cli/checks/machine.py": SANDBOX,
     "cli/commands/score.py": SCORE,
+    "cli/commands/eval.py": {"program", "tests"},  # what `--select` chooses, and by what
     "cli/commands/init.py": {"code", "tests"},  # kinds of projects
     "cli/listed.py": SCORE,
     "cli/arguments/serving.py": {"code"},  # what `--run-code` lets feedback run

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from collab.errors import TaskError
-from collab.tasks import sources
-from collab.tasks.sources import read_file
+from collab.tasks import origins
+from collab.tasks.origins import read_file
 
 
 def test_a_small_file_that_unpacks_to_much(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_small_file_that_unpacks_to_much(tmp_path: Path) -> None:
 
 
 def test_too_many_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MOST_ROWS", 3)
+    monkeypatch.setattr(origins, "MOST_ROWS", 3)
     path = tmp_path / "many.jsonl"
     path.write_text("{}\n" * 3)
     assert len(read_file(path)) == 3

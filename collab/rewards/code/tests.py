@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collab.rewards.context import Part, RewardContext, Subject
+from collab.rewards.code.trial import Subject
+from collab.rewards.context import Part, RewardContext
 
 
 async def tests(context: RewardContext) -> Part:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collab.agents.joins import preamble
@@ -11,7 +12,7 @@ from collab.plugins import in_thread
 from collab.records import Scheme
 from collab.rewards.code import cooperation
 from collab.rewards.code.schemes import schemes
-from collab.rewards.context import RewardContext, Subject
+from collab.rewards.context import RewardContext
 from collab.rewards.parts import PartFunction, bind_part
 
 if TYPE_CHECKING:
@@ -21,15 +22,25 @@ _MAX_FAILURES = 5
 _ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)
 
 
+@dataclass(frozen=True)
+class Subject:
+    """The fields of a problem that hold a function's name and its tests."""
+
+    function: str = "entry_point"
+    test: str = "test"
+
+
 def trial_of(
-    context: RewardContext, program: str, treatment: Treatment | None, subject: Subject
+    context: RewardContext, program: str, treatment: Treatment | None, subject: Hashable
 ) -> Trial:
-    """The program against the hidden test of the problem's `subject`.
+    """The program against the hidden test of a `Subject`; None is what the problem asks for.
 
     Raises:
         RewardError: the problem lacks a field that `subject` names.
     """
     from collab.sandbox import Trial
+
+    subject = subject if isinstance(subject, Subject) else Subject()
 
     return Trial(
         program=program,

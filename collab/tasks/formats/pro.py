@@ -13,8 +13,9 @@ from collab.errors import TaskError, Unfit
 from collab.recipe.task import SourceSpec
 from collab.syntax import parse
 from collab.tasks.formats.fields import field
-from collab.tasks.formats.mbpp import check_of
+from collab.tasks.formats.mbpp import check_of, mbpp
 from collab.tasks.formats.signatures import docstring
+from collab.tasks.origins import published_rows
 
 
 def pro(
@@ -27,8 +28,9 @@ def pro(
 
     Args:
         shown: asserts that the prompt shows.
-        known: a source of problems, as `task.source`, with the known functions' tests. The test of
-            the row's known function is its hidden `helper_test`, which is empty without one.
+        known: a source, as `task.source`, of rows of HumanEval or MBPP with the known functions'
+            tests. The test of the row's known function is its hidden `helper_test`, which is empty
+            without one.
 
     Raises:
         TaskError: a field is missing or does not parse, or `known` cannot be read.
@@ -95,7 +97,6 @@ def _split(test_code: str) -> tuple[str, list[str]]:
 @lru_cache(maxsize=4)
 def _known_tests(source: str) -> dict[str, str]:
     """The tests of a source's problems, by function; `source` is its JSON."""
-    from collab.tasks.sources import read_rows
-
-    rows, _ = read_rows(SourceSpec.model_validate_json(source))
-    return {str(row.fields.get("entry_point")): str(row.fields.get("test")) for row in rows}
+    rows = (row.fields for row in published_rows(SourceSpec.model_validate_json(source)))
+    humanevals = (row if "entry_point" in row else mbpp(row) for row in rows)
+    return {row["entry_point"]: row["test"] for row in humanevals}
