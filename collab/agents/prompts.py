@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from collab.agents.bounded import BoundedEnvironment
+from collab.agents.budget import Overrun, bounded
 from collab.agents.signatures import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
 
@@ -33,6 +34,10 @@ class Template:
             self._template = _compile(source, as_written)
         except TemplateSyntaxError as error:
             raise RecipeError(f"{place}, line {error.lineno}: {error.message}") from error
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise RecipeError(f"{place}: the template is nested too deeply: {error}") from error
+        except Overrun as error:
+            raise RecipeError(f"{place}: {error}") from error
 
     def render(self, *, _hidden: Collection[str] = (), **fields: Any) -> str:
         """Fill the template in.
@@ -50,7 +55,10 @@ class Template:
             for name, value in fields.items()
         }
         try:
-            text = self._template.render(named)
+            with bounded():
+                text = self._template.render(named)
+        except Overrun as error:
+            raise AgentError(f"{self.place}: {error}") from error
         except UndefinedError as error:
             unknown = (error.message or "").endswith(" is undefined")  # a name at the top
             known = f"; known: {', '.join(fields)}" if unknown else ""
@@ -65,10 +73,7 @@ class _Fields(dict[str, Any]):
 
     def __init__(self, called: str, values: dict[str, Any], hidden: Collection[str] = ()) -> None:
         super().__init__(values)
-        self._called, self._hidden, self._text = called, hidden, str(values)
-
-    def __str__(self) -> str:
-        return self._text
+        self._called, self._hidden = called, hidden
 
     def _lacks(self, name: str) -> str:
         """The message to a template that asks for a name that is not there."""
@@ -96,9 +101,9 @@ class _Missing(StrictUndefined):
         return str(super()._undefined_message)
 
 
-@lru_cache(maxsize=512)
-def _compile(source: str, as_written: bool) -> JinjaTemplate:
-    environment = ImmutableSandboxedEnvironment(
+@cache
+def _environment(as_written: bool) -> BoundedEnvironment:
+    environment = BoundedEnvironment(
         undefined=_Missing,
         autoescape=False,
         trim_blocks=not as_written,
@@ -106,4 +111,10 @@ def _compile(source: str, as_written: bool) -> JinjaTemplate:
         keep_trailing_newline=as_written,
     )
     environment.filters.update(signature=signature, docstring=docstring)
-    return environment.from_string(source)
+    return environment
+
+
+@lru_cache(maxsize=512)
+def _compile(source: str, as_written: bool) -> JinjaTemplate:
+    with bounded():
+        return _environment(as_written).from_string(source)

@@ -1,0 +1,133 @@
+"""A template that somebody else has written ends soon, whatever is in it."""
+
+import time
+
+import pytest
+
+from collab.agents.prompts import Template
+from collab.errors import CollabError
+
+DOUBLED = "{% for _ in range(60) %}{% set ns.x = GROWN %}{% endfor %}{{ ns.x }}"
+HUGE = {
+    "nested loops": "{% for a in range(99999) %}" * 2 + "{% endfor %}" * 2,
+    "loops that skip": (
+        "{% for a in range(99999) %}{% for b in range(99999) if false %}{% endfor %}{% endfor %}"
+    ),
+    "recursive loops": "{% for a in [1, 1] recursive %}{{ loop([1, 1]) }}{% endfor %}",
+    "macros": "{% macro m(n) %}{{ m(n - 1) ~ m(n - 1) if n }}{% endmacro %}{{ m(200) }}",
+    "join": "{{ range(99999) | join('x' * 1000000) }}",
+    "join of a method": "{{ ('x' * 1000000).join(range(99999) | map('string')) }}",
+    "repeated": "{{ 'x' * 100000000000 }}",
+    "repeated list": "{{ [1] * 100000000000 }}",
+    "a power": "{{ 10 ** (10 ** 9) }}",
+    "squares": "{% set ns = namespace(x=3) %}" + DOUBLED.replace("GROWN", "ns.x * ns.x"),
+    "doubled by +": "{% set ns = namespace(x='xy') %}" + DOUBLED.replace("GROWN", "ns.x + ns.x"),
+    "doubled by ~": "{% set ns = namespace(x='xy') %}" + DOUBLED.replace("GROWN", "ns.x ~ ns.x"),
+    "doubled lists": "{% set ns = namespace(x=[]) %}" + DOUBLED.replace("GROWN", "[ns.x, ns.x]"),
+    "doubled tuples": "{% set ns = namespace(x=1) %}" + DOUBLED.replace("GROWN", "(ns.x, ns.x)"),
+    "doubled mappings": (
+        "{% set ns = namespace(x={}) %}" + DOUBLED.replace("GROWN", "{'a': ns.x, 'b': ns.x}")
+    ),
+    "doubled by dict": (
+        "{% set ns = namespace(x={}) %}" + DOUBLED.replace("GROWN", "dict(a=ns.x, b=ns.x)")
+    ),
+    "namespaces within each other": (
+        "{% set ns = namespace(x=1) %}" + DOUBLED.replace("GROWN", "namespace(a=ns.x, b=ns.x)")
+    ),
+    "%": "{{ '%9999999999d' % 1 }}",
+    "% with a key": "{{ '%(a)9999999999d' % {'a': 1} }}",
+    "% with an asterisk": "{{ '%*d' % (9999999999, 1) }}",
+    "% many times": "{{ ('%(a)s' * 100000) % {'a': 'x' * 100000} }}",
+    "format filter": "{{ '%9999999999d' | format(1) }}",
+    "format of a list": "{{ ['%9999999999d'] | format(1) }}",
+    "format": "{{ '{:9999999999}'.format(1) }}",
+    "format by an argument": "{{ '{:{}}'.format(1, 9999999999) }}",
+    "format by a text": "{{ '{:{}}'.format(1, '9999999999') }}",
+    "format_map": "{{ '{a:9999999999}'.format_map({'a': 1}) }}",
+    "format of safe text": "{{ ('{:9999999999}' | safe).format(1) }}",
+    "format many times": "{{ ('{0}' * 100000).format('x' * 100000) }}",
+    "center": "{{ 'x' | center(9999999999) }}",
+    "center when compiled": "{% autoescape 'x' | center(9999999999) %}{% endautoescape %}",
+    "ljust": "{{ 'x'.ljust(9999999999) }}",
+    "zfill": "{{ 'x'.zfill(9999999999) }}",
+    "expandtabs": "{{ '\t\t'.expandtabs(9999999999) }}",
+    "indent": "{{ ('x\n' * 10000) | indent(9999999) }}",
+    "batch": "{{ [1] | batch(9999999999, 'x') }}",
+    "slice": "{{ [1] | slice(9999999999) }}",
+    "round": "{{ 1.5 | round(9999999999, 'floor') }}",
+    "round of an integer": "{{ 15 | round(-9999999999) }}",
+    "replace": "{{ ('x' * 1000000) | replace('x', 'y' * 1000000) }}",
+    "replace of nothing": "{{ ('x' * 1000000).replace('', 'y' * 1000000) }}",
+    "translate": "{{ ('x' * 1000000).translate({120: 'y' * 1000000}) }}",
+    "to_bytes": "{{ (1).to_bytes(99999999999, 'big') }}",
+    "sums": "{{ (range(99999) | batch(1) | list) | sum(start=[]) }}",
+    "tojson": "{{ ([[1] * 10000] * 10) | tojson(indent=100000) }}",
+    "strip": "{{ ('a' * 1000000).strip('b' * 1000000 ~ 'a') }}",
+    "rfind": "{{ ('a' * 1000000).rfind('b' ~ 'a' * 500000) }}",
+    "striptags": "{{ ('<!---->' * 200000) | striptags }}",
+    "wordwrap": "{{ ('x-' * 1000000) | wordwrap(10) }}",
+    "compared": (
+        "{% set a = range(50000) | list %}{% set b = range(50000) | list %}"
+        "{% for _ in range(99999) %}{% if a == b %}{% endif %}{% endfor %}"
+    ),
+    "looked for": (
+        "{% set a = range(50000) | list %}"
+        "{% for _ in range(99999) %}{% if 'x' in a %}{% endif %}{% endfor %}"
+    ),
+    "keys": (
+        "{% set t = (range(50000) | list, ) %}"
+        "{% for _ in range(99999) %}{{ {}[('x' * 50000, _)] is defined }}{% endfor %}"
+    ),
+    "slices": (
+        "{% set a = 'x' * 100000 %}{% for _ in range(99999) %}{% set b = a[1:] %}{% endfor %}"
+    ),
+    "output": "{% for _ in range(99999) %}" + "x" * 1000 + "{% endfor %}",
+    "blocks": (
+        "{% block b %}{% for _ in range(3000) %}{% if a is not defined %}{% endif %}{% endfor %}"
+        "{% endblock %}{% for _ in range(99999) %}{% set b = self.b() %}{% endfor %}"
+    ),
+    "mapped": "{% for _ in range(9999) %}{% set x = range(9999) | map('string') %}{% endfor %}",
+    "selected": "{{ range(99999) | select('in', range(99999) | list) | list }}",
+    "an integer's sign": (
+        "{% set n = ('f' * 2000000) | int(base=16) %}"
+        "{% for _ in range(99999) %}{{ -n > 0 }}{% endfor %}"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", HUGE.values(), ids=HUGE)
+def test_a_huge_template_ends(source: str) -> None:
+    begun = time.thread_time()
+    with pytest.raises(CollabError, match=r"handles more than|maximum recursion|nested too deeply"):
+        Template(source, "team.agents.a.prompt").render(task={})
+    assert time.thread_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ " + "(" * 5000 + ")" * 5000 + " }}", "{% for a in b %}" * 30]
+)
+def test_what_is_nested_too_deeply_is_told(source: str) -> None:
+    with pytest.raises(CollabError, match=r"team\.agents\.a\.prompt"):
+        Template(source, "team.agents.a.prompt").render(b=[])
+
+
+ORDINARY = {
+    "{{ task.texts | join('\n\n') | indent(4) | length }}": "1000294",
+    "{% for t in task.texts %}{{ loop.index * 0.5 * 1000000 }} {% endfor %}": None,
+    "{{ 'The %s costs %d of 1000000.' % ('tea', 3) }}": "The tea costs 3 of 1000000.",
+    "{{ '{:>8,.2f}|{!r:^6}'.format(1234.5, 'a') }}": "1,234.50| 'a'  ".strip(),
+    "{{ '{a} {b}'.format_map({'a': 1, 'b': 2}) }}": "1 2",
+    "{{ ('{}' | safe).format('<') }}": "&lt;",
+    "{{ task.texts | map('length') | sum }} {{ [3, 1, 2] | sort | list }}": "1000000 [1, 2, 3]",
+    "{{ [1, 2, 3] | select('gt', 1) | join(',') }} {{ (1, 2)[1] }}": "2,3 2",
+    "{% for a, b in {'x': 1}.items() if b > 0 %}{{ a }}{{ b }}{% else %}none{% endfor %}": "x1",
+    "{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('a') ~ m('b') }}": "<a><b>",
+    "{{ task.nothing is defined }} {{ 2 ** 1000 > 1 }} {{ -3 | abs }}": "False True 3",
+    "{{ range(3) | list | tojson }} {{ {'a': (1,)} }}": "[0, 1, 2] {'a': (1,)}",
+}
+
+
+@pytest.mark.parametrize("source", ORDINARY)
+def test_an_ordinary_template_is_rendered(source: str) -> None:
+    rendered = Template(source, "p").render(task={"texts": ["x" * 20_000] * 50})
+    assert ORDINARY[source] in (None, rendered)
