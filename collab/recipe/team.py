@@ -34,6 +34,10 @@ REVISE = """\
 """
 
 
+PROMPT = "{{ task.prompt }}"
+OBSERVATION = "{{ observation }}"
+
+
 class AgentSpec(Spec):
     """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`; in a
     sequential team or a discussion also `previous`, what the others wrote in the turn before."""

@@ -11,7 +11,7 @@ from collab.agents.parsers import Parser
 from collab.errors import RecipeError
 from collab.models import Call, Capabilities, ChecksSettings, HasCapabilities, Model, Request
 from collab.recipe import AgentSpec, Recipe
-from collab.recipe.team import REVISE
+from collab.recipe.team import OBSERVATION, PROMPT, REVISE
 from collab.records import Message, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
 from collab.seeds import seed_of
@@ -81,13 +81,13 @@ def make_agents(
 
 
 def _at_task(spec: AgentSpec) -> AgentSpec:
-    prompt = "{{ task.prompt }}" if spec.prompt is None else spec.prompt
+    prompt = PROMPT if spec.prompt is None else spec.prompt
     return spec.model_copy(update={"prompt": prompt})
 
 
 def _in_game(spec: AgentSpec) -> AgentSpec:
     """In an environment every turn brings an observation of its own, and nothing is revised."""
-    prompt = "{{ observation }}" if spec.prompt is None else spec.prompt
+    prompt = OBSERVATION if spec.prompt is None else spec.prompt
     revise = prompt if spec.revise == REVISE else spec.revise
     return spec.model_copy(update={"prompt": prompt, "revise": revise})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from collab.recipe import Recipe
-from collab.recipe.team import AgentSpec
+from collab.recipe.team import PROMPT, AgentSpec
 
 CONVERSATION = "conversation"
 """The field for what was said before the user's last text: a list of messages."""
@@ -41,7 +41,8 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
 
 def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
     revise = [agent.revise] if revised else []
-    observed = [agent.prompt or "", agent.discuss, *agent.templates.values()]
+    prompt = PROMPT if agent.prompt is None else agent.prompt
+    observed = [prompt, agent.discuss, *agent.templates.values()]
     return [agent.role, agent.prefix, *observed, *revise]
 
 

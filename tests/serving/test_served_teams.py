@@ -47,6 +47,7 @@ def test_a_template_that_is_not_used_needs_nothing() -> None:
     assert fields_of(recipe({"agents": agents})).needed == ("prompt",)
     assert fields_of(recipe({"agents": agents, "turns": 2})).needed == ("prompt", "again")
     assert fields_of(recipe({"agents": agents}), "body").text == "body"
+    assert fields_of(recipe({"agents": {"one": {}}})).needed == ("prompt",)
 
 
 def test_names_of_teams_files_and_folders(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def _team(name: str) -> None:
     sources = ", ".join(source.source for source in spec.feedback) or "none"
     page.line((f"protocol {spec.protocol}, {turns}, feedback {sources}, join {spec.join}", "dim"))
     for agent, role in spec.agents.items():
-        fields = {"role": role.role, "prompt": role.prompt, "revise": role.revise}
+        fields = {"role": role.role, "prompt": role.prompt or "", "revise": role.revise}
         if spec.protocol.use == "discussion":
             fields["discuss"] = role.discuss
         fields |= role.templates
