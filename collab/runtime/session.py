@@ -206,6 +206,7 @@ class Session:
         if self._scorer is None:
             raise RecipeError(
                 "the recipe names no task suite, so there is no reward; set its key task"
+                " (in Python: task=)"
             )
         agents = self.recipe.team.roles.among(artefacts).contributors
         assert self._join is not None, "open comes first"

@@ -35,7 +35,10 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     if recipe.trainer is None:
         raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
     if recipe.task is None:
-        raise RecipeError("the recipe names no task suite, so there is no reward; set its key task")
+        raise RecipeError(
+            "the recipe names no task suite, so there is no reward; set its key task"
+            " (in Python: task=)"
+        )
     spec = recipe.trainer
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     if not trained:
