@@ -25,7 +25,8 @@ class Results(Numbers):
     def __repr__(self) -> str:
         """The tables that `collab eval` prints, and the notes on them."""
         tables = ["\n".join(section.as_lines()) for section in sections(self)]
-        return "\n\n".join([*tables, *(f"note: {note}" for note in self.notes)])
+        notes = "\n".join(f"note: {note}" for note in self.notes)
+        return "\n\n".join(filter(None, [*tables, notes]))
 
     def __str__(self) -> str:
         return repr(self)
