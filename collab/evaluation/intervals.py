@@ -1,11 +1,14 @@
-"""Intervals of means over tasks: a Bayesian bootstrap that allows for what was not seen.
+"""Intervals of means over tasks: a Bayesian bootstrap with one task that was not seen.
 
 Tasks are resampled with Dirichlet weights (Rubin 1981). A plain bootstrap of few or skewed tasks
-covers the truth too rarely, since it knows no value beyond those it saw: none at all where every
-task failed. Here each limit counts a part of one more task, worse or better than any seen, and the
-more so the fewer were seen; for values of 0 and 1 that is close to Jeffreys' interval of a
-proportion.
-`tests/evaluation/test_intervals.py` measures the coverage.
+covers the truth too rarely, because it knows no value beyond those it saw: none at all where every
+task failed. Here each limit counts a part of one more task, worse or better than any seen. With
+fewer than 31 tasks that part is larger, and the task lies farther out. For values of 0 and 1 the
+interval is close to Jeffreys' interval of a proportion.
+
+`tests/evaluation/test_intervals.py` measures the coverage: at least 92 % with 5 to 30 tasks and
+skewed values, about 95 % with more. A value that one task in ten has, far from all others, is
+covered less often until the sample shows it.
 """
 
 from __future__ import annotations
@@ -18,19 +21,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
-METHOD = "Bayesian bootstrap over problems that allows for one more, unlike those seen"
+METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
 """What kind of interval it is, for captions."""
 DRAWS = 5000
 
 _SEED = 20250804
-_UNSEEN_VALUE = 0.5
-"""How much of a task the unseen one counts for a mean, in which it lies a fifth of the way
-from the last value seen to the bound,"""
+_ENOUGH = 31
+"""Tasks from which on the three numbers below hold; `_limits` raises them where there are fewer."""
+_UNSEEN = 0.5
+"""Share of a task that the unseen one counts for."""
 _TOWARDS_BOUND = 0.2
-_UNSEEN_DIFFERENCE = 0.3
-"""and for a mean of differences, in which it is as large as the largest, on either side."""
-_FEW_VALUES, _FEW_DIFFERENCES = 15, 5
-"""With fewer tasks than these it lies farther out."""
+"""For means: share of the way from the last value seen to the bound, where the unseen one lies."""
+_BEYOND_RANGE = 0.3
+"""For differences: ranges of the values between the last one seen and the unseen one."""
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -54,44 +57,47 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
     """As `mean_interval`, for many samples of one size.  # [samples, tasks] -> [samples] each"""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
-    constant = largest == smallest
-    towards = min(1.0, _TOWARDS_BOUND + _farther(values.shape[1], _FEW_VALUES))
-    worse = np.where(constant, low, smallest + towards * (low - smallest))
-    better = np.where(constant, high, largest + towards * (high - largest))
-    return _limits(values, worse, better, _UNSEEN_VALUE)
+    part = _TOWARDS_BOUND * _scarcity(values)
+    return _limits(values, low, high, part * (smallest - low), part * (high - largest))
 
 
 def difference_limits(samples: ArrayLike, span: float) -> Limits:
     """As `difference_interval`, for many samples of one size."""
     values = np.asarray(samples, dtype=np.float64)
-    constant = np.ptp(values, axis=1) == 0
-    largest = np.abs(values).max(axis=1)
-    towards = _farther(values.shape[1], _FEW_DIFFERENCES)
-    unseen = np.where(constant, span, largest + towards * (span - largest))
-    return _limits(values, -unseen, unseen, _UNSEEN_DIFFERENCE)
+    beyond = _BEYOND_RANGE * _scarcity(values) * np.ptp(values, axis=1)
+    return _limits(values, -span, span, beyond, beyond)
 
 
-def _limits(values: Floats, worse: Floats, better: Floats, unseen: float) -> Limits:
-    seen, beyond = _weights(values.shape[1], unseen)
+def _limits(values: Floats, low: float, high: float, below: Floats, above: Floats) -> Limits:
+    """The limits, with an unseen task `below` or `above` the values seen, at most at a bound.
+
+    Where all values are equal it lies at the bound. Its weight grows with the fourth root of the
+    scarcity, its distance with the scarcity itself: the least that covers skewed values.
+    """
+    smallest, largest = values.min(axis=1), values.max(axis=1)
+    constant = largest == smallest
+    worse = np.where(constant, low, np.maximum(low, smallest - below))
+    better = np.where(constant, high, np.minimum(high, largest + above))
+    seen, unseen = _weights(values.shape[1], _UNSEEN * _scarcity(values) ** 0.25)
     means = values @ seen.T  # [samples, draws]
     tail = (1 - CONFIDENCE) / 2
-    lower = np.quantile(means + np.outer(worse, beyond), tail, axis=1)
-    upper = np.quantile(means + np.outer(better, beyond), 1 - tail, axis=1)
+    lower = np.quantile(means + np.outer(worse, unseen), tail, axis=1)
+    upper = np.quantile(means + np.outer(better, unseen), 1 - tail, axis=1)
     return lower, upper
 
 
-def _farther(tasks: int, few: int) -> float:
-    """By how much of the way to the bound the unseen task lies farther out."""
-    return _TOWARDS_BOUND * max(0.0, few / tasks - 1.0)
+def _scarcity(values: Floats) -> float:
+    """Times as many tasks that would be enough, at least 1."""
+    return max(1.0, _ENOUGH / values.shape[1])
 
 
 @lru_cache(maxsize=8)
 def _weights(n: int, unseen: float) -> tuple[Floats, Floats]:
     """Dirichlet weights of `n` tasks and of the unseen one.  # [draws, n], [draws]"""
     random = np.random.default_rng(_SEED)
-    seen, beyond = random.standard_exponential((DRAWS, n)), random.gamma(unseen, size=DRAWS)
-    total = seen.sum(axis=1) + beyond
-    return seen / total[:, None], beyond / total
+    seen, rest = random.standard_exponential((DRAWS, n)), random.gamma(unseen, size=DRAWS)
+    total = seen.sum(axis=1) + rest
+    return seen / total[:, None], rest / total
 
 
 def _floats(limits: tuple[Any, Any]) -> tuple[float, float]:
