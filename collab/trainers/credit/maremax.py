@@ -12,5 +12,6 @@ def maremax(group: Group) -> Weights:
 
     The baseline of ReMax (Li et al., arXiv 2310.10505), there the greedy response's return, is
     the group's largest return: what falls short is made less likely, nothing more likely.
+    It is biased, since the largest return depends on every response of the group.
     """
     return compare(group, lambda returns: [value - max(returns) for value in returns])

@@ -19,10 +19,11 @@ class Sft:
 
     The objective is then the log-likelihood of what is kept, over G. Of the team's own samples
     that is rejection sampling, again and again (expert iteration: STaR, arXiv 2203.14465; RAFT,
-    2304.06767), for each agent of the team by itself. It is no policy gradient: several
-    `inner_epochs` on the same episodes need no clip. Nothing is learned from what failed, and
-    nothing at all from a group without success; an answer that others happened to rescue is
-    learned like one that was right. It is a warm start, not an end.
+    2304.06767), for each agent of the team by itself. Its first step on new samples is REINFORCE
+    with a reward of 1 for what is kept. Further `inner_epochs` raise the likelihood of the same
+    episodes, and need no clip. Nothing is learned from what failed, and nothing at all from a
+    group without success; an answer that others happened to rescue is learned like one that was
+    right. It is a warm start, not an end.
 
     Args:
         above: keep the episodes whose return is more than this share of the largest return; None

@@ -45,8 +45,9 @@ class Table:
         are missing, the effects are those of the least-squares fit cells = row + column, worked out
         for each set of rows that have columns in common, and scaled so that the coefficients of a
         row's own cells add up to 1. Those of each column add up to 0, so what the teammates earned
-        by luck cancels. A row that has no column in common with another one is compared by
-        leave-one-out of what was played.
+        by luck cancels. The mean is then the gradient if what is missing does not depend on the
+        texts, and else it is biased. A row that has no column in common with another one is
+        compared by leave-one-out of what was played.
         """
         scored = ~np.isnan(self.cells)
         effects, sizes = row_effects(np.where(scored, self.cells, 0.0), scored)
