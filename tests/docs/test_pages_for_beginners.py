@@ -1,0 +1,41 @@
+"""The index leads to every page; the pages on evaluation and protocols say what there is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+import yaml
+from support.blocks import DOCS, blocks
+
+from collab.recipe import load_recipe
+from collab.recipe.training.evaluation import EvaluationSpec
+from collab.runtime.protocols import BUILT_IN
+from collab.trainers.training.check import check_recipe
+
+
+def test_the_index_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\((\w+\.md)\)", (DOCS / "index.md").read_text()))
+    assert linked == {page.name for page in DOCS.glob("*.md")} - {"index.md"}
+
+
+def test_the_evaluation_of_the_page_is_taken() -> None:
+    [data] = [yaml.safe_load(text) for text in blocks("held_out.md", "yaml")]
+    settings = [f"trainer.{key}={value}" for key, value in data["trainer"].items()]
+    recipe = load_recipe("pocket", task="pocket-code", trainer="magrpo", settings=settings[1:])
+    spec = check_recipe(recipe)
+    assert spec.tasks == "train"
+    assert spec.evaluation == EvaluationSpec.model_validate(data["trainer"]["evaluation"])
+    keys = re.findall(r"^\| `(\w+)` \|", (DOCS / "held_out.md").read_text(), re.MULTILINE)
+    assert keys == list(EvaluationSpec.model_fields)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_templates_of_a_protocol_are_named(name: str) -> None:
+    page = (DOCS / "protocols.md").read_text()
+    section = page.partition("## Templates by protocol")[2].partition("\n## ")[0]
+    [row] = [line for line in section.splitlines() if re.match(rf"\|.*`{name}`.*\|.*\|", line)]
+    source = inspect.getsource(inspect.getmodule(BUILT_IN[name]) or BUILT_IN[name])
+    asked = re.findall(r'"(discuss|rebut|criticise|answer_critic)"', source)
+    assert all(f"{template}`" in row for template in ["prompt", *asked])
