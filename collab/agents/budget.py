@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, Sized, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
@@ -19,7 +19,7 @@ from jinja2.utils import Namespace
 
 MOST = 20_000_000
 """Characters that one rendering may handle."""
-STEP = 20
+STEP = 50
 """Characters that a step counts as."""
 
 
@@ -114,12 +114,17 @@ def _by_product(*values: Any) -> int:
 
 
 def _by_indent(*values: Any) -> int:
-    return STEP * _by_product(*values)
+    return 20 * _by_product(*values)
 
 
-def _by_items(*values: Any) -> int:
-    """Of what makes a value of each character."""
+def _by_characters(*values: Any) -> int:
+    """What is taken by making a value of each character."""
     return 4 * sum(map(weight_of, values))
+
+
+def _by_items(values: Any, *_: Any) -> int:
+    """What is taken by handling each item, in Python."""
+    return 5 * STEP * len(values) if isinstance(values, Sized) else 0
 
 
 def _by_square(*values: Any) -> int:
@@ -134,7 +139,7 @@ def _of_replace(text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
 
 def _of_sum(values: Any, *options: Any) -> int:
     holds = any(_held_in(option) or isinstance(option, list | tuple) for option in options)
-    return weight_of(values) ** 2 if holds else 0
+    return weight_of(values) ** 2 if holds else _by_items(values)
 
 
 def cost_of_format(text: str, *values: Any) -> int:
@@ -149,7 +154,9 @@ def cost_of_format(text: str, *values: Any) -> int:
 
 _COSTS: dict[str, Callable[..., int]] = {
     **dict.fromkeys(("center", "ljust", "rjust", "zfill", "batch", "slice", "round"), _by_width),
-    **dict.fromkeys(("list", "split", "splitlines", "sort", "unique", "title"), _by_items),
+    **dict.fromkeys(("list", "split", "splitlines", "title"), _by_characters),
+    **dict.fromkeys(("map", "select", "reject", "selectattr", "rejectattr"), _by_items),
+    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _by_items),
     **dict.fromkeys(("join", "indent", "expandtabs", "translate", "to_bytes"), _by_product),
     **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _by_product),
     **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _by_product),

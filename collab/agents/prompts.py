@@ -73,7 +73,10 @@ class _Fields(dict[str, Any]):
 
     def __init__(self, called: str, values: dict[str, Any], hidden: Collection[str] = ()) -> None:
         super().__init__(values)
-        self._called, self._hidden = called, hidden
+        self._called, self._hidden, self._values = called, hidden, values
+
+    def __str__(self) -> str:
+        return str(self._values)
 
     def _lacks(self, name: str) -> str:
         """The message to a template that asks for a name that is not there."""

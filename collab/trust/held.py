@@ -83,5 +83,5 @@ def of_server(mcp: str | Sequence[str], given: Sequence[str]) -> str:
 
 
 def _word(word: str) -> str:
-    """A Python file by its whole path, wherever the current folder is."""
-    return str(Path(word).resolve()) if word.endswith(".py") else word
+    """A Python file by its whole path, wherever the current folder is; links may be turned."""
+    return str(Path.cwd() / word) if word.endswith(".py") else word

@@ -2,10 +2,11 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import EVIL, TEAM, recipe_with
+from support.rooms.trust import EVIL, TEAM, Attacker, recipe_with
 from support.word_project import make_project
 
 import collab
@@ -50,3 +51,16 @@ def theirs(evil: Path, tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyP
     for name in [name for name in sys.modules if name.startswith("collab_plugin_")]:
         del sys.modules[name]
     return folder
+
+
+@pytest.fixture
+def attacker(project: Path, tmp_path: Path, marker: Path) -> Iterator[Attacker]:
+    folder = tmp_path / "attack"
+    folder.mkdir()
+    (folder / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
+    modules, path, hooks = {*sys.modules}, [*sys.path], [*sys.path_hooks]
+    yield Attacker(folder, marker)
+    sys.path[:], sys.path_hooks[:] = path, hooks
+    for name in {*sys.modules} - modules:
+        if name.partition(".")[0] in ("rules", "helper", "kit", "evil", "space", "HELPER"):
+            del sys.modules[name]

@@ -1,13 +1,19 @@
 """Recipes of somebody else, and functions that leave a mark where they run."""
 
+import importlib.util
+import py_compile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from collab import plugins
 from collab.cli.app import app
+from collab.errors import CollabError
+from collab.recipe import load_recipe
 from collab.view.folders import Folders
 from collab.view.pages import Pages
 
@@ -80,3 +86,37 @@ def view(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("collab.view.serve", reads)
         assert run("view", str(folder.parent)) == (0, "")
+
+
+class Attacker:
+    """Somebody else's folder; `mark` is Python that leaves a mark where it runs."""
+
+    def __init__(self, folder: Path, marker: Path) -> None:
+        self.folder, self.marker = folder, marker
+        self.mark = f"from pathlib import Path\nPath({str(marker)!r}).write_text('ran')\n"
+
+    def write(self, name: str, text: str = "") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def compiled(self, name: str, source: str = "") -> Path:
+        """Bytecode that leaves the mark, at a place, or where Python looks for a source's."""
+        at = Path(importlib.util.cache_from_source(str(self.folder / name))) if source else None
+        evil = self.write("evil.txt", self.mark)
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        target = at or self.folder / name
+        py_compile.compile(str(evil), cfile=str(target), invalidation_mode=unchecked)
+        evil.unlink()
+        return target
+
+    def agree(self, use: str = "rules.py:right") -> None:
+        self.write("recipe.yaml", recipe_with(use=use))
+        load_recipe(str(self.folder), trust=True)
+
+    def run(self, use: str = "rules.py:right") -> None:
+        """Load and call the function, whatever comes of it."""
+        reference = f"{self.folder}/{use}" if ".py:" in use else use
+        with suppress(CollabError, ImportError):
+            plugins.load("reward", reference)(None)
