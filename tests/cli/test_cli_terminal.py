@@ -77,7 +77,7 @@ def play(view: LiveRun, episodes: list[Episode]) -> None:
     for item in episodes:
         view.see(EpisodeStarted(episode=item.id, task="s/0", group=0, sample=item.sample))
         view.see(AgentActing(episode=item.id, turn=0, round=0, agent="aux"))
-        view.loading("download", 5_000_000, 10_000_000)
+        view.loading("downloading", 5_000_000, 10_000_000)
         view.see(AgentProgress(episode=item.id, agent="aux", new_tokens=7, text=""))
         view.see(AgentActed(episode=item.id, turn=0, decision=decision("aux")))
         view.see(EpisodeFinished(episode=item))

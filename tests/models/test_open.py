@@ -175,9 +175,9 @@ def test_opening_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
         "from collab.models.open import open_model\n"
-        "from collab.models.store import stored_models\n"
+        "from collab.models.store import ALIASES\n"
         "from collab.recipe.model import TransformersModel\n"
-        "stored_models()\n"
+        "[model.cached for model in ALIASES.values()]\n"
         "open_model(TransformersModel(name='smollm2-135m'))\n"
         "heavy = {'torch', 'transformers', 'anthropic', 'httpx', 'peft', 'numpy'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -83,11 +83,11 @@ def _devices() -> Iterator[Finding]:
 
 
 def _default_model() -> Finding:
-    from collab.models.store import cache_root, stored_models
+    from collab.models.store import ALIASES, cache_root
     from collab.recipe.recipe import DEFAULT_MODEL
 
-    model = next(model for model in stored_models() if model.alias == DEFAULT_MODEL)
-    if model.folder:
+    model = ALIASES[DEFAULT_MODEL]
+    if model.cached:
         return Finding("data", DEFAULT_MODEL, True, f"cached in {model.folder}")
     if version_of("gguf") is None:
         detail = "not cached, and converting it needs gguf"

@@ -69,12 +69,20 @@ def command(
 def _print_json() -> None:
     from json import dumps
 
-    from collab.models.store import stored_models
+    from collab.models.store import ALIASES
     from collab.recipe.model import ENGINES
 
     aliases = [
-        {"alias": m.alias, "bytes": m.size, "source": m.source, "fetched": m.folder is not None}
-        for m in stored_models()
+        {
+            "alias": model.alias,
+            "description": model.description,
+            "license": model.license,
+            "bytes": model.size,
+            "disk_bytes": model.converted,
+            "source": model.source,
+            "fetched": model.cached,
+        }
+        for model in ALIASES.values()
     ]
     print(dumps({"aliases": aliases, "engines": list(ENGINES)}))
 
@@ -82,23 +90,25 @@ def _print_json() -> None:
 def _show() -> None:
     from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column, Piece
-    from collab.models.store import stored_models
+    from collab.models.store import ALIASES
     from collab.recipe.model import ENGINES
 
     aliases: list[list[Piece]] = [
         [
             (model.alias, "bold"),
             f"{model.size / 1e6:.0f} MB",
-            ("cached", "green") if model.folder else "not yet",
+            f"{model.converted / 1e6:.0f} MB",
+            ("cached", "green") if model.cached else "not yet",
             f"{model.description}; {model.license}, {model.source}",
         ]
-        for model in stored_models()
+        for model in ALIASES.values()
     ]
     page = open_page()
     page.table(
         [
             Column("alias"),
-            Column("size", right=True),
+            Column("download", right=True),
+            Column("on disk", right=True),
             Column("fetched"),
             Column("", wrap=True, style="dim"),
         ],

@@ -112,5 +112,4 @@ class Stages:
 def stage_text(stage: str, done: int, total: int) -> str:
     size = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total and done else ""
     size = size or (f" {total / 1e6:.0f} MB" if total else "")
-    names = {"convert": "converting, once", "wait": "waiting for another process to fetch it"}
-    return names.get(stage, f"{stage}ing") + size
+    return stage + size

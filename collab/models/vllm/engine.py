@@ -206,7 +206,7 @@ class VLLMEngine:
         from collab.models.vllm.language import load_language
 
         folder = store.resolve(self.spec.name, self.spec.revision, self._progress)
-        self._progress("load", 0, 0)
+        self._progress("loading", 0, 0)
         return load_language(folder, self.spec.name)
 
     async def _version_for(self, adapter: str | None) -> VersionInUse | None:

