@@ -9,20 +9,37 @@ collab, so that it needs no search path.
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+BLOCK = 1 << 23
+"""Bytes that are dequantised at a time: few, so that memory does not grow with the model."""
 
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     """Write the model of `gguf` to `folder`: bf16 safetensors, config and tokenizer."""
-    model = _model(gguf)
+    reader = _read_once(gguf)
+    model = _model_without_weights(gguf)
     tokenizer = _tokenizer(gguf, single_digits=single_digits)
     tokenizer.model_max_length = model.config.max_position_embeddings
     tokenizer.save_pretrained(folder)
-    model.save_pretrained(folder)
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    _write_weights(reader, gguf, model, folder / "model.safetensors")
+
+
+def _read_once(gguf: Path) -> Any:
+    """The reader of the file; transformers gets this one too, as a large vocabulary takes 7 s."""
+    import gguf as package
+
+    package.GGUFReader = functools.cache(package.GGUFReader)
+    return package.GGUFReader(str(gguf))
 
 
 def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
@@ -42,23 +59,81 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
     return tokenizer
 
 
-def _model(gguf: Path) -> Any:
-    """The model, with dense weights; as it is loaded from GGUF it stays marked as quantised."""
+def _model_without_weights(gguf: Path) -> Any:
+    """Names and shapes of the parameters, and the configurations."""
     import torch
-    import transformers
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    options: dict[str, Any] = {"gguf_file": gguf.name, "dtype": torch.float32}
-    if hasattr(transformers, "GgufConfig"):
-        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
-    packed = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **options)
-    settings = packed.config.to_dict()
-    for key in ("quantization_config", "_name_or_path", "dtype", "torch_dtype"):
-        settings.pop(key, None)
-    config = type(packed.config)(**settings)
-    dense = type(packed)(config).to(torch.bfloat16)
-    dense.load_state_dict(packed.state_dict(), strict=True)
-    dense.generation_config = packed.generation_config
-    return dense
+    config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    config.architectures = [type(model).__name__]
+    if config.pad_token_id not in (None, config.eos_token_id):
+        # <|im_end|> ends an answer, but so does <|endoftext|>, which GGUF knows as the padding.
+        ends = [config.eos_token_id, config.pad_token_id]
+        model.generation_config = GenerationConfig.from_dict(
+            {**model.generation_config.to_dict(), "eos_token_id": ends, "_from_model_config": False}
+        )
+    return model
+
+
+def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
+    """Write a safetensors file in the order of its bytes, a block of rows at a time."""
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+    kind = reader.fields["general.architecture"].contents()
+    arch = next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == kind)
+    names = get_tensor_name_map(arch, model.config.num_hidden_layers)
+    packed = {tensor.name: tensor for tensor in reader.tensors}
+    parameters = dict(sorted(model.named_parameters()))
+    with file.open("wb") as sink:
+        sink.write(_header(parameters))
+        for name, parameter in parameters.items():
+            tensor = packed[names.get_name(name, try_suffixes=(".weight", ".bias"))]
+            if tuple(reversed(tensor.shape.tolist())) != tuple(parameter.shape):
+                raise ValueError(f"{tensor.name} has shape {tensor.shape}, {name} another")
+            for block in _dequantised(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
+                sink.write(block)
+
+
+def _header(parameters: dict[str, Any]) -> bytes:
+    """What a safetensors file begins with: where each tensor lies."""
+    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, parameter in parameters.items():
+        start, end = end, end + 2 * parameter.numel()
+        shape = list(parameter.shape)
+        entries[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
+    """The tensor's rows, as they are packed, in the order in which transformers has them."""
+    import numpy as np
+
+    data = tensor.data
+    rows = np.fromfile(gguf, data.dtype, data.size, offset=tensor.data_offset).reshape(data.shape)
+    heads = {
+        "attn_q": config.num_attention_heads,
+        "attn_k": config.num_key_value_heads,
+    }.get(tensor.name.split(".")[-2])
+    if kind != "llama" or heads is None:
+        return rows
+    # llama.cpp interleaves the two halves that a head's rotation pairs.
+    return rows.reshape(heads, -1, 2, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
+
+
+def _dequantised(rows: Any, quantisation: Any) -> Iterator[Any]:
+    """The bytes of the rows in bf16, as torch rounds them."""
+    import torch
+    from gguf import dequantize
+
+    step = max(1, BLOCK // rows[0].nbytes)
+    for start in range(0, len(rows), step):
+        numbers = torch.from_numpy(dequantize(rows[start : start + step], quantisation))
+        yield numbers.to(torch.bfloat16).view(torch.int16).numpy().data
 
 
 def _end_with_parent() -> None:
