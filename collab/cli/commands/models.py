@@ -50,6 +50,7 @@ def command(
       collab models
       collab run coding -t humaneval/12 -m smollm2-135m
       collab run coding -t humaneval/12 -m Qwen/Qwen2.5-Coder-0.5B-Instruct
+      collab models --check qwen2.5-coder-0.5b
       collab run coding -t humaneval/12 -m anthropic:claude-sonnet-4-6
       collab models --check openai:http://localhost:8000/v1#qwen --set tokens=true
       collab models --check engine.py:mine
