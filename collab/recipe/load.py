@@ -104,6 +104,7 @@ def read_recipe(
         data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
         if isinstance(task, str):
             suite = Files()
+            suite.project = files.project
             objects.words |= own_functions(_expand_recipe({"task": task}, suite), suite)
     data = _with_model(_expand_recipe(data, files))
     if rewards is not None or hidden is not None:

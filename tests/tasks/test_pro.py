@@ -12,10 +12,11 @@ import pytest
 from support.scoring import joined_score
 
 from collab.errors import TaskError
-from collab.recipe import load_task
+from collab.recipe import load_recipe, load_task
 from collab.recipe.roles import roles_of
 from collab.records import Score
 from collab.rewards import Scorer
+from collab.runtime.dry_run import dry_run
 from collab.sandbox import Sandbox
 from collab.tasks import Suite, open_suite
 
@@ -99,3 +100,10 @@ def test_a_part_without_tests_does_not_apply(tmp_path: Path) -> None:
     unknown = {**ROW, "raw_problem": "# Double x.\ndef double(x):\n"}
     problem = suite(tmp_path, [unknown]).problem(0)
     assert problem.hidden["helper_test"] == ""
+
+
+@pytest.mark.parametrize("name", ["pro", "pro-single"])
+def test_the_teams_are_played_on_their_suite(tmp_path: Path, name: str) -> None:
+    found = suite(tmp_path, [ROW])
+    recipe = load_recipe(name, task="mbpp-pro").model_copy(update={"task": found.spec})
+    assert dry_run(recipe, [found.problem(0)]).warnings == []
