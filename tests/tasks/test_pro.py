@@ -106,4 +106,4 @@ def test_a_part_without_tests_does_not_apply(tmp_path: Path) -> None:
 def test_the_teams_are_played_on_their_suite(tmp_path: Path, name: str) -> None:
     found = suite(tmp_path, [ROW])
     recipe = load_recipe(name, task="mbpp-pro").model_copy(update={"task": found.spec})
-    assert dry_run(recipe, [found.problem(0)]).warnings == []
+    assert dry_run(recipe, [found.problem(0)]).warnings == ()
