@@ -88,7 +88,7 @@ def _limits(values: Floats, low: float, high: float, below: Floats, above: Float
 
 def _scarcity(values: Floats) -> float:
     """Times as many tasks that would be enough, at least 1."""
-    return max(1.0, _ENOUGH / values.shape[1])
+    return max(1.0, _ENOUGH / int(values.shape[1]))
 
 
 @lru_cache(maxsize=8)

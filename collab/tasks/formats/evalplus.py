@@ -31,7 +31,11 @@ def extreme(value):
         return value.bit_length() > 100_000
     return hasattr(value, "__len__") and len(value) > 100_000
 '''
-LOOP = "for i, (inp, exp) in enumerate(zip(inputs, results)):\n"
+_LOOPS = {
+    "for i, (inp, exp) in enumerate(zip(inputs, results)):\n": "exp",
+    "for i, inp in enumerate(inputs):\n": "ref_func(*inp)",
+}
+"""How a test goes through its inputs, and what the right answer is called there."""
 
 
 def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
@@ -52,11 +56,13 @@ def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
 
 def _runnable(test: str) -> str:
     """The test without numpy, and without inputs whose right answer is extreme."""
-    head, loop, tail = test.replace(NUMPY, STAND_IN, 1).partition(LOOP)
-    if not loop:
-        return head
-    margin = " " * (len(head) - len(head.rstrip(" ")) + 4)
-    return f"{head}{loop}{margin}if extreme(exp):\n{margin}    continue\n{tail}"
+    test = f"{STAND_IN}\n\n{test.replace(NUMPY, '')}"
+    for loop, right in _LOOPS.items():
+        head, found, tail = test.partition(loop)
+        margin = " " * (len(head) - len(head.rstrip(" ")) + 4)
+        if found:
+            test = f"{head}{loop}{margin}if extreme({right}):\n{margin}    continue\n{tail}"
+    return test
 
 
 def _check(test: str, entry_point: str) -> str:
