@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocess
 .PHONY: run test test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
-	$(BIN)/collab run pocket-smollm2 --task pocket-code/120
+	$(BIN)/collab run coding --task humaneval/12
 
 test: $(VENV)/.installed
 	$(PYTEST) --dist loadfile

@@ -40,7 +40,7 @@ def _packages(tested: dict[str, str]) -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    yield _default_model()
+    yield from _models()
     yield _humaneval()
 
 
@@ -82,19 +82,20 @@ def _devices() -> Iterator[Finding]:
         yield Finding("devices", "cuda", False, "no device can be used", remedy)
 
 
-def _default_model() -> Finding:
+def _models() -> Iterator[Finding]:
+    """The models with an alias; without the package gguf they cannot be converted."""
     from collab.models.store import ALIASES, cache_root
-    from collab.recipe.recipe import DEFAULT_MODEL
 
-    model = ALIASES[DEFAULT_MODEL]
-    if model.cached:
-        return Finding("data", DEFAULT_MODEL, True, f"cached in {model.folder}")
-    if version_of("gguf") is None:
-        detail = "not cached, and converting it needs gguf"
-        return Finding("data", DEFAULT_MODEL, False, detail, "pip install gguf", needed=True)
-    size = f"{model.size / 1e6:.0f} MB"
-    detail = f"not cached in {cache_root()}; the first run fetches {size} from {model.source}"
-    return Finding("data", DEFAULT_MODEL, True, detail)
+    for alias, model in ALIASES.items():
+        if model.cached:
+            yield Finding("data", alias, True, f"cached in {model.folder}")
+        elif version_of("gguf") is None:
+            detail = "not cached, and converting it needs gguf"
+            yield Finding("data", alias, False, detail, "pip install gguf", needed=True)
+        else:
+            size = f"{model.size / 1e6:.0f} MB"
+            detail = f"not cached in {cache_root()}; its first run fetches {size}"
+            yield Finding("data", alias, True, f"{detail} from {model.source}")
 
 
 def _humaneval() -> Finding:
