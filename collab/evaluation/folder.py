@@ -13,11 +13,8 @@ last: what counts are the `tasks` of `eval.json`, and samples below `samples`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from collab.errors import RecordError
 from collab.evaluation.results import Results
@@ -28,6 +25,7 @@ from collab.records import Episode
 from collab.runs.about import read_about, write_about
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, REPORT, RUN
+from collab.runs.lock import Lock
 from collab.runs.log import Log
 from collab.runs.reading import read_whole_lines
 from collab.wording import option
@@ -82,13 +80,9 @@ class EvaluationFolder:
                 raise RecordError(
                     f"{path} holds something else; give another folder with {option('out')}"
                 )
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(path / LOCK, blocking=False)
-            self._lock.acquire()
-        except Timeout:
-            raise RecordError(f"{path} is being written by another evaluation") from None
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
         """The folder of a team: its own of an earlier call, or a free one."""
@@ -106,12 +100,8 @@ class EvaluationFolder:
             raise RecordError(f"{self.path / EVAL}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Let others write; a folder in which nothing was begun is taken away."""
+        """Let others write; a folder in which nothing was begun is removed."""
         self._lock.release()
-        if not (self.path / EVAL).exists():
-            with suppress(OSError):
-                (self.path / LOCK).unlink(missing_ok=True)
-                self.path.rmdir()
 
 
 def chosen(

@@ -8,10 +8,11 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.records.episode import Episode
+from collab.records.reading import key_of
 from collab.runs.about import read_about
 from collab.runs.at_work import KILLED, RUNNING, status_of
 from collab.runs.layout import EPISODES
-from collab.runs.reading import read_whole_lines
+from collab.runs.reading import each_once, read_whole_lines
 from collab.wording import counted
 
 
@@ -32,9 +33,10 @@ def open_run(folder: Path) -> RunRecord:
     """
     if not folder.exists():
         raise RecordError(f"{folder} does not exist; runs are in runs/ or where --out said")
-    episodes, complaints = read_whole_lines(
-        folder / EPISODES if folder.is_dir() else folder, Episode
-    )
+    found, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
+    episodes = list(each_once(found, key_of))
+    if repeated := len(found) - len(episodes):
+        complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated, and not counted")
     about: dict[str, Any] = {}
     if folder.is_dir():
         try:

@@ -11,10 +11,11 @@ from typing import Any
 from collab.errors import RecipeError, RecordError
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.records import Episode
+from collab.records.reading import key_of
 from collab.records.run import open_run
 from collab.runs import metric_names as names
 from collab.runs.layout import EPISODES, EVALUATION, METRICS, RECIPE, RUN, TRAINING
-from collab.runs.reading import read_lines, read_whole_lines
+from collab.runs.reading import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10
@@ -150,7 +151,7 @@ def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
         return []
     held_out, found = read_whole_lines(path, HeldOut)
     complaints += found
-    return held_out
+    return list(each_once(held_out, lambda h: (h.step, h.mode, key_of(h.episode))))
 
 
 def _numbers(row: dict[str, Any]) -> Row:

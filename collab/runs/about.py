@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
-from collab.runs.at_work import RUNNING, status_of, this_process
+from collab.runs.at_work import RUNNING, is_elsewhere, status_of, this_process
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RUN
 
@@ -94,10 +94,13 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def mark_interrupted(folder: Path) -> None:
-    """Say in `run.json` what a run that was killed could not; one that ended is left as it is."""
+    """Say in `run.json` what a run that was killed could not.
+
+    A run that has ended, or that another process is at work on, stays as it is.
+    """
     with suppress(CollabError):
         about = read_about(folder)
-        if about.get("status") == RUNNING:
+        if about.get("status") == RUNNING and not is_elsewhere(about):
             write_about(folder, {**about, "status": "interrupted"})
 
 

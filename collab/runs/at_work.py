@@ -29,6 +29,12 @@ def status_of(about: Mapping[str, Any]) -> str:
     return status
 
 
+def is_elsewhere(about: Mapping[str, Any]) -> bool:
+    """Whether `run.json` names a process other than this one, and it is still there."""
+    process = about.get("process")
+    return process is not None and process != this_process() and not _is_gone(process)
+
+
 def _is_gone(process: Any) -> bool:
     if not isinstance(process, Mapping) or process.get("host") != socket.gethostname():
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -35,6 +35,15 @@ def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     """The lines that are such records, and a complaint for each one that is not."""
     lines = read_lines(path, kind.model_validate_json, "not an episode")
     return lines.found, lines.complaints
+
+
+def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
+    """The first item of each key: two writers of one folder may have left the same one."""
+    known: set[Hashable] = set()
+    for item in items:
+        if (own := key(item)) not in known:
+            known.add(own)
+            yield item
 
 
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:

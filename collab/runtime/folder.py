@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from collab.recipe import Recipe
 from collab.recipe.dump import write_recipe
 from collab.recipe.packing import Packing
 from collab.records import Episode
-from collab.runs.about import is_at_work, write_about
+from collab.runs.about import write_about
 from collab.runs.layout import EPISODES, RECIPE
+from collab.runs.lock import Lock
 from collab.runs.log import Log
 from collab.wording import option
 
@@ -20,8 +22,8 @@ from collab.wording import option
 class RunFolder:
     """A run's folder, open for writing."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, lock: Lock) -> None:
+        self.path, self._lock = path, lock
         self._episodes = Log(path / EPISODES)
 
     @classmethod
@@ -29,20 +31,23 @@ class RunFolder:
         """Make the folder and write what is known at the start.
 
         Raises:
-            RecordError: the folder holds a run already, or cannot be written.
+            RecordError: the folder holds a run already, is being written, or cannot be written.
         """
-        episodes = path / EPISODES
-        if episodes.exists() and (episodes.stat().st_size or is_at_work(path)):
-            raise RecordError(
-                f"{path} holds a run already; give another folder with {option('out')}"
-            )
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            write_recipe(path / RECIPE, recipe, Packing(path))
-            write_about(path, {**about, "status": "running"})
-            return cls(path)
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        with ExitStack() as opened:
+            lock = opened.enter_context(Lock(path))
+            episodes = path / EPISODES
+            if episodes.exists() and episodes.stat().st_size:
+                raise RecordError(
+                    f"{path} holds a run already; give another folder with {option('out')}"
+                )
+            try:
+                write_recipe(path / RECIPE, recipe, Packing(path))
+                write_about(path, {**about, "status": "running"})
+                folder = cls(path, lock)
+            except OSError as error:
+                raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+            opened.pop_all()
+        return folder
 
     def append(self, episode: Episode) -> None:
         """Add a finished episode, whole or not at all.
@@ -53,9 +58,11 @@ class RunFolder:
         self._episodes.append(episode.model_dump_json())
 
     def close(self) -> None:
+        """Let others write."""
         self._episodes.close()
+        self._lock.release()
 
     def finish(self, about: Mapping[str, Any]) -> None:
-        """Close the folder and write how the run ended."""
-        self.close()
-        write_about(self.path, about)
+        """Write how the run ended, and close the folder."""
+        with closing(self):
+            write_about(self.path, about)

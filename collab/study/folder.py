@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from collab.errors import CollabError, RecordError
 from collab.recipe.documents import parse_json, read_mapping
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import write_atomically
-from collab.runs.layout import LOCK, METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
+from collab.runs.layout import METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
+from collab.runs.lock import Lock
 from collab.runs.reading import read_lines
 from collab.stats import mean
 from collab.study.cells import Cell, cells_of
@@ -32,6 +32,8 @@ from collab.trainers.training.events import Evaluation, TaskResult, largest_retu
 
 MAY_GROW = ("description", "seeds", "level")
 """Keys of a study that may be others when it is gone on with; more seeds are more cells."""
+ENDING_SECONDS = 10.0
+"""Time for a cell's process to end after its study was killed; training itself takes one second."""
 
 
 class StudyFolder:
@@ -46,16 +48,12 @@ class StudyFolder:
         """
         self.path = path
         if not resume and path.exists() and any(path.iterdir()):
-            remedy = "go on with --resume" if (path / STUDY).exists() else "choose another --out"
-            raise RecordError(f"{path} is not empty; {remedy}, or give another folder with --out")
+            remedy = "go on with --resume, or " if (path / STUDY).exists() else ""
+            raise RecordError(f"{path} is not empty; {remedy}give another folder with --out")
         self._check_same(spec)
+        self._lock = Lock(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(path / LOCK, blocking=False)
-            self._lock.acquire()
             write_atomically(path / STUDY_RECIPE, _text(spec))
-        except Timeout:
-            raise RecordError(f"{path} is being written by another study") from None
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         self._measure = spec.measure
@@ -70,7 +68,7 @@ class StudyFolder:
         return self.cell(cell) / TRAINING_LOG
 
     def status(self, cell: Cell) -> Status:
-        """How far a cell has come; nobody else is at work in it, as the folder is locked."""
+        """How far a cell has come."""
         if cell.name in self._failures:
             return "failed"
         if not self.is_begun(cell):
@@ -86,8 +84,15 @@ class StudyFolder:
         return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
 
     def prepare(self, cell: Cell) -> bool:
-        """Make room for a cell to be trained; whether there is a run to go on with."""
+        """Make room for a cell to be trained; whether there is a run to go on with.
+
+        Waits for the process of a study that was killed, which still writes down how far it came.
+
+        Raises:
+            RecordError: another process trains in the folder, and does not end.
+        """
         self._failures.pop(cell.name, None)
+        Lock(self.cell(cell), seconds=ENDING_SECONDS).release()
         if self.is_begun(cell):
             return True
         if self.cell(cell).exists():

@@ -77,7 +77,7 @@ def test_two_evaluations_do_not_write_to_one_folder(collab, held: Path) -> None:
     process.kill()
     process.communicate(timeout=10)
     assert second.status == 2
-    assert "out is being written by another evaluation" in second.err
+    assert "out is being written by another process" in second.err
 
 
 def test_an_interrupted_evaluation_shows_what_is_there(held: Path) -> None:

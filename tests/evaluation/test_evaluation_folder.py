@@ -74,7 +74,7 @@ def test_episodes_without_an_identity_are_left_alone(tmp_path: Path) -> None:
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path / "out")
-    with pytest.raises(RecordError, match="being written by another evaluation"):
+    with pytest.raises(RecordError, match="being written by another process"):
         EvaluationFolder(tmp_path / "out")
     folder.close()
 

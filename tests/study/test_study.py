@@ -12,6 +12,8 @@ import pytest
 from support.studies import STUDY, collab, results, train_here
 
 from collab.errors import RecipeError, RecordError
+from collab.runs.lock import Lock
+from collab.study import folder as folder_room
 from collab.study import study as room
 from collab.study.cells import cells_of, load_study
 from collab.study.machine import jobs_for
@@ -157,9 +159,24 @@ def test_mistakes_are_told_before_any_work(
 def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
     spec = load_study(Path("s.yaml"))
     first = room.Study(spec, Path("studies/s"))
-    with pytest.raises(RecordError, match="is being written by another study"):
+    with pytest.raises(RecordError, match="is being written by another process"):
         room.Study(spec, Path("studies/s"), resume=True)
     first.close()
+
+
+def test_a_cell_that_another_process_trains_is_left_alone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a study was killed, when the processes of its cells are still ending."""
+    monkeypatch.setattr(folder_room, "ENDING_SECONDS", 0.1)
+    study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))
+    begun = study.folder.cell(study.cells[0])
+    with Lock(begun):
+        (begun / "training.yaml").touch()
+        with pytest.raises(RecordError, match="is being written by another process"):
+            study.folder.prepare(study.cells[0])
+        assert (begun / "training.yaml").exists()
+    study.close()
 
 
 def test_as_many_at_once_as_the_machine_bears() -> None:

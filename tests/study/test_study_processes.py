@@ -94,10 +94,12 @@ def go_on(project: Path) -> None:
         assert cell.points[-1].tokens >= 1500
 
 
-def test_killed(project: Path, study: subprocess.Popen[str]) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_killed(project: Path, study: subprocess.Popen[str], at_once: bool) -> None:
     assert len(at_work(project)) == 2
     os.kill(study.pid, signal.SIGKILL)
-    wait_for(lambda: not at_work(project), 20)
+    if not at_once:
+        wait_for(lambda: not at_work(project), 20)
     assert results(project).status == "running"
     go_on(project)
 

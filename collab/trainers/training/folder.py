@@ -45,14 +45,12 @@ class TrainingFolder:
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
-        """Make the folder and write what is known at the start.
+        """Write what is known at the start into a folder that is there.
 
         Raises:
-            RecordError: the folder holds a run already, or cannot be written.
+            RecordError: the folder cannot be written.
         """
-        cls.check_is_free(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
             folder = cls(path)
             write_recipe(path / TRAINING, recipe, folder.packing)
         except OSError as error:

@@ -8,8 +8,9 @@ from pathlib import Path
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
+from collab.records.reading import key_of
 from collab.runs.layout import EPISODES
-from collab.runs.reading import read_whole_lines
+from collab.runs.reading import each_once, read_whole_lines
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.sft import Sft
 from collab.trainers.training.rollouts import whole
@@ -39,7 +40,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
         raise RecordError(f"{key}: {complaints[0]}; mend or remove that line")
     if not episodes:
         raise RecordError(f"{key}: {file} holds no episode")
-    return episodes
+    return list(each_once(episodes, key_of))
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:

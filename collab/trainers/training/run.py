@@ -15,6 +15,7 @@ from collab.recipe import Recipe
 from collab.records import failure_of
 from collab.runs import metric_names as names
 from collab.runs.layout import CHECKPOINTS
+from collab.runs.lock import Lock
 from collab.runtime.events import RunFinished
 from collab.runtime.notes import begun_by, tools_told
 from collab.telemetry import operation
@@ -106,7 +107,11 @@ class TrainingRun:
             RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
         """
         planned = {"collab.steps": self.total_steps}
-        with operation(f"train {self.recipe.team.name}", planned) as whole, whole.entered():
+        with (
+            operation(f"train {self.recipe.team.name}", planned) as whole,
+            whole.entered(),
+            Lock(self.out),
+        ):
             return await self._run()
 
     async def _run(self) -> dict[str, Any]:

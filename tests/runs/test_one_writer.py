@@ -1,0 +1,201 @@
+"""One process writes a folder at a time, and what stands twice in one counts once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.programs.held_model import HELD
+from support.tiny_words import save_tiny
+from support.trainer_recipes import WORDS, make_game
+from support.word_project import make_project
+from typer.testing import CliRunner
+
+import collab
+from collab.cli.app import app
+from collab.errors import RecordError
+from collab.recipe import Recipe
+from collab.recipe.dump import dump_recipe
+from collab.records import read_episodes
+from collab.records.run import open_run
+from collab.report.runs import read_run
+from collab.runs.about import mark_interrupted, read_about, write_about
+from collab.runs.lock import Lock
+from collab.trainers import TrainingRun
+from collab.trainers.training.recorded import recorded_episodes
+
+TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
+LINE = ("pair", "-t", "words/0-3", "--model", "held.py:held")
+ROOT = Path(__file__).resolve().parents[2]
+REFUSED = "r is being written by another process; wait for its end, or give another folder"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path, TEAM, n_words=4)
+    (tmp_path / "held.py").write_text(HELD)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
+@pytest.fixture
+def game(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    recipe = make_game(tiny, tmp_path, steps=2)
+    (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
+    monkeypatch.chdir(tmp_path)
+    return recipe
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "collab", *arguments],
+                cwd=tmp_path,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            )
+        )
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_a_folder_is_locked_once_and_one_that_holds_nothing_is_removed(tmp_path: Path) -> None:
+    with Lock(tmp_path / "r"):
+        with pytest.raises(RecordError, match=REFUSED):
+            Lock(tmp_path / "r")
+        (tmp_path / "r" / "file").touch()
+    with Lock(tmp_path / "r"):
+        (tmp_path / "r" / "file").unlink()
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_writer_that_ends_is_waited_for(tmp_path: Path) -> None:
+    first = Lock(tmp_path / "r")
+    (tmp_path / "r" / "log.txt").touch()
+
+    async def both() -> None:
+        second = asyncio.create_task(asyncio.to_thread(Lock, tmp_path / "r", seconds=10.0))
+        await asyncio.sleep(0.2)
+        assert not second.done()
+        first.release()
+        (await second).release()
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("command", ["run", "probe", "eval"])
+def test_the_second_one_ends_with_one_line(project: Path, command: str) -> None:
+    with Lock(Path("r")):
+        found = CliRunner().invoke(app, [command, *LINE, "-m", "echo", "--out", "r"])
+    assert found.exit_code == 2, found.output
+    assert REFUSED in found.stderr
+    assert "defect" not in found.stderr
+    assert not Path("r").exists(), "nothing was written"
+
+
+def test_two_runs_with_one_folder(project: Path, start: Callable[..., Any]) -> None:
+    (project / "hold").touch()
+    first = start("run", *LINE, "--out", "r")
+    episodes = project / "r" / "episodes.jsonl"
+    wait_for(lambda: episodes.exists() and episodes.stat().st_size > 0)
+    before = (project / "r" / "recipe.yaml").stat().st_mtime_ns
+    found = CliRunner().invoke(app, ["run", *LINE, "-m", "echo", "--out", "r"])
+    assert (found.exit_code, REFUSED in found.stderr) == (2, True)
+    (project / "hold").unlink()
+    assert first.wait(60) == 0
+    assert (project / "r" / "recipe.yaml").stat().st_mtime_ns == before
+    assert [e.id for e in read_episodes("r")] == [f"words/{n}#0" for n in range(4)]
+    assert read_about(Path("r"))["status"] == "done"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_second_training_leaves_the_first_alone(game: Recipe, resume: bool) -> None:
+    out = Path("r")
+    if resume:
+        asyncio.run(TrainingRun(game, out).run())
+    with Lock(out):
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        with pytest.raises(RecordError, match=REFUSED):
+            asyncio.run(TrainingRun(game, out, resume=resume).run())
+        given: dict[str, Any] = {"resume": "r"} if resume else {"team": "r.yaml", "out": "r"}
+        with pytest.raises(RecordError, match=REFUSED):
+            collab.train(**given)
+        assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_another_process_is_not_marked_as_interrupted(tmp_path: Path) -> None:
+    write_about(tmp_path, {"status": "running"})
+    about = json.loads((tmp_path / "run.json").read_text())
+    about["process"]["pid"] = os.getppid()
+    about["process"]["began"] = None  # as where the system does not say
+    for began, status in ((about["process"]["began"], "interrupted"), (ticks(), "running")):
+        about["process"]["began"] = began
+        (tmp_path / "run.json").write_text(json.dumps(about))
+        mark_interrupted(tmp_path)
+        assert read_about(tmp_path)["status"] == status
+
+
+def ticks() -> str:
+    return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def test_an_episode_that_stands_twice_counts_once(project: Path) -> None:
+    collab.load("pair", model="echo").run("words/0-3", out="r")
+    file = Path("r/episodes.jsonl")
+    file.write_text(file.read_text() * 2)
+    record = open_run(Path("r"))
+    assert [e.task for e in record.episodes] == [f"words/{n}" for n in range(4)]
+    assert record.complaints == ["4 lines of episodes.jsonl repeated, and not counted"]
+    assert len(list(read_episodes("r"))) == 4
+    assert len(recorded_episodes("r", "trainer.episodes")) == 4
+    assert len(read_run(Path("r")).episodes) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resume", [False, True])
+def test_two_trainings_at_once(
+    game: Recipe, start: Callable[..., Any], tmp_path: Path, resume: bool
+) -> None:
+    more = ["--set", "trainer.steps=30"]
+    arguments = ["train", "r.yaml", "--out", "r", *more]
+    if resume:
+        asyncio.run(TrainingRun(game, Path("r")).run())
+        arguments = ["train", "--resume", "r", *more]
+    both = [start(*arguments), start(*arguments)]
+    ended = [(process.wait(240), process.stderr.read()) for process in both]
+    assert sorted(status for status, _ in ended) == [0, 2], ended
+    assert [REFUSED in told for status, told in ended if status] == [True], ended
+    rows = [json.loads(line) for line in Path("r/metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows if row["type"] == "step.finished"] == [*range(1, 31)]
+    episodes = [*Path("r/episodes.jsonl").read_text().splitlines()]
+    assert len(episodes) == len(list(read_episodes("r")))
