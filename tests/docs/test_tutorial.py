@@ -1,0 +1,129 @@
+"""The tutorial's files and commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.blocks import blocks
+
+import collab
+from collab.recipe import load_recipe
+
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+ENVIRONMENT = {**os.environ, "PATH": PATH}
+AUX = "def aux(xs):\n    return max(map(len, xs))\n"
+MAIN = (
+    "def longest(strings):\n    if not strings:\n        return None\n"
+    "    longest_length = aux(strings)\n"
+    "    return next(s for s in strings if len(s) == longest_length)\n"
+)
+
+
+def write_project(folder: Path) -> None:
+    task, team, recipe = blocks("tutorial.md", "yaml")
+    files = {
+        "tasks/problems.jsonl": blocks("tutorial.md", "json")[0],
+        "tasks/colors.yaml": task,
+        "rewards.py": blocks("tutorial.md", "python")[0],
+        "agents/painters.yaml": team,
+        "recipe.yaml": recipe,
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def write_solution(folder: Path) -> None:
+    files = {"aux.py": AUX, "main.py": MAIN, "solution.py": AUX + MAIN}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def shell(script: str, folder: Path) -> str:
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_page_names_its_files() -> None:
+    page = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
+    for name in ("tasks/problems.jsonl", "tasks/colors.yaml", "rewards.py", "agents/painters.yaml"):
+        assert f"`{name}`" in page
+
+
+def test_the_team_solves_the_task_with_the_right_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.yaml").write_text('{"left": [" blue"], "right": [" red"]}')
+    episode = collab.load("painters", model="scripted:script.yaml").run("colors/0").episode
+    assert not episode.solved
+    assert episode.joint_return == 0.5
+    (tmp_path / "script.yaml").write_text('{"left": [" blue"], "right": [" Blue"]}')
+    assert collab.load("painters", model="scripted:script.yaml").run("colors/0").episode.solved
+
+
+def test_the_recipe_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    trainer = load_recipe("recipe.yaml").trainer
+    assert trainer is not None
+    assert trainer.steps == 10
+
+
+def test_programs_are_scored(tmp_path: Path) -> None:
+    write_solution(tmp_path)
+    whole, parts = [shell(line, tmp_path) for line in blocks("tutorial.md", "sh")[-1].splitlines()]
+    assert "reward 4.00 of 4.00" in whole
+    assert json.loads(parts)["reward"] == 4.0
+
+
+@pytest.mark.slow
+def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *rest = blocks("tutorial.md", "sh")
+    shell(first, tmp_path)
+    folder = tmp_path / "painting"
+    write_project(folder)
+    write_solution(folder)
+    for block in rest:
+        if "collab serve" not in block:
+            shell(block, folder)
+    assert (folder / "first.html").exists()
+    assert "color" not in (answer := served(folder)), "a client needs no hidden field"
+    assert json.loads(answer)["choices"][0]["message"]["content"]
+    monkeypatch.chdir(folder)
+    exec(blocks("tutorial.md", "python")[1], {})
+
+
+def served(folder: Path) -> str:
+    """The answer to the page's request, from the page's server on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    [command] = [block for block in blocks("tutorial.md", "sh") if "collab serve" in block]
+    [request] = blocks("tutorial.md", "bash")
+    server: subprocess.Popen[Any] = subprocess.Popen(
+        command.replace("8000", port).split(), cwd=folder, env=ENVIRONMENT
+    )
+    try:
+        ready = f"curl --silent --fail http://127.0.0.1:{port}/ready"
+        for _ in range(120):
+            if subprocess.run(ready.split(), capture_output=True, check=False).returncode == 0:
+                return shell(re.sub("8000", port, request), folder)
+            time.sleep(0.5)
+        pytest.fail("the server is not ready after 60 s")
+    finally:
+        server.terminate()
+        server.wait(60)
