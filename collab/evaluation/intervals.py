@@ -27,7 +27,7 @@ DRAWS = 5000
 
 _SEED = 20250804
 _ENOUGH = 31
-"""Tasks from which on the three numbers below hold; `_limits` raises them where there are fewer."""
+"""With fewer tasks than this, the three numbers below are raised."""
 _UNSEEN = 0.5
 """Share of a task that the unseen one counts for."""
 _TOWARDS_BOUND = 0.2
