@@ -21,8 +21,8 @@ from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
 
 PICTURE = Path(__file__).with_name("run.svg")
-ADDRESS = "pocket-code/120"
-TEAM = "pocket-smollm2"
+ADDRESS = "humaneval/12"
+TEAM = "coding"
 COMMAND = f"collab run {TEAM} --task {ADDRESS}"
 WIDTH = 120
 
