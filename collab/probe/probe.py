@@ -1,21 +1,33 @@
-"""From the episodes of a run to a probe."""
+"""Turns the episodes of a team into a probe; judges further joint actions as `algorithm: cross`."""
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeVar
 
+from collab.evaluation.intervals import mean_interval
+from collab.evaluation.results import Estimate
+from collab.models.fakes.echo import EchoModel
 from collab.probe.advice import advice_on
-from collab.probe.crossing import Crossing, Judged, is_dead, shares
-from collab.probe.estimates import any_solved, estimate, share_solved
-from collab.probe.games import Groups, best_game, game_of
-from collab.probe.results import AgentProbe, Best, Crossed, Probe
-from collab.recipe import Recipe
+from collab.probe.results import AgentProbe, Best, Crossed, Game, Probe
+from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
-from collab.records import Action, Episode, Problem
+from collab.records import Action, Episode, Problem, Score
 from collab.runs import metric_names as names
+from collab.runtime.session import Session
 from collab.stats import mean
+from collab.trainers.credit import Group, Weights
+from collab.trainers.credit.assign import group_of
+from collab.trainers.credit.counterfactual.cross import Cross
+from collab.trainers.credit.counterfactual.forms import Form, forms
+from collab.trainers.credit.counterfactual.rule import MOST_SCORED, scored_at_most
+from collab.trainers.credit.joint_actions import JointActions, joined
 from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.shape import Shape
 
 
 async def probe(
@@ -143,3 +155,201 @@ def _length(action: Action) -> int:
 
 def _tokens(episode: Episode) -> int:
     return sum(_length(d.action) for turn in episode.turns for d in turn.decisions)
+
+
+NEGLIGIBLE = 1e-9
+"""Weights up to this are 0 but for rounding."""
+
+
+@dataclass
+class Judged:
+    """One task's group, and what its answers make in the first turn."""
+
+    group: Group
+    forms: Mapping[str, Form]
+    played: list[Score]
+    further: list[Score] = field(default_factory=list)
+    """Of every combination that was not played; empty where not all may be made."""
+    combinations: int | None = None
+    scored: int = 0
+    failed: int = 0
+
+
+class Crossing:
+    """Judges groups, one after the other; no model is asked."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        trainer = recipe.trainer or TrainerSpec()
+        chains = {"joint_mode": "aligned", "turn_structure": "chains"}
+        self._spec = trainer.model_copy(update=chains)
+        is_game = recipe.task is not None and recipe.task.environment is not None
+        self.crosses = not (is_game and recipe.team.turns > 1)
+        """Not in a game of several turns: what a joint action earns depends on those before it."""
+
+    async def judge(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> list[Judged]:
+        """The groups of tasks with their whole episodes, with further joint actions scored."""
+        silent = dict.fromkeys(self._recipe.team.agents, EchoModel())
+        one_turn = self._recipe.model_copy(
+            update={"team": self._recipe.team.model_copy(update={"turns": 1})}
+        )  # no feedback is given, so no source is opened
+        session = await Session(one_turn, models=silent, serve=False).open()
+        try:
+            return [await self._judge(session, *item) for item in played]
+        finally:
+            await session.aclose()
+
+    async def weights(
+        self, judged: Sequence[Judged]
+    ) -> tuple[list[Weights], Mapping[str, float]] | None:
+        """What `cross` gives each group, and what it measures; None where nothing is crossed."""
+        groups = [item.group for item in judged]
+        n_agents = max((len(joined(g.episodes[0].turns[0])) for g in groups), default=1)
+        if n_agents < 2 or not self.crosses:
+            return None
+        size = max(len(group.episodes) for group in groups)
+        fits = scored_at_most(size, n_agents, "all") <= MOST_SCORED
+        cross = Cross(shifts="all" if fits else None)
+        return await cross.credit(groups), cross.measures()
+
+    async def _judge(
+        self, session: Session, problem: Problem, episodes: Sequence[Episode]
+    ) -> Judged:
+        found: list[Score] = []
+
+        async def score(problem: Problem, artefacts: Mapping[str, str]) -> Score:
+            found.append(await session.score(problem, artefacts))
+            judged.scored += 1
+            return found[-1]
+
+        joint = JointActions(problem, episodes, self._spec, score)
+        agents = tuple(self._recipe.team.agents)
+        shape = Shape("chains", len(episodes), self._recipe.team.turns)
+        group = await group_of(episodes, joint, agents=agents, spec=self._spec, shape=shape)
+        nodes = [(number, 0) for number in range(len(episodes))]
+        scores = [e.turns[0].score for e in episodes]
+        judged = Judged(group, forms(group, nodes), [s for s in scores if s is not None])
+        team = list(joined(episodes[0].turns[0]))
+        combinations = len(nodes) ** len(team)
+        crossed = (
+            self.crosses and len(team) > 1 and all(judged.forms[name] == "crossed" for name in team)
+        )
+        if crossed and combinations <= MOST_SCORED:
+            choices = product(range(len(nodes)), repeat=len(team))
+            await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
+            judged.further, judged.combinations = list(found), combinations
+        judged.failed = len(joint.failures)
+        return judged
+
+
+def is_dead(weights: Weights) -> bool:
+    """Whether nothing would be learned from a group."""
+    numbers = (w if isinstance(w, Sequence) else (w,) for w in weights.values())
+    return all(abs(number) <= NEGLIGIBLE for each in numbers for number in each)
+
+
+def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
+    """By agent: a share of the reward's variance, where it was measured."""
+    found = {agent: measures.get(names.named(pattern, agent)) for agent in agents}
+    return {agent: value for agent, value in found.items() if value is not None}
+
+
+Groups = Mapping[str, Sequence[Episode]]
+"""Whole episodes by task."""
+
+
+def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> Game:
+    """What is told of games beside their joint return; `crosses` where answers may be crossed."""
+    whole = [episode for group in groups.values() for episode in group]
+    scores = [turn.score for e in whole for turn in e.turns if turn.score]
+    unequal = any(score.by_agent for score in scores)
+    ends = [part.name for e in whole if e.score for part in e.score.parts]
+    return Game(
+        zero_sum=unequal and not any(score.reward or score.maximum for score in scores),
+        crosses=crosses,
+        returns={name: _mean_of(groups, _earned(name)) for name in agents} if unequal else {},
+        at_end={name: _mean_of(groups, _at_end(name)) for name in dict.fromkeys(ends)},
+    )
+
+
+def best_game(groups: Groups) -> Best | None:
+    """The best of each task's games; None where there is no group, or the joint return says
+    nothing, as in a zero-sum game."""
+    most = max((e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0)
+    groups = {task: group for task, group in groups.items() if len(group) > 1}
+    if not groups or most <= 0:
+        return None
+    returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
+    scores = [[e.score for e in group if e.score] for group in groups.values()]
+    return Best(
+        samples=max(map(len, returns)),
+        whole_games=True,
+        combinations=None,
+        reward=estimate([max(each) for each in returns], most),
+        solved=any_solved(scores),
+    )
+
+
+def _mean_of(groups: Groups, value: Callable[[Episode], float | None]) -> Estimate:
+    found = [[v for e in group if (v := value(e)) is not None] for group in groups.values()]
+    means = [mean(each) for each in found if each]
+    return estimate(means, max(1.0, *means) if means else 1.0)
+
+
+def _earned(agent: str) -> Callable[[Episode], float]:
+    return lambda episode: episode.return_of(agent)
+
+
+def _at_end(name: str) -> Callable[[Episode], float | None]:
+    def value(episode: Episode) -> float | None:
+        parts = episode.score.parts if episode.score else ()
+        return next((part.value for part in parts if part.name == name), None)
+
+    return value
+
+
+def estimate(values: Sequence[float], most: float) -> Estimate:
+    """The mean over tasks; penalties may bring a value below 0."""
+    if not values:
+        return Estimate(mean=0.0, low=0.0, high=most, tasks=0)
+    low, high = mean_interval(values, min(0.0, *values), max(most, *values))
+    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))
+
+
+def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
+    """Of the episodes that say whether they are solved."""
+    known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
+    values = [mean(each) for each in known if each]
+    return estimate(values, 1.0) if values else None
+
+
+def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
+    """Of the tasks: those of which one sample or more is solved."""
+    known = [[s.solved for s in group if s.solved is not None] for group in groups]
+    values = [float(any(each)) for each in known if each]
+    return estimate(values, 1.0) if values else None
+
+
+T = TypeVar("T")
+
+TRAIN = "train"
+
+
+def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
+    """The addresses given; a whole suite stands for those of its tasks that are trained on."""
+    task, trainer = recipe.task, recipe.trainer
+    whole = not addresses or (task is not None and list(addresses) == [task.name])
+    if task is None or not whole:
+        return list(addresses)
+    selection = trainer.tasks if trainer is not None else None
+    if selection is None and TRAIN in task.splits:
+        selection = TRAIN
+    return [f"{task.name}/{selection}"] if selection else list(addresses)
+
+
+def draw(problems: Sequence[T], most: int, seed: int) -> list[T]:
+    """At most so many, drawn by the seed, in their order."""
+    if len(problems) <= most:
+        return list(problems)
+    chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), most)
+    return [problems[number] for number in sorted(chosen)]

@@ -1,4 +1,4 @@
-"""A study's folder: a training run's folder a cell, and the numbers; readable at every moment.
+"""A study's folder: one training run's folder per cell, and the numbers; always readable.
 
 study.json             `collab.study.results.StudyResults`: cells, numbers, intervals
 study.yaml             the study as it was read
@@ -11,23 +11,26 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from collab.errors import CollabError, RecordError
+from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json, read_mapping
+from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.runs.lock import Lock
 from collab.runs.reading import read_lines
 from collab.stats import mean
-from collab.study.cells import Cell, cells_of
 from collab.study.results import CellResult, Point, Status, StudyResults
-from collab.study.same import check_same_cell
-from collab.study.spec import StudySpec
+from collab.study.spec import Cell, StudySpec, cells_of
+from collab.tasks import pinned
+from collab.trainers.training.changes import flat
 from collab.trainers.training.events import Evaluation, TaskResult, largest_return
 
 MAY_GROW = ("description", "seeds", "level")
@@ -190,3 +193,42 @@ class StudyFolder:
 
 def _text(spec: StudySpec) -> str:
     return yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def check_same_cell(cell: Cell, run: Path) -> None:
+    """Refuse to go on where what the study names was changed since the run in `run` began.
+
+    Cells that are trained now would not be comparable with those that were trained before.
+
+    Raises:
+        RecipeError: one of the recipes cannot be read.
+        RecordError: a setting differs, or the content of a file.
+    """
+    was = flat(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
+    with TemporaryDirectory() as name:
+        anew = Path(name)
+        now = flat(Packing(anew).pack(_pinned(cell.read()[0])))
+        files = [path.relative_to(anew) for path in anew.rglob("*") if path.is_file()]
+        others = [file for file in files if not _equal(run / file, anew / file)]
+    settings = [
+        f"{key} was {was.get(key)!r} and is {now.get(key)!r} now"
+        for key in dict.fromkeys((*was, *now))
+        if was.get(key) != now.get(key)
+    ]
+    for found in (*settings, *(f"{file} has other content now" for file in others)):
+        raise RecordError(
+            f"{run} was begun with another recipe: {found}; change it back, or give another folder"
+            " with --out"
+        )
+
+
+def _pinned(recipe: Recipe) -> Recipe:
+    """With the commit of a dataset of the hub, as a run's own recipe names it."""
+    if recipe.task is None:
+        return recipe
+    task = recipe.task.model_copy(update={"source": pinned(recipe.task.source)})
+    return recipe.model_copy(update={"task": task})
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return one.is_file() and one.read_bytes() == other.read_bytes()

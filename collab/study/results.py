@@ -1,15 +1,16 @@
-"""A study in numbers: what `study.json` holds, `--json` ends with and the table shows.
-
-Values are of held-out tasks: returns in points, or shares of the episodes that are solved, as the
-study's `measure` says. Intervals are over seeds.
-"""
+"""The results of a study and its events: curves, tokens to a level, paired differences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import isclose
 from typing import Literal
 
+from collab.evaluation.intervals import difference_interval, mean_interval
 from collab.naming import FolderName
 from collab.records import Record
+from collab.stats import mean
 from collab.study.spec import Measure
 
 Status = Literal["waiting", "interrupted", "failed", "done"]
@@ -133,3 +134,142 @@ class StudyResults(Record):
 
 
 StudyEvent = StudyStarted | CellStarted | CellFinished | StudyResults
+
+
+DoneCells = Mapping[tuple[str, str, int], CellResult]
+"""Those that are done, by suite, trainer and seed."""
+
+_ROUNDING = 1e-9
+"""Points by which equal values may differ after they were averaged and subtracted."""
+
+
+def trainer_results(
+    cells: Sequence[CellResult], marks: Sequence[int], level: float | None
+) -> list[TrainerResult]:
+    """Every trainer on every suite that has a cell that is done; `level` is a share."""
+    done = [cell for cell in cells if cell.status == "done" and cell.points]
+    found = []
+    for task in dict.fromkeys(cell.task for cell in done):
+        of_task = [cell for cell in done if cell.task == task]
+        goal = _level(of_task, marks, level)
+        for trainer in dict.fromkeys(cell.trainer for cell in of_task):
+            own = [cell for cell in of_task if cell.trainer == trainer]
+            found.append(_result(own, marks, goal))
+    return found
+
+
+def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[Difference]:
+    """Each trainer less the first one: suite by suite, and over all of several suites."""
+    done = {(c.task, c.trainer, c.seed): c for c in cells if c.status == "done" and c.points}
+    tasks = list(dict.fromkeys(task for task, _, _ in done))
+    trainers = list(dict.fromkeys(cell.trainer for cell in cells))
+    for trainer in trainers[1:]:
+        for task in tasks:
+            yield from _difference(done, marks, trainers[0], trainer, task)
+        if len(tasks) > 1:
+            yield from _difference(done, marks, trainers[0], trainer, None)
+
+
+def value_at(points: Sequence[Point], tokens: float) -> float:
+    """The return at so many tokens, on straight lines between evaluations."""
+    if tokens <= points[0].tokens:
+        return points[0].value
+    for before, after in pairwise(points):
+        if tokens <= after.tokens:
+            share = (tokens - before.tokens) / (after.tokens - before.tokens)
+            return before.value + share * (after.value - before.value)
+    return points[-1].value
+
+
+def tokens_to(points: Sequence[Point], level: float) -> float | None:
+    """The tokens at which the return reaches `level` first; None where it does not."""
+    if points[0].value >= level:
+        return float(points[0].tokens)
+    for before, after in pairwise(points):
+        if after.value >= level:
+            share = (level - before.value) / (after.value - before.value)
+            return before.tokens + share * (after.tokens - before.tokens)
+    return None
+
+
+def on_the_way(points: Sequence[Point], marks: Sequence[int]) -> float:
+    """The mean return over the budget, by trapezoids between the marks."""
+    values = [value_at(points, mark) for mark in marks]
+    areas = [
+        (b - a) * (before + after) / 2
+        for (a, b), (before, after) in zip(pairwise(marks), pairwise(values), strict=True)
+    ]
+    return sum(areas) / (marks[-1] - marks[0])
+
+
+def _level(cells: Sequence[CellResult], marks: Sequence[int], share: float | None) -> float:
+    if share is not None:
+        return share * _maximum(cells)
+    trainers = dict.fromkeys(cell.trainer for cell in cells)
+    ends = [
+        mean([value_at(c.points, marks[-1]) for c in cells if c.trainer == name])
+        for name in trainers
+    ]
+    return (mean([cell.points[0].value for cell in cells]) + max(ends)) / 2
+
+
+def _result(cells: Sequence[CellResult], marks: Sequence[int], level: float) -> TrainerResult:
+    most = _maximum(cells)
+    reached = [tokens_to(cell.points, level) for cell in cells]
+    known = [tokens for tokens in reached if tokens is not None]
+    return TrainerResult(
+        task=cells[0].task,
+        trainer=cells[0].trainer,
+        seeds=tuple(cell.seed for cell in cells),
+        curve=tuple(_estimate([value_at(c.points, mark) for c in cells], most) for mark in marks),
+        on_the_way=_estimate([on_the_way(c.points, marks) for c in cells], most),
+        level=level,
+        tokens_to_level=tuple(reached),
+        tokens=_estimate(known, marks[-1]) if len(known) == len(cells) else None,
+        maximum=most,
+    )
+
+
+def _difference(
+    done: DoneCells, marks: Sequence[int], base: str, trainer: str, task: str | None
+) -> Iterator[Difference]:
+    pairs = [
+        (done[name, base, seed], cell)
+        for (name, own, seed), cell in done.items()
+        if own == trainer and (task is None or name == task) and (name, base, seed) in done
+    ]
+    if not pairs:
+        return
+    scales = [_maximum(pair) if task is None else 1.0 for pair in pairs]
+    span = 1.0 if task is None else max(_maximum(pair) for pair in pairs)
+    ends = [value_at(b.points, marks[-1]) - value_at(a.points, marks[-1]) for a, b in pairs]
+    ways = [on_the_way(b.points, marks) - on_the_way(a.points, marks) for a, b in pairs]
+    yield Difference(
+        task=task,
+        trainer=trainer,
+        baseline=base,
+        pairs=len(pairs),
+        end=_change([v / s for v, s in zip(ends, scales, strict=True)], span),
+        on_the_way=_change([v / s for v, s in zip(ways, scales, strict=True)], span),
+    )
+
+
+def _maximum(cells: Sequence[CellResult]) -> float:
+    """The largest return; where it is not known, the largest that was seen."""
+    known = [cell.maximum for cell in cells if cell.maximum]
+    return max(known or [abs(p.value) for c in cells for p in c.points]) or 1.0
+
+
+def _estimate(values: Sequence[float], most: float) -> OverSeeds:
+    return _over_seeds(values, mean_interval(values, min(0.0, *values), max(most, *values)))
+
+
+def _change(values: Sequence[float], span: float) -> OverSeeds:
+    return _over_seeds(values, difference_interval(values, max(span, *map(abs, values))))
+
+
+def _over_seeds(values: Sequence[float], interval: tuple[float, float]) -> OverSeeds:
+    """Without the interval where all values are equal: it would show nothing but the bounds."""
+    equal = all(isclose(value, values[0], abs_tol=_ROUNDING) for value in values)
+    low, high = (None, None) if equal else interval
+    return OverSeeds(mean=mean(values), low=low, high=high, tasks=len(values))

@@ -1,26 +1,30 @@
-"""Running a study: what is missing of it, several cells at once, with its numbers after each."""
+"""Runs a study: each missing cell in its own process, several at once, numbers after each."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from collab.study.cells import Cell, cells_of, marks_of
+from collab.errors import RecordError
 from collab.study.folder import StudyFolder
-from collab.study.numbers import differences, trainer_results
-from collab.study.processes import train
 from collab.study.results import (
     CellFinished,
     CellStarted,
     StudyEvent,
     StudyResults,
     StudyStarted,
+    differences,
+    trainer_results,
 )
-from collab.study.spec import StudySpec
+from collab.study.spec import Cell, StudySpec, cells_of, marks_of
+from collab.trainers import Plan
 
 Emit = Callable[[StudyEvent], None]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]
@@ -143,3 +147,106 @@ class Study:
         )
         self.folder.save(results)
         return results
+
+
+GRACE_SECONDS = 5.0
+"""How long a process may take to write down where it is; training itself takes one."""
+
+
+async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+    """Run `collab train` to its end; its exit status, and the last error that it told.
+
+    When the task is cancelled the process is interrupted as by Ctrl-C, and waited for.
+
+    Raises:
+        RecordError: the log cannot be written.
+    """
+    # One GPU a cell, or each would start a rank on all of them.
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
+    try:
+        with log.open("ab") as stream:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "collab", "train", *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is told to it by us, once
+                preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
+            )
+    except OSError as error:
+        raise RecordError(f"{log} cannot be written: {error.strerror}") from error
+    try:
+        status = await process.wait()
+    except asyncio.CancelledError:
+        await _interrupt(process)
+        raise
+    if status < 0:
+        return (
+            status,
+            f"killed by {signal.Signals(-status).name}; where memory is short, lower --jobs",
+        )
+    return status, _last_error(log)
+
+
+async def _interrupt(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _end_with(parent: int) -> Callable[[], None]:
+    """Have a process interrupted when its parent is killed, so that nothing trains on unseen."""
+    from collab.sandbox.jail.layers import linux
+
+    def prepare() -> None:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
+def _last_error(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return told[-1] if told else (lines[-1] if lines else "it said nothing")
+
+
+SPARE = 0.9
+"""Of the memory that is free: what the cells may take."""
+MEMINFO = Path("/proc/meminfo")
+
+
+def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
+    """Cells at once: one a core at most, and as many as their planned memory allows; 1 at least.
+
+    `memory` is what is free, in bytes; None where nobody knows.
+    """
+    most = max(plan.total for plan in plans)
+    by_memory = len(plans) if memory is None or not most else int(SPARE * memory / most)
+    return max(1, min(len(plans), cores, by_memory))
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_memory() -> int | None:
+    """Bytes: the GPU's where there is one, else the machine's; None where it does not say."""
+    import torch
+
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None

@@ -23,8 +23,7 @@ from collab.evaluation.results import Results
 from collab.probe.results import Probe
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
-from collab.study.numbers import differences, trainer_results
-from collab.study.results import CellResult, Point, StudyResults
+from collab.study.results import CellResult, Point, StudyResults, differences, trainer_results
 from collab.trainers.training.events import StepFinished
 
 WIDTHS = [60, 80, 120, 200]

@@ -14,8 +14,7 @@ import pytest
 import yaml
 from support.blocks import DOCS, blocks
 
-from collab.study.cells import cells_of, load_study
-from collab.study.spec import StudySpec
+from collab.study.spec import StudySpec, cells_of, load_study
 
 
 def test_the_study_of_the_page_is_the_example() -> None:

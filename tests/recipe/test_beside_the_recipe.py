@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.recipe import load_recipe
 from collab.serving.teams import read_teams
-from collab.study.cells import cells_of, load_study
+from collab.study.spec import cells_of, load_study
 
 TEAM = """\
 agents:

@@ -9,9 +9,17 @@ import pytest
 
 from collab.cli.screen.plain import PlainPage
 from collab.cli.screen.study import show_results
-from collab.study.numbers import differences, on_the_way, tokens_to, trainer_results, value_at
 from collab.study.page import curve_panels, study_tables
-from collab.study.results import CellResult, Point, StudyResults
+from collab.study.results import (
+    CellResult,
+    Point,
+    StudyResults,
+    differences,
+    on_the_way,
+    tokens_to,
+    trainer_results,
+    value_at,
+)
 
 MARKS = (0, 50, 100)
 

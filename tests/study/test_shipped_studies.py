@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collab.study.cells import cells_of, load_study, marks_of
+from collab.study.spec import cells_of, load_study, marks_of
 
 STUDIES = Path(__file__).resolve().parents[2] / "examples" / "studies"
 

@@ -15,10 +15,9 @@ from collab.errors import RecipeError, RecordError
 from collab.runs.lock import Lock
 from collab.study import folder as folder_room
 from collab.study import study as room
-from collab.study.cells import cells_of, load_study
-from collab.study.machine import jobs_for
 from collab.study.results import StudyResults
-from collab.study.spec import StudySpec
+from collab.study.spec import StudySpec, cells_of, load_study
+from collab.study.study import jobs_for
 from collab.trainers import Plan
 
 

@@ -23,8 +23,8 @@ from collab.evaluation.teams import find_teams
 from collab.naming import FolderName, Name, SuiteName, as_name, is_name, joint_name
 from collab.recipe import Recipe, load_recipe, read_recipe
 from collab.runs.about import new_run_id
-from collab.study.cells import Cell
 from collab.study.results import CellResult
+from collab.study.spec import Cell
 
 PIECES = (
     *("..", ".", "/", "//", "\\", "\0", "\n", "\r", "\t", " ", "-", "--out", "+", "_", "~", "x"),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.errors import RecipeError, Untrusted
-from collab.study.cells import cells_of, load_study
+from collab.study.spec import cells_of, load_study
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
 EVIL = """\

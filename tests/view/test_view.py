@@ -18,7 +18,7 @@ from collab.errors import RecipeError, RecordError
 from collab.runs.at_work import this_process
 from collab.view import check_installed
 from collab.view.folders import Folders, NoRun
-from collab.view.pages import Pages
+from collab.view.server import Pages
 
 
 def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:

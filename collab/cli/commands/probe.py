@@ -85,7 +85,7 @@ def command(
     something is missing, 130 interrupted.
     """
     from collab.cli.checks.plan import check
-    from collab.probe.tasks import draw, training_addresses
+    from collab.probe.probe import draw, training_addresses
     from collab.recipe import load_recipe
 
     recipe = load_recipe(

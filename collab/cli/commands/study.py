@@ -65,8 +65,8 @@ def command(
     done is kept in every case.
     """
     from collab.errors import RecipeError
-    from collab.study.cells import cells_of, load_study
-    from collab.study.machine import cores, free_memory, jobs_for
+    from collab.study.spec import cells_of, load_study
+    from collab.study.study import cores, free_memory, jobs_for
     from collab.trainers import make_plan
 
     if retry and not resume:

@@ -15,7 +15,7 @@ from collab.cli.app import app
 from collab.errors import CollabError
 from collab.recipe import load_recipe
 from collab.view.folders import Folders
-from collab.view.pages import Pages
+from collab.view.server import Pages
 
 TEAM = """\
 agents:
