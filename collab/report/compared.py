@@ -9,8 +9,7 @@ from collab.evaluation.compare import estimate_of
 from collab.evaluation.results import Difference, Estimate, Results, TeamResult
 from collab.evaluation.values import task_values
 from collab.records import Episode
-from collab.report.dots import Row, Value, make_plot, spanned
-from collab.report.opening import Card, Opening, in_words, size_of
+from collab.report.opening import Card, Opening, Row, Value, in_words, make_plot, size_of, spanned
 from collab.report.runs import Run, largest_return
 from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
 from collab.runs import metric_names as names

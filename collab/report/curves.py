@@ -8,11 +8,8 @@ from math import ceil
 from statistics import fmean, stdev
 
 from collab.report.cohorts import Cohort
-from collab.report.declared import names_of_parts
-from collab.report.equal import told_equal
-from collab.report.panels import FAMILIES, Family, Panel, Series
-from collab.report.reach import bounded, most_of
-from collab.report.runs import Row
+from collab.report.panels import FAMILIES, Family, Panel, Series, bounded, most_of, told_equal
+from collab.report.runs import Row, names_of_parts
 
 MOST_POINTS = 400
 """Points of one curve; more steps than that are averaged in equal stretches."""

@@ -1,16 +1,151 @@
-"""Episodes as the report's reader gets them: plain data, texts by their place in the table."""
+"""The episodes of a report: which ones it holds, their problems, and their data for the page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import fsum
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+from pydantic import ValidationError
+
+from collab.errors import CollabError
+from collab.recipe.task import SourceSpec, TaskSpec
 from collab.records import Action, Decision, Episode, Failure, Feedback, Score, Turn
-from collab.report.shown import Shown
-from collab.report.texts import Texts
+from collab.report.page import Texts
+from collab.report.runs import Run, value_at
 from collab.rewards.declared import Shown as Column
 from collab.rewards.declared import told
+from collab.tasks import Suite, open_suite
+from collab.tasks.formats import BUILT_IN as FORMATS
+from collab.tasks.generated import BUILT_IN as GENERATORS
+from collab.trainers.training.events import Mode
+
+Phase = Literal["training", "held out before", "held out after"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    run: int
+    """The number of its run."""
+    episode: Episode
+    step: int | None = None
+    """The step of training that it was played for, or, held out, the last one before it."""
+    phase: Phase | None = None
+    """None without training."""
+    mode: Mode | None = None
+    """How a held-out episode was sampled."""
+
+
+def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[Shown], int]:
+    """As many of each run's episodes as its share of all allows; and how many there are."""
+    kinds = [
+        kind
+        for number, run in enumerate(runs)
+        for kind in (_played(number, run), _held_out(number, run))
+    ]
+    total = sum(map(len, kinds))
+    shown = []
+    for episodes in kinds:
+        share = most if total <= most else max(2, most * len(episodes) // total)
+        shown += spread_evenly(episodes, share)
+    return shown, total
+
+
+def _played(number: int, run: Run) -> list[Shown]:
+    phase: Phase | None = "training" if run.is_training else None
+    return [Shown(number, episode, run.step_of(episode), phase) for episode in run.episodes]
+
+
+def _held_out(number: int, run: Run) -> list[Shown]:
+    """Ordered by problem, so that a problem's episodes are chosen together."""
+    steps = [evaluation.step for evaluation in run.evaluations]
+    phases: dict[int, Phase] = {}
+    if steps:
+        phases = {steps[-1]: "held out after", steps[0]: "held out before"}
+    found = [
+        Shown(number, played.episode, played.step, phases[played.step], played.mode)
+        for played in run.held_out
+        if played.step in phases
+    ]
+    return sorted(found, key=_place)
+
+
+def _place(shown: Shown) -> tuple[int, int, bool, int]:
+    episode = shown.episode
+    return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
+
+
+def spread_evenly(episodes: Sequence[Shown], most: int) -> list[Shown]:
+    """At most so many: whole groups, evenly over the run, the first and the last among them."""
+    groups: dict[int, list[Shown]] = {}
+    for shown in episodes:
+        groups.setdefault(shown.episode.group, []).append(shown)
+    if len(episodes) <= most:
+        return list(episodes)
+    keys = list(groups)
+    wanted = max(2, most * len(keys) // len(episodes))
+    chosen = sorted({round(n * (len(keys) - 1) / (wanted - 1)) for n in range(wanted)})
+    return [shown for place in chosen for shown in groups[keys[place]]][:most]
+
+
+Fields = dict[str, Any]
+
+
+def problems_of(run: Run) -> dict[str, Fields]:
+    """The public fields of each problem of the run's suite, by address; none that are in doubt."""
+    suite = _suite(run)
+    if suite is None:
+        return {}
+    problems = (suite.problem(number) for number in range(len(suite)))
+    return {p.address: _without_id(p.public, suite.spec.id_field) for p in problems}
+
+
+def is_recorded(fields: Fields, episode: Episode) -> bool:
+    """Whether what the agents were told repeats some of the problem."""
+    decisions = [decision for turn in episode.turns for decision in turn.decisions]
+    told = "\n".join(message.content for d in decisions for message in d.observation)
+    return any(text.strip() and text.strip() in told for text in map(as_text, fields.values()))
+
+
+def as_text(value: Any) -> str:
+    """A field's value as agents are told it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _without_id(fields: Fields, id_field: str) -> Fields:
+    """The fields less the problem's name, which its address says."""
+    return {name: value for name, value in fields.items() if name != id_field}
+
+
+def _suite(run: Run) -> Suite | None:
+    try:
+        spec = TaskSpec.model_validate(value_at(run.recipe, "task"))
+    except ValidationError:
+        return None
+    source = _at_hand(spec.source, run.path)
+    if source is None:
+        return None
+    try:
+        return open_suite(spec.model_copy(update={"source": source}))
+    except CollabError:
+        return None
+
+
+def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
+    """The source, if it is in the run's folder or comes with what is installed."""
+    if source.hub or (source.generate and source.generate.use not in GENERATORS):
+        return None
+    if source.adapt and source.adapt.use not in FORMATS:
+        return None
+    if not source.path:
+        return source
+    path = (folder / source.path).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        return None
+    return source.model_copy(update={"path": str(path)})
 
 
 def episode_data(shown: Shown, texts: Texts, columns: Sequence[Column] = ()) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""What a report opens with: one sentence, and what was reached, with intervals."""
+"""The opening of a report: one sentence, and cards whose plots show means and intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import ceil, floor, log10
 
-from collab.report.dots import Plot
 from collab.report.tables import Form, show
 from collab.wording import counted
 
@@ -70,3 +70,121 @@ def _sizes(problems: int, samples: int | None, seeds: int) -> Iterator[str]:
         yield f"{counted(samples, 'sample')} each"
     if seeds > 1:
         yield f"mean of {seeds} seeds"
+
+
+Limits = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean, and its interval where there is one."""
+
+    mean: float
+    limits: Limits | None = None
+    before: bool = False
+    """Before training: drawn hollow."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One team, or one way to sample it."""
+
+    label: str
+    values: list[Value]
+    text: str
+    """The value in words; of two, from the first to the second."""
+    interval: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A dot with its whisker; all places go from 0 to 100 along the scale."""
+
+    low: float
+    at: float
+    high: float
+    before: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    place: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A row as it is drawn."""
+
+    row: Row
+    marks: list[Mark]
+    told: str
+    """What is drawn, in words."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    title: str
+    rows: list[Drawn]
+    ticks: list[Tick]
+    zero: float | None
+    """Where zero is to be marked: of differences, and where the scale goes below it."""
+
+
+def make_plot(
+    title: str, rows: Sequence[Row], form: Form, most: float | None = None, *, change: bool = False
+) -> Plot:
+    """A plot from 0 to `most`, and as far as the intervals reach: all of its rows on one scale.
+
+    Of a `change`, zero is marked wherever it lies.
+    """
+    values = [value for row in rows for value in row.values]
+    ends = [v.mean for v in values] + [end for v in values for end in v.limits or ()]
+    least, largest = min(0.0, *ends), max(0.0, *ends) if most is None else max(most, *ends)
+    ticks = _ticks(least, largest if largest > least else least + 1.0)
+    start, size = min(least, ticks[0]), max(largest, ticks[-1]) - min(least, ticks[0])
+    if most is not None and most >= max(ends) and least == 0:
+        ticks, size = [tick for tick in ticks if tick <= most], most
+
+    def place(value: float) -> float:
+        return round(100 * (value - start) / size, 2)
+
+    def mark(value: Value) -> Mark:
+        low, high = value.limits or (value.mean, value.mean)
+        return Mark(place(low), place(value.mean), place(high), value.before)
+
+    drawn = [Drawn(row, [mark(v) for v in row.values], _told(row)) for row in rows]
+    digits = _digits(form, ticks)
+    shown = [Tick(place(tick), _label(tick, form, digits)) for tick in ticks]
+    return Plot(title, drawn, shown, place(0.0) if change or start < 0 else None)
+
+
+def _told(row: Row) -> str:
+    return f"{row.label}: {row.text}" + (f", 95 % {row.interval}" if row.interval else "")
+
+
+def _ticks(least: float, most: float) -> list[float]:
+    """Round numbers, about four, that reach from end to end."""
+    rough = (most - least) / 4
+    power = float(f"1e{floor(log10(rough))}")
+    step = next(f * power for f in (1.0, 2.0, 2.5, 5.0, 10.0) if f * power >= rough * 0.999)
+    first, last = floor(least / step + 1e-9), ceil(most / step - 1e-9)
+    return [round(n * step, 12) for n in range(first, last + 1)]
+
+
+def _digits(form: Form, ticks: Sequence[float]) -> int:
+    """As many decimals as the finest tick needs, the same for all."""
+    scale = 100 if form == "share" else 1
+    return max(len(f"{scale * tick:.10g}".partition(".")[2]) for tick in ticks)
+
+
+def _label(value: float, form: Form, digits: int) -> str:
+    text = f"{(100 if form == 'share' else 1) * value:.{digits}f}".replace("-", "−")
+    return f"{text} %" if form == "share" else text
+
+
+def spanned(limits: Limits, form: Form, *, signed: bool = False) -> str:
+    """An interval in words."""
+    low, high = (show(end, form, signed=signed, unit=False) for end in limits)
+    return f"{low} to {high}"

@@ -1,10 +1,13 @@
-"""What is drawn: panels of curves, as data."""
+"""Panels of curves as data: metric families, axis limits and curves that are equal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from collab.records import Score
+from collab.report.runs import Run, largest_return
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 
@@ -143,3 +146,79 @@ FAMILIES = (
     Family("Tokens a second", COST, names.TOKENS_PER_SECOND, "count"),
     Family("Memory at most, GB", COST, names.MEMORY),
 )
+
+
+def told_equal(panel: Panel, *, merge: bool) -> Panel:
+    """The panel with equal curves told apart, and a word on them.
+
+    Args:
+        merge: draw them as one, under both names; else the later one is dashed, so that the colours
+            of both are seen.
+    """
+    if panel.stacked:
+        return panel
+    kept: list[Series] = []
+    told = []
+    for line in panel.series:
+        place = next((n for n, one in enumerate(kept) if _equal(one, line)), None)
+        if place is None:
+            kept.append(line)
+            continue
+        first = kept[place]
+        told.append(f"{first.label} and {line.label} are equal.")
+        if merge:
+            label = f"{first.label} = {line.label}"
+            kept[place] = replace(first, label=label, short=label, dashed=False)
+        else:
+            kept.append(replace(line, dashed=True))
+    return replace(panel, series=kept, note=" ".join([n for n in (panel.note, *told) if n]))
+
+
+def _equal(one: Series, other: Series) -> bool:
+    if "thin" in (one.style, other.style):
+        return False
+    return (one.x, one.y, one.low, one.high) == (other.x, other.y, other.low, other.high)
+
+
+def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
+    """The largest value that a metric can have; None where nothing bounds it.
+
+    Args:
+        name: of a part of the reward, its own.
+    """
+    if reach == "return":
+        found = [row[names.RETURN_MAXIMUM] for run in runs for row in run.steps
+                 if names.RETURN_MAXIMUM in row]  # fmt: skip
+        found += [most for run in runs if (most := largest_return(run)) is not None]
+    elif reach == "reward":
+        found = [score.maximum for score in _scores(runs)]
+    elif reach == "part":
+        found = [part.weight for s in _scores(runs) for part in s.parts if part.name == name]
+    else:
+        found = [1.0] if unit == "share" else []
+    most = max(found, default=0.0)
+    return most if most > 0 else None
+
+
+def _scores(runs: Sequence[Run]) -> list[Score]:
+    episodes = [episode for run in runs for episode in run.episodes]
+    return [turn.score for episode in episodes for turn in episode.turns if turn.score]
+
+
+def bounded(panel: Panel, most: float | None) -> Panel:
+    """The panel with its axis up to `most`, and its bands within what is possible.
+
+    A value beyond `most`, or below 0, shows that it is no bound of this metric: that end is open.
+    """
+    values = [value for line in panel.series for value in line.y]
+    ceiling = most if most is not None and max(values, default=0.0) <= most + 1e-9 else None
+    floor = 0.0 if min(values, default=0.0) >= 0 else None
+    return replace(panel, most=ceiling, series=[_cut(s, floor, ceiling) for s in panel.series])
+
+
+def _cut(line: Series, floor: float | None, ceiling: float | None) -> Series:
+    def cut(value: float) -> float:
+        value = value if floor is None else max(floor, value)
+        return value if ceiling is None else min(ceiling, value)
+
+    return replace(line, low=[*map(cut, line.low)], high=[*map(cut, line.high)])

@@ -9,8 +9,8 @@ from dataclasses import replace
 from statistics import fmean
 
 from collab.records import Episode
+from collab.report.episodes import Shown
 from collab.report.runs import Run, at_most
-from collab.report.shown import Shown
 from collab.report.tables import NONE, Cell, Table, estimate, make_table, words
 
 MOST_TASKS = 300

@@ -8,25 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
-from collab.report.asked import as_text, is_recorded, problems_of
-from collab.report.changes import change_table
 from collab.report.cohorts import cohorts_of
 from collab.report.compared import evaluation_opening, evaluation_table, run_opening
 from collab.report.curves import training_panels
-from collab.report.declared import reward_of
-from collab.report.episodes import episode_data
+from collab.report.episodes import (
+    Shown,
+    as_text,
+    choose_episodes,
+    episode_data,
+    is_recorded,
+    problems_of,
+)
 from collab.report.facts import RunFacts, facts_of, shared_facts
-from collab.report.gains import held_out_panels, held_out_table
+from collab.report.held_out import (
+    change_table,
+    held_out_panels,
+    held_out_table,
+    opening_of_training,
+)
 from collab.report.opening import Opening, joined
-from collab.report.page import Follows, render
+from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel
 from collab.report.problems import task_table
-from collab.report.reading import Reading, read_all
-from collab.report.runs import Run, value_at
-from collab.report.shown import Shown, choose_episodes
+from collab.report.runs import Reading, Run, read_all, reward_of, value_at
 from collab.report.tables import Table
-from collab.report.texts import Texts, pack
-from collab.report.trained import opening_of_training
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.trainers.training.alarms import Alarms

@@ -9,8 +9,8 @@ from pathlib import Path
 from collab.errors import RecordError
 from collab.evaluation.intervals import METHOD
 from collab.report.panels import Panel, Series
-from collab.report.reading import read_all
 from collab.report.report import MOST_EPISODES, make_page, make_report
+from collab.report.runs import read_all
 from collab.report.tables import Cell, Form, Table, estimate, make_table, words
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT

@@ -14,10 +14,9 @@ from urllib.parse import urlencode
 
 from collab.distribution import install
 from collab.errors import CollabError, RecipeError
-from collab.report.page import Follows, fill
-from collab.report.reading import read_all
+from collab.report.page import Follows, fill, visible
 from collab.report.report import make_page, make_report
-from collab.report.texts import visible
+from collab.report.runs import read_all
 from collab.view.folders import Folders, NoRun
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import yaml
 from support.report_runs import data_of, make_episode, make_run, page_of
 
 from collab.recipe import load_recipe
-from collab.report.asked import problems_of
+from collab.report.episodes import problems_of
 from collab.report.runs import read_run
 
 

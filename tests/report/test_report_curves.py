@@ -12,9 +12,8 @@ from support.report_runs import make_training
 from collab.report.cohorts import cohorts_of
 from collab.report.curves import MOST_POINTS, training_panels
 from collab.report.panels import FAMILIES, Panel
-from collab.report.reading import read_all
 from collab.report.report import make_report
-from collab.report.runs import Run, read_run
+from collab.report.runs import Run, read_all, read_run
 
 
 def named(panels: list[Panel], title: str) -> Panel:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.report_runs import add_held_out, make_training
 
-from collab.report.reading import read_all
 from collab.report.report import Report, make_report
+from collab.report.runs import read_all
 from collab.report.tables import Table
 from collab.trainers.training.events import HeldOut
 

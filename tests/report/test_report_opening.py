@@ -9,11 +9,9 @@ from statistics import fmean
 import pytest
 from support.report_runs import make_episode, make_run, make_training, page_of
 
-from collab.report.dots import Row, Value, make_plot
-from collab.report.opening import Card, in_words
-from collab.report.reading import read_all
+from collab.report.opening import Card, Row, Value, in_words, make_plot
 from collab.report.report import Report, make_report
-from collab.report.runs import read_run
+from collab.report.runs import read_all, read_run
 
 
 def report_of(*folders: Path) -> Report:

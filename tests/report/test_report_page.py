@@ -14,7 +14,7 @@ import pytest
 from support.report_runs import data_of, make_episode, make_run, page_of
 
 from collab.records import Action, Decision, Episode, Message, Turn, Usage
-from collab.report.texts import pack
+from collab.report.page import pack
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x1b[2J"
 

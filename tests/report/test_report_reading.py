@@ -9,9 +9,8 @@ import pytest
 from support.report_runs import make_training
 
 from collab.errors import RecordError
-from collab.report.reading import read_all
 from collab.report.report import make_report
-from collab.report.runs import read_run
+from collab.report.runs import read_all, read_run
 
 
 def test_a_whole_run(played: Path) -> None:

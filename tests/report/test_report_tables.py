@@ -11,13 +11,11 @@ from support.report_runs import make_episode, make_run
 
 from collab.evaluation.intervals import METHOD
 from collab.records import Score
-from collab.report.episodes import episode_data
-from collab.report.reading import read_all
+from collab.report.episodes import Shown, episode_data
+from collab.report.page import Texts
 from collab.report.report import Report, make_report
-from collab.report.runs import read_run
-from collab.report.shown import Shown
+from collab.report.runs import read_all, read_run
 from collab.report.tables import Cell, Table, estimate, make_table, show, words
-from collab.report.texts import Texts
 
 
 def named(report: Report, title: str) -> Table:

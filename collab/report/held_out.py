@@ -1,0 +1,372 @@
+"""Held-out problems before and after training: opening, panels, and two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from collab.evaluation.intervals import METHOD, difference_interval, mean_interval
+from collab.report.cohorts import Cohort
+from collab.report.episodes import Shown
+from collab.report.opening import (
+    Card,
+    Limits,
+    Opening,
+    Row,
+    Value,
+    in_words,
+    make_plot,
+    size_of,
+    spanned,
+)
+from collab.report.panels import RETURN, Panel, Series, Unit, bounded, most_of, told_equal
+from collab.report.problems import MOST_TASKS, natural
+from collab.report.runs import Run, at_most, largest_return, value_at
+from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
+from collab.runs import metric_names as names
+from collab.trainers.training.events import TaskResult
+
+MODES = ("sampled", "greedy")
+
+Values = dict[str, float]
+"""By task."""
+
+
+def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
+    """Returns and solved shares on held-out tasks, a point for each evaluation."""
+    for title, solved in (("Joint return, held out", False), ("Solved, held out", True)):
+        series = [
+            found
+            for number, cohort in enumerate(cohorts)
+            for mode in MODES
+            if (found := _points(cohort, number, mode, solved=solved, named=len(cohorts) > 1))
+        ]
+        note = f"Whiskers: 95 % intervals, {METHOD}."
+        if any(len(cohort.runs) > 1 for cohort in cohorts):
+            note += " Each problem's value is its mean over seeds."
+        if series:
+            runs = [run for cohort in cohorts for run in cohort.runs]
+            unit: Unit = "share" if solved else "number"
+            panel = Panel(title, RETURN, series, unit, note)
+            most = 1.0 if solved else most_of("return", unit, "", runs)
+            yield told_equal(bounded(panel, most), merge=len(cohorts) == 1)
+
+
+def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool) -> Series | None:
+    x, y, low, high = [], [], [], []
+    for step in sorted({e.step for run in cohort.runs for e in run.evaluations}):
+        found = [v for run in cohort.runs if (v := values_of(run, step, mode, solved=solved))]
+        tasks = dict.fromkeys(task for values in found for task in values)
+        means = [fmean(v[task] for v in found if task in v) for task in tasks]
+        if means:
+            least, most = mean_interval(means, min(0.0, *means), _most(cohort, solved, means))
+            x.append(float(step))
+            y.append(fmean(means))
+            low.append(least)
+            high.append(most)
+    if not x:
+        return None
+    label = f"{cohort.label}, {mode}" if named else mode
+    color = number if named else MODES.index(mode)
+    return Series(label, mode, color, x, y, low, high, style="points", dashed=mode == "greedy")
+
+
+def ends_of(cohort: Cohort, mode: str, *, solved: bool) -> tuple[Values, Values]:
+    """What each problem earned in the first evaluation and in the last, over all seeds.
+
+    Both have the same problems; runs with fewer than two evaluations are left out.
+    """
+    pairs = [
+        (
+            values_of(run, steps[0], mode, solved=solved),
+            values_of(run, steps[-1], mode, solved=solved),
+        )
+        for run in cohort.runs
+        if len(steps := [evaluation.step for evaluation in run.evaluations]) > 1
+    ]
+    tasks = dict.fromkeys(task for before, after in pairs for task in before if task in after)
+
+    def over_seeds(end: int) -> Values:
+        return {
+            task: fmean(pair[end][task] for pair in pairs if task in pair[0] and task in pair[1])
+            for task in tasks
+        }
+
+    return over_seeds(0), over_seeds(1)
+
+
+def values_of(run: Run, step: int, mode: str, *, solved: bool) -> Values:
+    """What an evaluation found."""
+    for evaluation in run.evaluations:
+        if evaluation.step == step:
+            results: dict[str, TaskResult] = getattr(evaluation, mode)
+            found = {t: r.solved if solved else r.joint_return for t, r in results.items()}
+            return {task: value for task, value in found.items() if value is not None}
+    return {}
+
+
+def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
+    """The largest value that the mean could have."""
+    return 1.0 if solved else max(*means, *(largest_return(run) or 0.0 for run in cohort.runs))
+
+
+def held_out_table(runs: Sequence[Run]) -> Table | None:
+    """Before and after training, paired by task."""
+    rows = [
+        row
+        for run in runs
+        for mode in MODES
+        if (row := _gain_row(run, mode, named=len(runs) > 1)) is not None
+    ]
+    if not rows:
+        return None
+    columns = ["Held out", "Problems", "Before", "After", "Gain", "Solved before", "Solved after"]
+    note = f"Returns{at_most(runs)}, paired by problem. 95 % intervals of the gain: {METHOD}."
+    return make_table("Before and after training", columns, rows, note)
+
+
+def _gain_row(run: Run, mode: str, *, named: bool) -> list[Cell] | None:
+    steps = [evaluation.step for evaluation in run.evaluations]
+    if len(steps) < 2:
+        return None
+    before, after = (values_of(run, step, mode, solved=False) for step in (steps[0], steps[-1]))
+    tasks = [task for task in before if task in after]
+    if not tasks:
+        return None
+    gains = [after[task] - before[task] for task in tasks]
+    span = max(largest_return(run) or 0.0, *map(abs, gains))
+    passed = [values_of(run, step, mode, solved=True) for step in (steps[0], steps[-1])]
+    solved = [[found[task] for task in tasks if task in found] for found in passed]
+    return [
+        words(f"{run.name}, {mode}" if named else mode),
+        words(len(tasks)),
+        estimate(fmean(before[task] for task in tasks), None, "points"),
+        estimate(fmean(after[task] for task in tasks), None, "points"),
+        estimate(fmean(gains), difference_interval(gains, span), "points", change=True),
+        *(estimate(fmean(shares), None, "share") if shares else words(NONE) for shares in solved),
+    ]
+
+
+BOTH = "sampled and greedy"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A measure of one cohort before training and after it, each a mean over problems."""
+
+    label: str
+    mode: str
+    before: Value
+    after: Value
+    gain: float
+    limits: Limits
+    problems: int
+    most: float
+    form: Form
+
+    @property
+    def tone(self) -> str:
+        low, high = self.limits
+        return "good" if low > 0 else "bad" if high < 0 else ""
+
+    @property
+    def told_gain(self) -> str:
+        return f"{show(self.gain, self.form, signed=True)} ({spanned(self.limits, self.form)})"
+
+    @property
+    def told_limits(self) -> str:
+        """The intervals before and after."""
+        ends = (self.before.limits, self.after.limits)
+        return " → ".join(spanned(limits, self.form) for limits in ends if limits)
+
+
+def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
+    """What was reached; of runs without held-out problems, how their own returns went."""
+    solved = [change for cohort in cohorts for change in _changes(cohort, solved=True)]
+    returns = [change for cohort in cohorts for change in _changes(cohort, solved=False)]
+    if not returns:
+        return Opening(_without_held_out(cohorts))
+    cards = [_card("Solved, held out", solved)] if solved else []
+    cards.append(_card("Return, held out", returns))
+    note = "Hollow: before training; filled: after it. Gains are paired by problem."
+    note += f" 95 % intervals: {METHOD}."
+    if any(change.mode == BOTH for change in returns):
+        note += " Sampled and greedy answers earned the same."
+    return Opening(_sentence(solved or returns, cohorts), cards, note)
+
+
+def _changes(cohort: Cohort, *, solved: bool) -> list[Change]:
+    found = [change for mode in MODES if (change := _change(cohort, mode, solved=solved))]
+    if len(found) == 2 and _values(found[0]) == _values(found[1]):
+        return [replace(found[0], mode=BOTH)]
+    return found
+
+
+def _values(change: Change) -> tuple[Value, Value, Limits]:
+    return change.before, change.after, change.limits
+
+
+def _change(cohort: Cohort, mode: str, *, solved: bool) -> Change | None:
+    before, after = ends_of(cohort, mode, solved=solved)
+    if not before:
+        return None
+    found = [*before.values(), *after.values()]
+    most = 1.0 if solved else max(*found, *(largest_return(run) or 0.0 for run in cohort.runs))
+    gains = [after[task] - before[task] for task in before]
+    low = min(0.0, *found)
+    first, last = (_value([*values.values()], low, most) for values in (before, after))
+    span = max(most, *map(abs, gains))
+    limits = difference_interval(gains, span)
+    form: Form = "share" if solved else "points"
+    first = replace(first, before=True)
+    return Change(cohort.label, mode, first, last, fmean(gains), limits, len(before), most, form)
+
+
+def _value(values: Sequence[float], low: float, most: float) -> Value:
+    return Value(fmean(values), mean_interval(values, low, most))
+
+
+def _card(title: str, changes: Sequence[Change]) -> Card:
+    form, most = changes[0].form, max(change.most for change in changes)
+    labels = len({change.label for change in changes}) > 1
+    modes = len({change.mode for change in changes}) > 1
+    rows = [_row(change, labels=labels, modes=modes) for change in changes]
+    plot = make_plot(f"{title}, before and after training", rows, form, most)
+    if labels:
+        return Card(title, [plot])
+    first = changes[0]
+    return Card(
+        title,
+        [plot],
+        before=show(first.before.mean, form),
+        after=show(first.after.mean, form),
+        most="" if form == "share" else show(most, form),
+        gain=first.told_gain,
+        tone=first.tone,
+    )
+
+
+def _row(change: Change, *, labels: bool, modes: bool) -> Row:
+    label = change.label if labels else change.mode
+    label += f", {change.mode}" if labels and modes else ""
+    before, after = (show(v.mean, change.form) for v in (change.before, change.after))
+    values = [change.before, change.after]
+    # A single cohort's gain stands above its rows.
+    told = change.told_gain if labels else change.told_limits
+    return Row(label, values, f"{before} → {after}", told, change.tone)
+
+
+def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
+    best = max(changes, key=lambda change: (change.mode != "greedy", change.after.mean))
+    cohort = next(one for one in cohorts if one.label == best.label)
+    share = best.form == "share"
+    who = "The team" if len(cohorts) == 1 else f"With {cohort.what}, the team"
+    does, what = ("solves", "of") if share else ("earns", "on")
+    after = in_words(best.after.mean, best.form, best.most)
+    before = in_words(best.before.mean, best.form)
+    size = size_of(best.problems, _samples(cohort.runs, best.mode), len(cohort.runs))
+    most = f": the most of {len(cohorts)} recipes" if len(cohorts) > 1 else ""
+    doubt = "" if best.tone else "; the difference may be chance"
+    return f"{who} {does} {after} {what} held-out problems, {before} before ({size}){most}{doubt}."
+
+
+def _samples(runs: Sequence[Run], mode: str) -> int | None:
+    """Of each problem, where all runs have the same number."""
+    if mode == "greedy":
+        return None
+    found = {value_at(run.recipe, "trainer.evaluation.samples") for run in runs}
+    [samples] = found if len(found) == 1 else [None]
+    return samples if isinstance(samples, int) else None
+
+
+def _without_held_out(cohorts: Sequence[Cohort]) -> str:
+    """The mean return of the first step and the last one, where there is one run."""
+    runs = [run for cohort in cohorts for run in cohort.runs]
+    if len(runs) != 1:
+        return ""
+    rows = [row for row in runs[0].steps if names.RETURN in row]
+    if not rows:
+        return ""
+    most = largest_return(runs[0])
+    last = in_words(rows[-1][names.RETURN], "points", most)
+    if len(rows) == 1:
+        return f"In its only step of training so far, the team earns {last}; nothing is held out."
+    first = in_words(rows[0][names.RETURN], "points")
+    return (
+        f"In training the team earns {last} in step {int(rows[-1]['step']):,},"
+        f" {first} in step {int(rows[0]['step']):,}; no held-out problems tell before and after."
+    )
+
+
+_COLUMNS = ("before", "after", "gain")
+
+Places = dict[tuple[int, str, str | None, str | None], int]
+"""The first episode of each run, problem, mode and phase."""
+
+
+def change_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
+    """A row for each problem; of several runs, a column for each.
+
+    Gains lead to two of the `shown` episodes.
+    """
+    tasks = sorted({task for run in runs for task in _tasks(run)}, key=natural)
+    if not tasks:
+        return None
+    places = _places(shown)
+    several = len(runs) > 1
+    rows = [
+        [
+            words(task),
+            *(
+                cell
+                for number, run in enumerate(runs)
+                for mode in MODES
+                for cell in _cells(run, number, task, mode, places, short=several)
+            ),
+        ]
+        for task in tasks[:MOST_TASKS]
+    ]
+    columns = [f"{run.name}, {mode}" for run in runs for mode in MODES]
+    if not several:
+        columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
+    note = (
+        f"Mean returns{at_most(runs)}. A diff is of the first samples before training and after it."
+    )
+    if len(tasks) > MOST_TASKS:
+        note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
+    return make_table("Held-out problem by problem", ["Problem", *columns], rows, note)
+
+
+def _tasks(run: Run) -> set[str]:
+    if len(run.evaluations) < 2:
+        return set()
+    first, last = run.evaluations[0], run.evaluations[-1]
+    return (set(first.sampled) & set(last.sampled)) | (set(first.greedy) & set(last.greedy))
+
+
+def _places(shown: Sequence[Shown]) -> Places:
+    places: Places = {}
+    for place, item in enumerate(shown):
+        places.setdefault((item.run, item.episode.task, item.mode, item.phase), place)
+    return places
+
+
+def _cells(
+    run: Run, number: int, task: str, mode: str, places: Places, *, short: bool
+) -> Iterator[Cell]:
+    """Before, after and the gain; in `short`, the gain with the two below it."""
+    steps = [evaluation.step for evaluation in run.evaluations] or [0]
+    ends = (steps[0], steps[-1])
+    before, after = (values_of(run, step, mode, solved=False).get(task) for step in ends)
+    if not short:
+        found = (before, after)
+        yield from (words(NONE) if v is None else estimate(v, None, "points") for v in found)
+    if before is None or after is None or len(steps) < 2:
+        yield words(NONE)
+        return
+    pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
+    link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
+    told = f"{show(before, 'points')} → {show(after, 'points')}" if short else ""
+    gain = estimate(after - before, None, "points", change=True)
+    yield replace(gain, pair=link, interval=told)
