@@ -1,19 +1,28 @@
-"""Two recorded runs side by side: settings that differ, results paired by problem."""
+"""Compares two recorded runs: settings that differ, results paired by problem."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
-from collab.errors import RecordError
+from collab.errors import CollabError, RecordError
 from collab.evaluation.compare import estimate_of, paired
-from collab.evaluation.reading import is_evaluation
-from collab.evaluation.recorded import Played, read_played
+from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
-from collab.evaluation.settings import differing
-from collab.records import Record
+from collab.evaluation.values import Values, task_values
+from collab.recipe.documents import read_mapping
+from collab.recipe.dump import reward_in
+from collab.records import Episode, Record
+from collab.records.run import open_run
 from collab.runs import metric_names as names
-from collab.runs.layout import EPISODES
+from collab.runs.about import read_about
+from collab.runs.at_work import status_of
+from collab.runs.layout import DATA, EPISODES, FUNCTIONS, METRICS, RECIPE, TRAINING
+from collab.runs.reading import read_lines
+from collab.trainers.training.events import Evaluation
 
 
 class Setting(Record):
@@ -147,3 +156,125 @@ def _notes(one: Played, other: Played, keys: Sequence[str]) -> list[str]:
     if any(key.startswith("data/") for key in keys):
         notes.append("the rows differ: problems of one address may not be the same")
     return notes
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run, by metric and problem; of a training on held-out problems at its end."""
+
+    folder: Path
+    team: str
+    status: str
+    values: Values
+    largest_return: float | None
+    complaints: list[str]
+    before: Values | None = None
+    """Of a training: the values before it."""
+
+
+def read_played(folder: Path) -> Played:
+    """The values of a run or of a training.
+
+    Raises:
+        RecordError: there is nothing to be read.
+    """
+    if (folder / TRAINING).is_file() and (found := _evaluations(folder)):
+        about = read_about(folder)
+        first, last = found[0], found[-1]
+        largest = [task.maximum for task in last.sampled.values() if task.maximum is not None]
+        return Played(
+            **_about(folder, about),
+            values=_of_evaluation(last),
+            largest_return=max(largest, default=None),
+            complaints=[],
+            before=_of_evaluation(first) if first.step < last.step else None,
+        )
+    record = open_run(folder)
+    groups: dict[str, list[Episode]] = {}
+    for episode in record.episodes:
+        if not episode.further:
+            groups.setdefault(episode.task, []).append(episode)
+    scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
+    return Played(
+        **_about(folder, record.about),
+        values=task_values(groups, (), reward_in(folder)),
+        largest_return=max(scored, default=None),
+        complaints=[f"{folder}: {complaint}" for complaint in record.complaints],
+    )
+
+
+def _about(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    team = str(about.get("team", ""))
+    return {"folder": folder, "team": team, "status": status_of(about)}
+
+
+def _evaluations(folder: Path) -> list[Evaluation]:
+    """Those on held-out problems, in order; none where there is nothing to be read."""
+    try:
+        lines = read_lines(folder / METRICS, _evaluation, "no metrics")
+    except CollabError:
+        return []
+    return [found for found in lines.found if found is not None and found.sampled]
+
+
+def _evaluation(line: bytes) -> Evaluation | None:
+    return Evaluation.model_validate_json(line) if b'"evaluation.finished"' in line else None
+
+
+def _of_evaluation(found: Evaluation) -> Values:
+    values: Values = {
+        names.JOINT_RETURN: {task: result.joint_return for task, result in found.sampled.items()}
+    }
+    solved = {t: r.solved for t, r in found.sampled.items() if r.solved is not None}
+    return values | ({names.SOLVED: solved} if solved else {})
+
+
+_FOR_PEOPLE = "description"
+"""Keys that change nothing."""
+_MANY = 200
+"""Characters from which a value is told by its beginning."""
+
+
+def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | None]]:
+    """Each key that has not the same value in both folders, and both values as text."""
+    one, other = (dict(_settings(folder)) for folder in (first, second))
+    return [
+        (key, one.get(key), other.get(key))
+        for key in dict.fromkeys((*one, *other))
+        if one.get(key) != other.get(key)
+    ]
+
+
+def _settings(folder: Path) -> Iterator[tuple[str, str]]:
+    """Of the recipe, as it was run or trained; of what lies beside it; of the versions."""
+    file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
+    if file is not None:
+        for key, value in _flat(read_mapping(file), ""):
+            if not key.endswith(_FOR_PEOPLE):
+                yield key, _text(value)
+    for place in (FUNCTIONS, DATA):
+        for path in sorted((folder / place).rglob("*")):
+            if path.is_file():
+                digest = blake2b(path.read_bytes(), digest_size=6).hexdigest()
+                yield path.relative_to(folder).as_posix(), f"contents {digest}"
+    try:
+        versions = read_about(folder).get("versions", {})
+    except CollabError:
+        return
+    yield from ((f"versions.{name}", version) for name, version in versions.items())
+
+
+def _flat(value: Any, above: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _flat(item, f"{above}.{key}" if above else str(key))
+    else:
+        yield above, value
+
+
+def _text(value: Any) -> str:
+    text = str(value)
+    if len(text) <= _MANY:
+        return text
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=3).hexdigest()
+    return f"{text[:_MANY]}... ({len(text)} characters, {digest})"

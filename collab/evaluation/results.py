@@ -1,30 +1,142 @@
-"""The results of an evaluation: its numbers, which print as tables."""
+"""An evaluation in numbers: what `eval.json` holds, `--json` ends with and the tables show.
+
+Shares are from 0 to 1. The names of `metrics`:
+
+solved, pass@K                 the share that is solved; the unbiased estimate for K tries
+solved.turn_K                  the share that is solved after turn K, for several turns
+NAME@K                         the best of K tries, as the reward declares it: accuracy, coop
+return, return.share           the joint rewards of all turns, in points and of their maximum
+final.share                    the last turn's joint reward of its maximum, for several turns
+level.NAME, part.NAME          the last turn's reward by level, of its maximum, and by part;
+                               a level without points counts by the values of its parts
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from collab.evaluation.numbers import Difference, Estimate, Numbers, Speed, TeamResult
-from collab.evaluation.table import sections
+from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, sign_of
+from collab.naming import FolderName
+from collab.records import Failure, Record
+from collab.runs import metric_names as names
 from collab.runs.frame import to_pandas
+from collab.wording import counted
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Difference", "Estimate", "Results", "Speed", "TeamResult"]
+
+class Estimate(Record):
+    """A mean over tasks with its interval."""
+
+    mean: float
+    low: float
+    high: float
+    tasks: int
+    """That have a value; where episodes failed these can be fewer than were evaluated."""
 
 
-class Results(Numbers):
+class Speed(Record):
+    """Of all agents running together, from the times that the episodes were under way."""
+
+    seconds: float
+    """Wall time in which at least one episode was under way."""
+    tokens_per_second: float
+    """New tokens of all agents."""
+    seconds_per_response: float
+    """By joint response: one turn of the whole team."""
+
+
+class TeamResult(Record):
+    """One team's numbers."""
+
+    label: FolderName
+    """The team's name in the tables."""
+    folder: FolderName | None
+    """Within the evaluation's; None where nothing is kept."""
+    team: str
+    protocol: str
+    turns: int
+    models: dict[str, str]
+    """By agent."""
+    identity: str
+    """Digest of all that an episode hangs on besides its task and sample."""
+    planned: int
+    episodes: int
+    """Finished ones, failed ones among them."""
+    failed: int
+    failures: dict[str, int]
+    """Failed episodes by their error's type."""
+    failure: Failure | None
+    """The first of them."""
+    maximum: float | None
+    """Of one turn's joint reward, for this team."""
+    most: float | None = None
+    """Of a game, whose turns do not each pay the maximum: the largest return that it can give."""
+    metrics: dict[str, Estimate]
+    speed: Speed | None
+    concurrency: int
+    """Episodes under way at the same time; speed depends on it."""
+    agents: dict[str, dict[str, Any]]
+    """By agent, and feedback source that asks a model: responses, tokens and money."""
+    schemes: dict[str, float]
+    """By way of working together: its share of the scores that show one; empty for none."""
+
+    @property
+    def total_failure(self) -> str | None:
+        """The count and the first failure of a team that finished no episode; else None."""
+        if self.failure is None or self.failed < self.episodes:
+            return None
+        failed = f"every episode of {self.label} failed ({self.failed} of {self.episodes})"
+        return f"{failed}; first failure: {self.failure.type}: {self.failure.message}"
+
+    @property
+    def largest_return(self) -> float | None:
+        """Turns x maximum, or what a game says; None where nothing was scored."""
+        if self.most is not None:
+            return self.most
+        return None if self.maximum is None else self.turns * self.maximum
+
+
+class Difference(Record):
+    """A team less the first one, paired by task."""
+
+    team: str
+    baseline: str
+    metrics: dict[str, Estimate]
+
+
+class Results(Record):
     """The numbers of an evaluation; printed, they are the tables of `collab eval`.
 
     `teams` holds a `TeamResult` per team, and its `metrics` an `Estimate` per metric.
     `differences` compares every other team with the first one.
     """
 
+    evaluation: str
+    status: Literal["running", "done", "interrupted", "failed"]
+    suite: str
+    tasks: tuple[str, ...]
+    samples: int
+    k: tuple[int, ...]
+    seed: int
+    levels: dict[str, tuple[str, ...]]
+    """The reward's parts by level."""
+    confidence: float
+    """Of all intervals."""
+    notes: tuple[str, ...]
+    """In plain words: what is left out, and why."""
+    command: tuple[str, ...]
+    versions: dict[str, str]
+    teams: tuple[TeamResult, ...]
+    """Those that have been evaluated, in the order given."""
+    differences: tuple[Difference, ...]
+
     def __repr__(self) -> str:
         """The tables that `collab eval` prints, and the notes on them."""
-        tables = ["\n".join(section.as_lines()) for section in sections(self)]
+        tables = ["\n".join(table.as_lines()) for table in sections(self)]
         notes = "\n".join(f"note: {note}" for note in self.notes)
         return "\n\n".join(filter(None, [*tables, notes]))
 
@@ -33,7 +145,7 @@ class Results(Numbers):
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        tables = "".join(section.as_html() for section in sections(self))
+        tables = "".join(table.as_html() for table in sections(self))
         return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -47,3 +159,154 @@ class Results(Numbers):
             for team in self.teams
             for name, found in team.metrics.items()
         )
+
+
+def team_rows(results: Results) -> list[TableRow]:
+    """Every metric of every team, and what it took."""
+    return [*_metric_rows(results), *work_rows(results)]
+
+
+def work_rows(results: Results) -> list[TableRow]:
+    """How each team works together, how fast it is, and what it took."""
+    return [*_scheme_rows(results.teams), *_cost_rows(results.teams)]
+
+
+def difference_rows(results: Results) -> list[TableRow]:
+    """Every team but the first less the first one; parts of the reward are left out."""
+    metrics = [difference.metrics for difference in results.differences]
+    return [
+        _cells_row(title_of(name), [change_cell(name, found.get(name)) for found in metrics])
+        for name in _names(results)
+        if names.matched(names.VALUE_OF_PART, name) is None
+        and any(name in found for found in metrics)
+    ]
+
+
+def headline(results: Results) -> str:
+    """What was evaluated, in a line."""
+    models = dict.fromkeys(model for team in results.teams for model in team.models.values())
+    problems = counted(len(results.tasks), "problem")
+    samples = counted(results.samples, "sample")
+    told = f"{results.suite}: {problems}, {samples}"
+    return f"{told}, {', '.join(models)}, seed {results.seed}"
+
+
+def sections(results: Results) -> list[ResultTable]:
+    """The table of the teams, and that of the differences if there are any."""
+    teams = [team.label for team in results.teams]
+    status = "" if results.status == "done" else f" ({results.status})"
+    tables = [ResultTable(headline(results) + status, ["", *teams], team_rows(results))]
+    if rows := difference_rows(results):
+        others = [difference.team for difference in results.differences]
+        tables.append(ResultTable(difference_title(results), ["", *others], rows))
+    return tables
+
+
+def difference_title(results: Results) -> str:
+    return f"difference to {results.differences[0].baseline}, on the same problems"
+
+
+def _metric_rows(results: Results) -> Iterator[TableRow]:
+    for name in _names(results):
+        found = [team.metrics.get(name) for team in results.teams]
+        if any(found):
+            yield _row(title_of(name), [estimate_text(name, e) for e in found])
+        if any(found) and name == names.JOINT_RETURN:
+            largest = (team.largest_return for team in results.teams)
+            yield _row(
+                "return at most", [None if most is None else f"{most:.2f}" for most in largest]
+            )
+
+
+def _names(results: Results) -> Iterator[str]:
+    """The metrics in the order of the table; those that say the same twice once."""
+    yield from (names.named(names.PASS_AT, k) for k in results.k)
+    told = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
+    for name in dict.fromkeys(name for name in told if name):
+        found = (key for team in results.teams for key in team.metrics)
+        yield from dict.fromkeys(key for key in found if names.what_is_best_in(key) == name)
+    if 1 not in results.k:
+        yield names.SOLVED
+    by_turn = (name for team in results.teams for name in team.metrics)
+    yield from sorted({n for n in by_turn if names.matched(names.SOLVED_AFTER_TURN, n)})
+    for level, parts in results.levels.items():
+        yield names.named(names.LEVEL, level)
+        if len(parts) > 1:
+            yield from (names.named(names.VALUE_OF_PART, part) for part in parts)
+    yield from (names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE)
+    tokens = (name for team in results.teams for name in team.metrics)
+    yield from dict.fromkeys(n for n in tokens if names.matched(names.TOKENS_OF_TRIES, n))
+
+
+def title_of(name: str) -> str:
+    """What a table calls a metric."""
+    if name == names.JOINT_RETURN:
+        return "return"
+    part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
+    if part is not None:
+        return f"  {part} %"
+    if (tries := names.matched(names.TOKENS_OF_TRIES, name)) is not None:
+        return f"tokens of {tries} samples" if tries.isdecimal() else f"tokens of at most {tries}"
+    if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
+        return f"solved after turn {turn} %"
+    shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}
+    return f"{shown.get(name, level or name)} %"
+
+
+def estimate_text(name: str, found: Estimate | None) -> str:
+    """A mean with its interval in brackets."""
+    if found is None:
+        return NONE
+    mean, low, high = (_number(name, n) for n in (found.mean, found.low, found.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def change_cell(name: str, found: Estimate | None) -> TableCell:
+    """A difference with its interval, and whether that lies wholly on one side of 0."""
+    if found is None:
+        return TableCell(NONE)
+    mean, low, high = (_number(name, n, "+") for n in (found.mean, found.low, found.high))
+    return TableCell(f"{mean} [{low}, {high}]", sign_of((found.low, found.high)))
+
+
+def _number(name: str, value: float, sign: str = "") -> str:
+    if names.matched(names.TOKENS_OF_TRIES, name) is not None:
+        return f"{value:{sign}.0f}"
+    text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
+    return text.removeprefix("-") if not float(text) and not sign else text
+
+
+def _scheme_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
+    for name in dict.fromkeys(scheme for team in teams for scheme in team.schemes):
+        shares = [team.schemes.get(name, 0.0) if team.schemes else None for team in teams]
+        texts = [None if share is None else f"{100 * share:.1f}" for share in shares]
+        yield _row(f"scheme {name} %", texts)
+
+
+def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
+    speeds = [team.speed for team in teams]
+    yield _row("tokens/s", [f"{s.tokens_per_second:,.0f}" if s else None for s in speeds])
+    yield _row("s per response", [f"{s.seconds_per_response:.2f}" if s else None for s in speeds])
+    agents = list(dict.fromkeys(name for team in teams for name in team.agents))
+    for name in agents:
+        yield _row(f"tokens of {name}", [_tokens(team, name) for team in teams])
+    for name in agents:
+        costs = [team.agents.get(name, {}).get("cost") for team in teams]
+        if any(cost is not None for cost in costs):
+            yield _row(f"cost of {name}", [c if c is None else f"${c:.4f}" for c in costs])
+    if any(team.failed for team in teams):
+        yield _row("failed", [f"{team.failed} of {team.episodes}" for team in teams])
+
+
+def _row(title: str, texts: Sequence[str | None]) -> TableRow:
+    return _cells_row(title, [TableCell(text or NONE) for text in texts])
+
+
+def _cells_row(title: str, cells: Sequence[TableCell]) -> TableRow:
+    return TableRow([TableCell(title), *cells])
+
+
+def _tokens(team: TeamResult, name: str) -> str | None:
+    """New tokens an episode."""
+    agent = team.agents.get(name)
+    return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import comb, fsum
 
-from collab.evaluation.metrics import best_of_k, pass_at_k
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
 from collab.records.solved import solved_by_turn
@@ -75,3 +75,28 @@ def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[floa
         for name, value in row:
             found.setdefault(name, []).append(value)
     return found
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The chance that one of `k` tries passes, when `c` of `n` did: 1 - C(n-c, k) / C(n, k).
+
+    Counts are whole numbers of any size, so nothing is rounded before the division.
+    """
+    _check(n, k)
+    return (comb(n, k) - comb(n - c, k)) / comb(n, k)
+
+
+def best_of_k(values: Sequence[float], k: int) -> float:
+    """The mean, over all subsets of `k`, of the subset's largest value.
+
+    The i-th smallest of n is the largest of C(i-1, k-1) subsets.
+    """
+    n = len(values)
+    _check(n, k)
+    subsets = comb(n, k)
+    return fsum(value * (comb(i, k - 1) / subsets) for i, value in enumerate(sorted(values)))
+
+
+def _check(n: int, k: int) -> None:
+    if not 1 <= k <= n:
+        raise ValueError(f"{k} tries cannot be estimated from {n} samples")

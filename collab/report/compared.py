@@ -6,12 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from collab.evaluation import intervals
 from collab.evaluation.compare import estimate_of
-from collab.evaluation.results import Difference, Estimate, Results, TeamResult
+from collab.evaluation.results import Difference, Estimate, Results, work_rows
+from collab.evaluation.table import (
+    Form,
+    ResultTable,
+    estimate,
+    show,
+)
 from collab.evaluation.values import task_values
 from collab.records import Episode
-from collab.report.opening import Card, Opening, Row, Value, in_words, make_plot, size_of, spanned
+from collab.report.opening import (
+    Opening,
+    OpeningCard,
+    PlotRow,
+    Value,
+    in_words,
+    make_plot,
+    size_of,
+)
 from collab.report.runs import Run, largest_return
-from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
 from collab.runs import metric_names as names
 from collab.stats import mean
 from collab.wording import counted
@@ -53,27 +66,15 @@ def evaluation_opening(results: Results) -> Opening:
     return Opening(f"{told} ({size})." if told else "", cards, f"{METHOD} {PAIRED}")
 
 
-def evaluation_table(results: Results) -> Table | None:
-    """What is told of the teams beside their metrics: how they work together, and how fast."""
+def evaluation_table(results: Results) -> ResultTable | None:
+    """How the teams work together, how fast they are, and what they took."""
     if not results.teams:
         return None
-    schemes = list(dict.fromkeys(name for team in results.teams for name in team.schemes))
-    rows = [
-        [
-            words(team.label),
-            words(_points(team.largest_return)),
-            *(_scheme(team, name) for name in schemes),
-            words(_speed(team)),
-            words(_seconds(team)),
-            words(team.failed or NONE),
-        ]
-        for team in results.teams
-    ]
-    columns = ["Team", "Return at most", *(f"Scheme {name}" for name in schemes)]
-    columns += ["Tokens a second", "Seconds a response", "Failed"]
+    columns = ["", *(team.label for team in results.teams)]
     size = size_of(len(results.tasks), results.samples)
-    note = f"{size}. Speed is measured with the agents running together."
-    return make_table(f"Teams on {results.suite}", columns, rows, " ".join([note, *results.notes]))
+    note = f"{size}. Speed is measured with the agents running together; new tokens per episode."
+    title = f"Teams on {results.suite}"
+    return ResultTable(title, columns, work_rows(results), " ".join([note, *results.notes]))
 
 
 def run_opening(runs: Sequence[Run]) -> Opening:
@@ -144,7 +145,9 @@ def _is_sure(metric: str, label: str, other: str, differences: Sequence[Differen
     return found is None or found.low > 0 or found.high < 0
 
 
-def _cards(found: Named, largest: float, differences: Sequence[Difference] = ()) -> list[Card]:
+def _cards(
+    found: Named, largest: float, differences: Sequence[Difference] = ()
+) -> list[OpeningCard]:
     cards = []
     for metric in _metrics([metrics for _, metrics in found]):
         form = _form(metric)
@@ -160,15 +163,16 @@ def _cards(found: Named, largest: float, differences: Sequence[Difference] = ())
         if changes:
             baseline = differences[0].baseline
             plots.append(make_plot(f"Difference from {baseline}", changes, form, change=True))
-        cards.append(Card(title, plots, most=show(most, form) if form == "points" and most else ""))
+        cards.append(
+            OpeningCard(title, plots, most=show(most, form) if form == "points" and most else "")
+        )
     return cards
 
 
-def _row(label: str, found: Estimate, form: Form, *, change: bool = False) -> Row:
+def _row(label: str, found: Estimate, form: Form, *, change: bool = False) -> PlotRow:
     limits = (found.low, found.high)
     cell = estimate(found.mean, limits, form, change=change)
-    value = Value(found.mean, limits)
-    return Row(label, [value], cell.text, spanned(limits, form), cell.tone)
+    return PlotRow(label, [Value(found.mean, limits)], cell.text, cell.interval, cell.tone)
 
 
 def _title(metric: str) -> str:
@@ -181,10 +185,6 @@ def _title(metric: str) -> str:
 
 def _form(metric: str) -> Form:
     return "points" if metric == names.JOINT_RETURN else "share"
-
-
-def _scheme(team: TeamResult, name: str) -> Cell:
-    return estimate(team.schemes.get(name, 0.0), None, "share") if team.schemes else words(NONE)
 
 
 def _estimates(run: Run) -> dict[str, Estimate]:
@@ -215,15 +215,3 @@ def _place(name: str) -> int | None:
         return ORDER.index(names.BEST_OF)
     fits = (n for n, pattern in enumerate(ORDER) if names.matched(pattern, name) is not None)
     return next(fits, None)
-
-
-def _points(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}"
-
-
-def _speed(team: TeamResult) -> str:
-    return f"{team.speed.tokens_per_second:,.0f}" if team.speed else NONE
-
-
-def _seconds(team: TeamResult) -> str:
-    return f"{team.speed.seconds_per_response:.2f}" if team.speed else NONE

@@ -7,23 +7,34 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from collab.evaluation.intervals import METHOD, difference_interval, mean_interval
+from collab.evaluation.table import (
+    NONE,
+    Form,
+    ResultTable,
+    TableCell,
+    estimate,
+    make_table,
+    show,
+    sign_of,
+    spanned,
+    tone_of,
+    words,
+)
 from collab.report.cohorts import Cohort
 from collab.report.episodes import Shown
 from collab.report.opening import (
-    Card,
     Limits,
     Opening,
-    Row,
+    OpeningCard,
+    PlotRow,
     Value,
     in_words,
     make_plot,
     size_of,
-    spanned,
 )
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, most_of, told_equal
 from collab.report.problems import MOST_TASKS, natural
 from collab.report.runs import Run, at_most, largest_return, value_at
-from collab.report.tables import NONE, Cell, Form, Table, estimate, make_table, show, words
 from collab.runs import metric_names as names
 from collab.trainers.training.events import TaskResult
 
@@ -111,7 +122,7 @@ def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
     return 1.0 if solved else max(*means, *(largest_return(run) or 0.0 for run in cohort.runs))
 
 
-def held_out_table(runs: Sequence[Run]) -> Table | None:
+def held_out_table(runs: Sequence[Run]) -> ResultTable | None:
     """Before and after training, paired by task."""
     rows = [
         row
@@ -126,7 +137,7 @@ def held_out_table(runs: Sequence[Run]) -> Table | None:
     return make_table("Before and after training", columns, rows, note)
 
 
-def _gain_row(run: Run, mode: str, *, named: bool) -> list[Cell] | None:
+def _gain_row(run: Run, mode: str, *, named: bool) -> list[TableCell] | None:
     steps = [evaluation.step for evaluation in run.evaluations]
     if len(steps) < 2:
         return None
@@ -167,15 +178,14 @@ class Change:
 
     @property
     def tone(self) -> str:
-        low, high = self.limits
-        return "good" if low > 0 else "bad" if high < 0 else ""
+        return tone_of(sign_of(self.limits))
 
     @property
-    def told_gain(self) -> str:
+    def gain_text(self) -> str:
         return f"{show(self.gain, self.form, signed=True)} ({spanned(self.limits, self.form)})"
 
     @property
-    def told_limits(self) -> str:
+    def limits_text(self) -> str:
         """The intervals before and after."""
         ends = (self.before.limits, self.after.limits)
         return " → ".join(spanned(limits, self.form) for limits in ends if limits)
@@ -227,34 +237,34 @@ def _value(values: Sequence[float], low: float, most: float) -> Value:
     return Value(fmean(values), mean_interval(values, low, most))
 
 
-def _card(title: str, changes: Sequence[Change]) -> Card:
+def _card(title: str, changes: Sequence[Change]) -> OpeningCard:
     form, most = changes[0].form, max(change.most for change in changes)
     labels = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
     rows = [_row(change, labels=labels, modes=modes) for change in changes]
     plot = make_plot(f"{title}, before and after training", rows, form, most)
     if labels:
-        return Card(title, [plot])
+        return OpeningCard(title, [plot])
     first = changes[0]
-    return Card(
+    return OpeningCard(
         title,
         [plot],
         before=show(first.before.mean, form),
         after=show(first.after.mean, form),
         most="" if form == "share" else show(most, form),
-        gain=first.told_gain,
+        gain=first.gain_text,
         tone=first.tone,
     )
 
 
-def _row(change: Change, *, labels: bool, modes: bool) -> Row:
+def _row(change: Change, *, labels: bool, modes: bool) -> PlotRow:
     label = change.label if labels else change.mode
     label += f", {change.mode}" if labels and modes else ""
     before, after = (show(v.mean, change.form) for v in (change.before, change.after))
     values = [change.before, change.after]
     # A single cohort's gain stands above its rows.
-    told = change.told_gain if labels else change.told_limits
-    return Row(label, values, f"{before} → {after}", told, change.tone)
+    told = change.gain_text if labels else change.limits_text
+    return PlotRow(label, values, f"{before} → {after}", told, change.tone)
 
 
 def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
@@ -305,7 +315,7 @@ Places = dict[tuple[int, str, str | None, str | None], int]
 """The first episode of each run, problem, mode and phase."""
 
 
-def change_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
+def change_table(runs: Sequence[Run], shown: Sequence[Shown]) -> ResultTable | None:
     """A row for each problem; of several runs, a column for each.
 
     Gains lead to two of the `shown` episodes.
@@ -354,7 +364,7 @@ def _places(shown: Sequence[Shown]) -> Places:
 
 def _cells(
     run: Run, number: int, task: str, mode: str, places: Places, *, short: bool
-) -> Iterator[Cell]:
+) -> Iterator[TableCell]:
     """Before, after and the gain; in `short`, the gain with the two below it."""
     steps = [evaluation.step for evaluation in run.evaluations] or [0]
     ends = (steps[0], steps[-1])

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
 
-from collab.report.tables import Form, show
+from collab.evaluation.table import Form, show
 from collab.wording import counted
 
 
 @dataclass(frozen=True)
-class Card:
+class OpeningCard:
     """One metric: of training before and after it, of teams side by side."""
 
     title: str
@@ -29,7 +29,7 @@ class Card:
 class Opening:
     sentence: str = ""
     """Empty where nothing was scored."""
-    cards: list[Card] = field(default_factory=list)
+    cards: list[OpeningCard] = field(default_factory=list)
     note: str = ""
 
     def __bool__(self) -> bool:
@@ -86,7 +86,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Row:
+class PlotRow:
     """One team, or one way to sample it."""
 
     label: str
@@ -98,7 +98,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Mark:
+class PlotMark:
     """A dot with its whisker; all places go from 0 to 100 along the scale."""
 
     low: float
@@ -114,11 +114,11 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnRow:
     """A row as it is drawn."""
 
-    row: Row
-    marks: list[Mark]
+    row: PlotRow
+    marks: list[PlotMark]
     told: str
     """What is drawn, in words."""
 
@@ -126,14 +126,19 @@ class Drawn:
 @dataclass(frozen=True)
 class Plot:
     title: str
-    rows: list[Drawn]
+    rows: list[DrawnRow]
     ticks: list[Tick]
     zero: float | None
     """Where zero is to be marked: of differences, and where the scale goes below it."""
 
 
 def make_plot(
-    title: str, rows: Sequence[Row], form: Form, most: float | None = None, *, change: bool = False
+    title: str,
+    rows: Sequence[PlotRow],
+    form: Form,
+    most: float | None = None,
+    *,
+    change: bool = False,
 ) -> Plot:
     """A plot from 0 to `most`, and as far as the intervals reach: all of its rows on one scale.
 
@@ -150,17 +155,17 @@ def make_plot(
     def place(value: float) -> float:
         return round(100 * (value - start) / size, 2)
 
-    def mark(value: Value) -> Mark:
+    def mark(value: Value) -> PlotMark:
         low, high = value.limits or (value.mean, value.mean)
-        return Mark(place(low), place(value.mean), place(high), value.before)
+        return PlotMark(place(low), place(value.mean), place(high), value.before)
 
-    drawn = [Drawn(row, [mark(v) for v in row.values], _told(row)) for row in rows]
+    drawn = [DrawnRow(row, [mark(v) for v in row.values], _told(row)) for row in rows]
     digits = _digits(form, ticks)
     shown = [Tick(place(tick), _label(tick, form, digits)) for tick in ticks]
     return Plot(title, drawn, shown, place(0.0) if change or start < 0 else None)
 
 
-def _told(row: Row) -> str:
+def _told(row: PlotRow) -> str:
     return f"{row.label}: {row.text}" + (f", 95 % {row.interval}" if row.interval else "")
 
 
@@ -182,9 +187,3 @@ def _digits(form: Form, ticks: Sequence[float]) -> int:
 def _label(value: float, form: Form, digits: int) -> str:
     text = f"{(100 if form == 'share' else 1) * value:.{digits}f}".replace("-", "−")
     return f"{text} %" if form == "share" else text
-
-
-def spanned(limits: Limits, form: Form, *, signed: bool = False) -> str:
-    """An interval in words."""
-    low, high = (show(end, form, signed=signed, unit=False) for end in limits)
-    return f"{low} to {high}"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from collab.evaluation.table import NONE, ResultTable, TableCell, estimate, make_table, words
 from collab.records import Episode
 from collab.report.episodes import Shown
 from collab.report.runs import Run, at_most
-from collab.report.tables import NONE, Cell, Table, estimate, make_table, words
 
 MOST_TASKS = 300
 
@@ -22,7 +22,7 @@ Groups = dict[tuple[str, int], Items]
 """By problem, and by the number of the run."""
 
 
-def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
+def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> ResultTable | None:
     """A row for each problem, without the held-out ones; of several runs, a column for each.
 
     `shown` are the episodes that are counted.
@@ -50,7 +50,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> Table | None:
 
 def _side_by_side(
     runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
-) -> tuple[list[str], list[list[Cell]]]:
+) -> tuple[list[str], list[list[TableCell]]]:
     """The columns and rows of several runs; a problem leads to the first two that played it."""
     numbers = sorted({number for _, number in groups})
     rows = []
@@ -63,7 +63,7 @@ def _side_by_side(
     return ["Problem", *(runs[n].name for n in numbers)], rows
 
 
-def _run_cell(items: Items) -> Cell:
+def _run_cell(items: Items) -> TableCell:
     """What one run earned at a problem, and how often it solved it."""
     own = [item.episode for _, item in items if not item.episode.further]
     known = [e.score.solved for e in own if e.score and e.score.solved is not None]
@@ -77,7 +77,7 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
-def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
+def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
     own = [item for _, item in items if not item.episode.further]
     episodes = [item.episode for item in own]
     known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
@@ -95,7 +95,7 @@ def _task_row(title: str, items: Items, trained: bool) -> list[Cell]:
     return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
 
 
-def _mean_return(episodes: Sequence[Episode]) -> Cell:
+def _mean_return(episodes: Sequence[Episode]) -> TableCell:
     returns = [e.joint_return for e in episodes if e.joint_return is not None]
     return estimate(fmean(returns), None, "points") if returns else words(NONE)
 

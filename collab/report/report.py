@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
+from collab.evaluation.table import ResultTable
 from collab.report.cohorts import cohorts_of
 from collab.report.compared import evaluation_opening, evaluation_table, run_opening
 from collab.report.curves import training_panels
@@ -31,7 +32,6 @@ from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel
 from collab.report.problems import task_table
 from collab.report.runs import Reading, Run, read_all, reward_of, value_at
-from collab.report.tables import Table
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.trainers.training.alarms import Alarms
@@ -66,7 +66,7 @@ class Report:
     shared: dict[str, str]
     """Facts that are the same in all of several runs."""
     notes: list[str]
-    tables: list[Table]
+    tables: list[ResultTable]
     cohorts: list[str]
     """Labels of what the curves' colours tell apart; empty where they are of one recipe."""
     panels: list[Panel]

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from collab.errors import RecipeError, RecordError
-from collab.evaluation.reading import is_evaluation, open_evaluation
+from collab.evaluation.folder import is_evaluation, open_evaluation
 from collab.evaluation.results import Results
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.recipe.reward import RewardSpec

@@ -9,11 +9,9 @@ from typing import Any
 import yaml
 
 from collab.errors import CollabError
-from collab.evaluation.diff import Side, side_of
+from collab.evaluation.diff import Side, read_played, side_of
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.recorded import read_played
-from collab.evaluation.results import Estimate
-from collab.evaluation.table import change_cell, estimate_text, title_of
+from collab.evaluation.results import Estimate, change_cell, estimate_text, title_of
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping

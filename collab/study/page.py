@@ -8,10 +8,10 @@ from pathlib import Path
 
 from collab.errors import RecordError
 from collab.evaluation.intervals import METHOD
+from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, words
 from collab.report.panels import Panel, Series
 from collab.report.report import MOST_EPISODES, make_page, make_report
 from collab.report.runs import read_all
-from collab.report.tables import Cell, Form, Table, estimate, make_table, words
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
@@ -60,7 +60,7 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
         yield Panel(title, SECTION, series, note=note, along="tokens")
 
 
-def study_tables(results: StudyResults) -> Iterator[Table]:
+def study_tables(results: StudyResults) -> Iterator[ResultTable]:
     """What each trainer came to, and what lies between them."""
     several = len({trainer.task for trainer in results.trainers}) > 1
     rows = [_result_row(trainer, several) for trainer in results.trainers]
@@ -123,7 +123,7 @@ def _done(results: StudyResults, trainer: TrainerResult) -> Sequence[CellResult]
     ]
 
 
-def _result_row(trainer: TrainerResult, several: bool) -> list[Cell]:
+def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
     return [
         words(f"{trainer.task}, {trainer.trainer}" if several else trainer.trainer),
         words(len(trainer.seeds)),
@@ -135,7 +135,7 @@ def _result_row(trainer: TrainerResult, several: bool) -> list[Cell]:
     ]
 
 
-def _difference_row(found: Difference, several: bool) -> list[Cell]:
+def _difference_row(found: Difference, several: bool) -> list[TableCell]:
     where = found.task if found.task is not None else "all suites"
     form: Form = "points" if found.task is not None else "share"
     return [
@@ -146,7 +146,7 @@ def _difference_row(found: Difference, several: bool) -> list[Cell]:
     ]
 
 
-def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> Cell:
+def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
     cell = estimate(value.mean, value.interval, form, change=change)
     return cell if value.interval else replace(cell, interval=value.without_interval)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.programs.held_model import HELD
 
-from collab.evaluation.reading import read_results
+from collab.evaluation.folder import read_results
 from collab.records import read_episodes
 
 pytestmark = pytest.mark.usefixtures("project", "shouting")

@@ -7,8 +7,13 @@ import pytest
 from support.episodes import make_episode, make_score
 
 from collab.errors import RecordError
-from collab.evaluation.folder import EvaluationFolder, TeamFolder, chosen
-from collab.evaluation.reading import open_evaluation, read_results
+from collab.evaluation.folder import (
+    EvaluationFolder,
+    TeamFolder,
+    chosen,
+    open_evaluation,
+    read_results,
+)
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 

@@ -15,7 +15,7 @@ from collab.evaluation.intervals import (
     mean_interval,
     mean_limits,
 )
-from collab.evaluation.metrics import pass_at_k
+from collab.evaluation.values import pass_at_k
 
 CASES = 1000
 FEWER_CASES = 500

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collab.evaluation.metrics import best_of_k, pass_at_k
+from collab.evaluation.values import best_of_k, pass_at_k
 
 SHARES = st.floats(0, 1).map(lambda value: round(value, 3))
 

@@ -10,20 +10,20 @@ import pytest
 from support.report_runs import make_episode, make_run
 
 from collab.evaluation.intervals import METHOD
+from collab.evaluation.table import ResultTable, TableCell, estimate, make_table, show, words
 from collab.records import Score
 from collab.report.episodes import Shown, episode_data
 from collab.report.page import Texts
 from collab.report.report import Report, make_report
 from collab.report.runs import read_all, read_run
-from collab.report.tables import Cell, Table, estimate, make_table, show, words
 
 
-def named(report: Report, title: str) -> Table:
+def named(report: Report, title: str) -> ResultTable:
     [table] = [table for table in report.tables if table.title == title]
     return table
 
 
-def column(table: Table, name: str) -> list[Cell]:
+def column(table: ResultTable, name: str) -> list[TableCell]:
     place = table.columns.index(name)
     return [row[place] for row in table.rows]
 
@@ -91,7 +91,7 @@ def test_each_run_has_a_column_and_each_problem_a_row(played: Path, tmp_path: Pa
     problems = column(table, "Problem")
     assert [cell.text for cell in problems] == [f"numbers/{n}" for n in range(4)]
     assert [cell.interval for cell in column(table, "other")] == ["1 of 1 solved"] * 3 + [""]
-    assert column(table, "other")[3].text == "–"
+    assert column(table, "other")[3].text == "-"
     first, second = (report.shown[int(n)] for n in problems[0].pair.split("/"))
     assert (first.run, second.run) == (0, 1)
     assert first.episode.task == second.episode.task == "numbers/0"
@@ -126,7 +126,7 @@ def test_intervals_are_drawn_on_the_scale_of_their_column() -> None:
 
 
 def test_empty_columns_are_left_out() -> None:
-    table = make_table("t", ["a", "b"], [[words("x"), words("–")], [words("y"), words("–")]])
+    table = make_table("t", ["a", "b"], [[words("x"), words("-")], [words("y"), words("-")]])
     assert table.columns == ["a"]
 
 

@@ -19,7 +19,7 @@ import collab
 from collab import plugins
 from collab.cli.app import COMMANDS, app
 from collab.errors import CollabError, ToolUnavailable, Untrusted
-from collab.evaluation.overlap import overlap_notes
+from collab.evaluation.teams import overlap_notes
 from collab.recipe import load_recipe, load_task, read_recipe
 from collab.recipe.hosted import MCPServer
 from collab.tools import ToolServers

@@ -53,7 +53,7 @@ def command(
       collab show runs/20260101-120000-000-coding 'humaneval/12#0' --turn 2
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
-    from collab.evaluation.reading import is_evaluation
+    from collab.evaluation.folder import is_evaluation
     from collab.runs.layout import PLACES
     from collab.runs.listing import holds_runs
 
@@ -89,7 +89,7 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
     from collab.cli.live.evaluating import show_results
     from collab.cli.screen.choose import open_page
     from collab.cli.screen.streams import json_text
-    from collab.evaluation.reading import open_evaluation
+    from collab.evaluation.folder import open_evaluation
 
     record = open_evaluation(folder)
     if record.results is not None and json:

@@ -69,7 +69,7 @@ def _opened(run: Path, *, json: bool) -> tuple[View[Any], Iterator[Any]]:
     from collab.cli.live.running import LiveRun, RunReport
     from collab.cli.live.training import LiveTraining, TrainingReport
     from collab.cli.live.views import open_view
-    from collab.evaluation.reading import is_evaluation
+    from collab.evaluation.folder import is_evaluation
     from collab.runs.about import read_about
 
     if is_evaluation(run):

@@ -27,15 +27,16 @@ from collab.evaluation.events import (
     TeamStarted,
 )
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import Results, TeamResult
-from collab.evaluation.table import (
-    Cell,
-    Row,
+from collab.evaluation.results import (
+    Results,
+    TeamResult,
     difference_rows,
     difference_title,
     headline,
     team_rows,
 )
+from collab.evaluation.table import TableCell as Cell
+from collab.evaluation.table import TableRow as Row
 from collab.runtime.events import AgentActing, EpisodeFinished
 from collab.wording import counted
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.evaluation.events import EvaluationFinished, TeamStarted
-from collab.evaluation.reading import is_evaluation, read_results
+from collab.evaluation.folder import is_evaluation, read_results
 from collab.records import Episode, Record
 from collab.runs import metric_names as names
 from collab.runs.about import read_about

@@ -8,7 +8,8 @@ from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
 from collab.cli.screen.page import Column, Page, Piece
 from collab.evaluation.diff import RunDiff, Side
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.table import Cell, change_cell, estimate_text, title_of
+from collab.evaluation.results import change_cell, estimate_text, title_of
+from collab.evaluation.table import TableCell as Cell
 from collab.runs import metric_names as names
 from collab.wording import counted
 
