@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError
-from collab.evaluation.evaluation import Evaluation
+from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.events import EvaluationEvent
 from collab.evaluation.results import Results
 from collab.evaluation.selection import Selection
@@ -93,7 +93,7 @@ def evaluate(
     )
     ks = choose_k(k, evaluated_teams[0].recipe.samples)
     folder = Path(out) if out else None
-    evaluation = Evaluation(evaluated_teams, ks, selection=select, out=folder, trust=trust)
+    evaluation = EvaluationRun(evaluated_teams, ks, selection=select, out=folder, trust=trust)
     for warning in evaluation.check():
         warnings.warn(warning, stacklevel=2)
 
@@ -119,7 +119,7 @@ def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
     return given if given is not None else next((item for item in own if item is not None), None)
 
 
-async def _follow(evaluation: Evaluation, emit: OnEvent) -> None:
+async def _follow(evaluation: EvaluationRun, emit: OnEvent) -> None:
     async with aclosing(evaluation.stream()) as events:
         async for event in events:
             emit(event)

@@ -22,10 +22,11 @@ from collab.runs.about import read_about
 from collab.runs.at_work import status_of
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS, METRICS, RECIPE, TRAINING
 from collab.runs.reading import read_lines
+from collab.trainers.training.changes import flat
 from collab.trainers.training.events import Evaluation
 
 
-class Setting(Record):
+class DifferingSetting(Record):
     """A key that has another value in each; None where one has no such key."""
 
     key: str
@@ -33,7 +34,7 @@ class Setting(Record):
     second: str | None
 
 
-class Pair(Record):
+class PairedEstimates(Record):
     """A metric of both, on the problems that both have a value for, and what lies between them."""
 
     first: Estimate
@@ -58,8 +59,8 @@ class Side(Record):
 class RunDiff(Record):
     first: Side
     second: Side
-    settings: tuple[Setting, ...]
-    metrics: dict[str, Pair]
+    settings: tuple[DifferingSetting, ...]
+    metrics: dict[str, PairedEstimates]
     shared: int
     """Problems that both have a value for."""
     notes: tuple[str, ...]
@@ -98,10 +99,12 @@ def _teams(folder: Path) -> dict[str, Path]:
 
 def _diff(first: Path, second: Path) -> RunDiff:
     one, other = read_played(first), read_played(second)
-    settings = [Setting(key=key, first=a, second=b) for key, a, b in differing(first, second)]
+    settings = [
+        DifferingSetting(key=key, first=a, second=b) for key, a, b in differing(first, second)
+    ]
     most = max(side.largest_return or 0.0 for side in (one, other))
     metrics = {
-        name: Pair(
+        name: PairedEstimates(
             first=estimate_of(name, _shared(one, other, name), most),
             second=estimate_of(name, _shared(other, one, name), most),
             difference=difference,
@@ -119,11 +122,11 @@ def _diff(first: Path, second: Path) -> RunDiff:
     )
 
 
-def _shared(side: Played, other: Played, name: str) -> list[float]:
+def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
     return [value for task, value in side.values[name].items() if task in other.values[name]]
 
 
-def side_of(played: Played) -> Side:
+def side_of(played: PlayedRun) -> Side:
     """What a run says of itself, with intervals."""
     most = played.largest_return or 0.0
     before = played.before or {}
@@ -139,7 +142,7 @@ def side_of(played: Played) -> Side:
     )
 
 
-def _notes(one: Played, other: Played, keys: Sequence[str]) -> list[str]:
+def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
     notes = [*one.complaints, *other.complaints]
     tasks: list[Mapping[str, float]] = [
         side.values.get(names.JOINT_RETURN, {}) for side in (one, other)
@@ -159,7 +162,7 @@ def _notes(one: Played, other: Played, keys: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedRun:
     """A run, by metric and problem; of a training on held-out problems at its end."""
 
     folder: Path
@@ -172,7 +175,7 @@ class Played:
     """Of a training: the values before it."""
 
 
-def read_played(folder: Path) -> Played:
+def read_played(folder: Path) -> PlayedRun:
     """The values of a run or of a training.
 
     Raises:
@@ -182,7 +185,7 @@ def read_played(folder: Path) -> Played:
         about = read_about(folder)
         first, last = found[0], found[-1]
         largest = [task.maximum for task in last.sampled.values() if task.maximum is not None]
-        return Played(
+        return PlayedRun(
             **_about(folder, about),
             values=_of_evaluation(last),
             largest_return=max(largest, default=None),
@@ -195,7 +198,7 @@ def read_played(folder: Path) -> Played:
         if not episode.further:
             groups.setdefault(episode.task, []).append(episode)
     scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
-    return Played(
+    return PlayedRun(
         **_about(folder, record.about),
         values=task_values(groups, (), reward_in(folder)),
         largest_return=max(scored, default=None),
@@ -249,7 +252,7 @@ def _settings(folder: Path) -> Iterator[tuple[str, str]]:
     """Of the recipe, as it was run or trained; of what lies beside it; of the versions."""
     file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
     if file is not None:
-        for key, value in _flat(read_mapping(file), ""):
+        for key, value in flat(read_mapping(file)).items():
             if not key.endswith(_FOR_PEOPLE):
                 yield key, _text(value)
     for place in (FUNCTIONS, DATA):
@@ -262,14 +265,6 @@ def _settings(folder: Path) -> Iterator[tuple[str, str]]:
     except CollabError:
         return
     yield from ((f"versions.{name}", version) for name, version in versions.items())
-
-
-def _flat(value: Any, above: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, item in value.items():
-            yield from _flat(item, f"{above}.{key}" if above else str(key))
-    else:
-        yield above, value
 
 
 def _text(value: Any) -> str:

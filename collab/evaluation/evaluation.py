@@ -43,7 +43,7 @@ from collab.trust import Consent, settle
 from collab.wording import counted
 
 
-class Evaluation:
+class EvaluationRun:
     """Plays what is missing, and tells the results so far at any moment.
 
     Raises:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from collab.probe.results import Probe
+from collab.probe.results import TeamProbe
 from collab.trainers.credit.counterfactual.forms import FORMS
+from collab.trainers.training.alarms import credit_warnings
 from collab.wording import counted
 
 FEW_TASKS = 5
 FAILED, DEAD, TRUNCATED, EMPTY = 0.1, 0.5, 0.2, 0.3
 TOO_EASY = 0.9
 """Of the largest return."""
-NO_INFLUENCE, DECIDES = 0.01, 0.9
-"""Shares of the reward's variance."""
 REVIVED = 0.2
 """Of the groups: those that are dead as they were played, and not when they are crossed."""
 
-Advice = Callable[[Probe], Iterator[str]]
+Advice = Callable[[TeamProbe], Iterator[str]]
 
 
-def advice_on(probe: Probe) -> Iterator[str]:
+def advice_on(probe: TeamProbe) -> Iterator[str]:
     """Every sentence that there is reason for; one that says so where there is none."""
     found = [text for advice in ADVICE for text in advice(probe)]
     yield from found or ["nothing that was measured speaks against training this team so"]
@@ -28,7 +27,7 @@ def advice_on(probe: Probe) -> Iterator[str]:
     yield from few_tasks(probe)
 
 
-def failures(probe: Probe) -> Iterator[str]:
+def failures(probe: TeamProbe) -> Iterator[str]:
     share = probe.failed / probe.episodes if probe.episodes else 0.0
     if share > FAILED:
         yield (
@@ -37,7 +36,7 @@ def failures(probe: Probe) -> Iterator[str]:
         )
 
 
-def nothing_is_solved(probe: Probe) -> Iterator[str]:
+def nothing_is_solved(probe: TeamProbe) -> Iterator[str]:
     best = probe.best
     if best is None or best.solved is None:
         return
@@ -54,7 +53,7 @@ def nothing_is_solved(probe: Probe) -> Iterator[str]:
         )
 
 
-def too_easy(probe: Probe) -> Iterator[str]:
+def too_easy(probe: TeamProbe) -> Iterator[str]:
     if probe.maximum > 0 and probe.mean.mean > TOO_EASY * probe.maximum:
         yield (
             f"the mean return is {probe.mean.mean / probe.maximum:.0%} of the largest: there is"
@@ -62,7 +61,7 @@ def too_easy(probe: Probe) -> Iterator[str]:
         )
 
 
-def dead_groups(probe: Probe) -> Iterator[str]:
+def dead_groups(probe: TeamProbe) -> Iterator[str]:
     groups, crossed = len(probe.tasks), probe.crossed
     if not groups:
         return
@@ -82,7 +81,7 @@ def dead_groups(probe: Probe) -> Iterator[str]:
         )
 
 
-def truncated(probe: Probe) -> Iterator[str]:
+def truncated(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.truncated.mean > TRUNCATED and agent.limit > 1 and agent.tokens > 2:
             yield (
@@ -92,7 +91,7 @@ def truncated(probe: Probe) -> Iterator[str]:
             )
 
 
-def empty(probe: Probe) -> Iterator[str]:
+def empty(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.empty.mean > EMPTY:
             yield (
@@ -101,28 +100,13 @@ def empty(probe: Probe) -> Iterator[str]:
             )
 
 
-def no_influence(probe: Probe) -> Iterator[str]:
-    for name, share in probe.crossed.influence.items() if probe.crossed else ():
-        if share < NO_INFLUENCE:
-            yield (
-                f"`{name}` has no influence on the reward ({share:.1%} of its variance): whatever"
-                " it answers, the others decide; look at whether its answers are used, reward its"
-                " own part (local_parts), or leave it out of the team"
-            )
+def credit(probe: TeamProbe) -> Iterator[str]:
+    if probe.crossed:
+        for _, text in credit_warnings(probe.crossed.own, probe.crossed.influence):
+            yield text
 
 
-def one_decides(probe: Probe) -> Iterator[str]:
-    if any(True for _ in no_influence(probe)):
-        return  # which says it better
-    for name, share in probe.crossed.own.items() if probe.crossed else ():
-        if share > DECIDES:
-            yield (
-                f"`{name}` decides {share:.0%} of the reward by itself, and the others ride along:"
-                " take tasks or parts of the reward that need them"
-            )
-
-
-def not_crossed(probe: Probe) -> Iterator[str]:
+def not_crossed(probe: TeamProbe) -> Iterator[str]:
     forms = probe.crossed.forms if probe.crossed else {}
     for name, form in forms.items():
         if form == "alone":
@@ -137,13 +121,13 @@ def not_crossed(probe: Probe) -> Iterator[str]:
             )
 
 
-def untrainable(probe: Probe) -> Iterator[str]:
+def untrainable(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.untrainable:
             yield f"`{name}` takes part, and cannot be trained: {agent.untrainable}"
 
 
-def of_games(probe: Probe) -> Iterator[str]:
+def of_games(probe: TeamProbe) -> Iterator[str]:
     """What of a probe does not apply to a game."""
     if probe.game is None:
         return
@@ -160,7 +144,7 @@ def of_games(probe: Probe) -> Iterator[str]:
         )
 
 
-def few_tasks(probe: Probe) -> Iterator[str]:
+def few_tasks(probe: TeamProbe) -> Iterator[str]:
     if 0 < len(probe.tasks) < FEW_TASKS:
         yield (
             f"of {counted(len(probe.tasks), 'task')} the intervals are wide; probe more of them"
@@ -175,8 +159,7 @@ ADVICE: tuple[Advice, ...] = (
     dead_groups,
     truncated,
     empty,
-    no_influence,
-    one_decides,
+    credit,
     not_crossed,
     untrainable,
 )

@@ -13,7 +13,7 @@ from collab.evaluation.intervals import mean_interval
 from collab.evaluation.results import Estimate
 from collab.models.fakes.echo import EchoModel
 from collab.probe.advice import advice_on
-from collab.probe.results import AgentProbe, Best, Crossed, Game, Probe
+from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.records import Action, Episode, Problem, Score
@@ -32,7 +32,7 @@ from collab.trainers.credit.shape import Shape
 
 async def probe(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode], seconds: float
-) -> Probe:
+) -> TeamProbe:
     """What the `episodes` of `problems` say of the team; `seconds` is what playing them took.
 
     Further joint actions are judged, as `algorithm: cross` would; no model is asked.
@@ -51,7 +51,7 @@ async def probe(
     is_game = recipe.task is not None and recipe.task.environment is not None
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
-    found = Probe(
+    found = TeamProbe(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),
         turns=recipe.team.turns,
@@ -258,13 +258,13 @@ Groups = Mapping[str, Sequence[Episode]]
 """Whole episodes by task."""
 
 
-def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> Game:
+def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
     """What is told of games beside their joint return; `crosses` where answers may be crossed."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
     ends = [part.name for e in whole if e.score for part in e.score.parts]
-    return Game(
+    return GameProbe(
         zero_sum=unequal and not any(score.reward or score.maximum for score in scores),
         crosses=crosses,
         returns={name: _mean_of(groups, _earned(name)) for name in agents} if unequal else {},

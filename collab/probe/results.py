@@ -48,7 +48,7 @@ class Crossed(Record):
     """The share that no agent decides by itself."""
 
 
-class Game(Record):
+class GameProbe(Record):
     """What a team's play in an environment shows beside the joint return."""
 
     zero_sum: bool
@@ -81,7 +81,7 @@ class Best(Record):
     solved_combined: Estimate | None = None
 
 
-class Probe(Record):
+class TeamProbe(Record):
     type: Literal["probe.finished"] = "probe.finished"
     team: str
     protocol: str
@@ -107,7 +107,7 @@ class Probe(Record):
     agents: dict[str, AgentProbe]
     crossed: Crossed | None = None
     """None where one agent alone makes the joint artefact, or there is no group."""
-    game: Game | None = None
+    game: GameProbe | None = None
     """None where the suite is no environment."""
     best: Best | None = None
     tokens: int

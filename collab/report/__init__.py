@@ -1,5 +1,5 @@
 """One self-contained HTML file about some runs: curves, comparisons and every episode."""
 
-from collab.report.report import MOST_EPISODES, Report, write_report
+from collab.report.report import MOST_EPISODES, write_report
 
-__all__ = ["MOST_EPISODES", "Report", "write_report"]
+__all__ = ["MOST_EPISODES", "write_report"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from collab.report.runs import Run, value_at
+from collab.trainers.training.changes import flat
 
 APART = ("seed", "name", "description")
 """Keys of a recipe in which the runs of a cohort may differ."""
@@ -46,9 +47,8 @@ def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(_fingerprint(run), []).append(run)
-    found = list(groups.values())
-    labels = _labels(found)
-    return [Cohort(label, group) for label, group in zip(labels, found, strict=True)]
+    labels = _labels([*groups.values()])
+    return [Cohort(label, group) for label, group in zip(labels, groups.values(), strict=True)]
 
 
 def _fingerprint(run: Run) -> str:
@@ -94,14 +94,6 @@ def _base(run: Run) -> str:
     return str(run.recipe.get("name") or run.about.get("team") or run.name)
 
 
-def _flat(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from _flat(value, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, str(data)
-
-
 def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     """For each run, what of its recipe is not as in all others, by keys; what matters first.
 
@@ -109,17 +101,17 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     """
     called = [{part: _called(run.recipe, part) for part in NAMED} for run in runs]
     others = [part for part in NAMED if len({names[part] for names in called}) > 1]
-    flat = [dict(_flat(_compared(run))) for run in runs]
+    recipes = [{k: str(v) for k, v in flat(_compared(run)).items()} for run in runs]
     keys = [
         key
-        for key in dict.fromkeys(key for recipe in flat for key in recipe)
-        if len({recipe.get(key) for recipe in flat}) > 1
+        for key in dict.fromkeys(key for recipe in recipes for key in recipe)
+        if len({recipe.get(key) for recipe in recipes}) > 1
         and not key.endswith("description")
         and not any(_is_in(key, part) for part in (*others, *HOUSEKEEPING))
     ]
     return [
         {**{part: names[part] for part in others}, **{k: recipe.get(k, "none") for k in keys}}
-        for names, recipe in zip(called, flat, strict=True)
+        for names, recipe in zip(called, recipes, strict=True)
     ]
 
 

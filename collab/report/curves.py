@@ -8,7 +8,7 @@ from math import ceil
 from statistics import fmean, stdev
 
 from collab.report.cohorts import Cohort
-from collab.report.panels import FAMILIES, Family, Panel, Series, bounded, most_of, told_equal
+from collab.report.panels import FAMILIES, MetricFamily, Panel, Series, bounded, most_of, told_equal
 from collab.report.runs import Row, names_of_parts
 
 MOST_POINTS = 400
@@ -22,7 +22,7 @@ Curve = dict[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveLine:
     """One metric of one cohort."""
 
     key: str
@@ -46,7 +46,7 @@ def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
 
 
 def _panels(
-    family: Family, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
+    family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
 ) -> Iterator[Panel]:
     """`shown` are names that rewards give their metrics."""
     found = {key: name for key in keys if (name := family.match(key)) is not None}
@@ -57,18 +57,18 @@ def _panels(
             yield _stack(family, found, cohort, named=len(cohorts) > 1)
     elif family.split or len(cohorts) > 1:
         for key, name in found.items():
-            lines = [Line(key, c.label, "", c, number) for number, c in enumerate(cohorts)]
+            lines = [CurveLine(key, c.label, "", c, number) for number, c in enumerate(cohorts)]
             title = shown.get(key) or _title(family, name)
             yield _panel(title, family, lines, name)
     else:
         lines = [
-            Line(key, _words(name) or family.title, _words(name), cohorts[0], number)
+            CurveLine(key, _words(name) or family.title, _words(name), cohorts[0], number)
             for number, (key, name) in enumerate(found.items())
         ]
         yield _panel(family.title, family, lines)
 
 
-def _title(family: Family, name: str) -> str:
+def _title(family: MetricFamily, name: str) -> str:
     if family.split or not name:
         return _words(name) or family.title
     return f"{family.title}: {_words(name)}"
@@ -78,7 +78,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _panel(title: str, family: Family, lines: Sequence[Line], name: str = "") -> Panel:
+def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: str = "") -> Panel:
     series = [series for line in lines for series in _series(line, family.band)]
     panel = Panel(title, family.section, series, family.unit, _note(family, lines, series))
     runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
@@ -87,7 +87,7 @@ def _panel(title: str, family: Family, lines: Sequence[Line], name: str = "") ->
     return told_equal(bounded(panel, most), merge=len({line.key for line in lines}) > 1)
 
 
-def _note(family: Family, lines: Sequence[Line], series: Sequence[Series]) -> str:
+def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:
     """What the metric is, and the thin lines and the bands are."""
     seeds = any(len(line.cohort.runs) > 1 for line in lines)
     notes = [family.note] if family.note else []
@@ -100,7 +100,7 @@ def _note(family: Family, lines: Sequence[Line], series: Sequence[Series]) -> st
     return " ".join(notes)
 
 
-def _series(line: Line, band: str) -> Iterator[Series]:
+def _series(line: CurveLine, band: str) -> Iterator[Series]:
     curves = line.curves(line.key)
     if not curves:
         return
@@ -118,7 +118,9 @@ def _series(line: Line, band: str) -> Iterator[Series]:
     yield _drawn(line, _across(curves), _spread_across(curves))
 
 
-def _drawn(line: Line, curve: Curve, spread: Curve | None = None, style: str = "line") -> Series:
+def _drawn(
+    line: CurveLine, curve: Curve, spread: Curve | None = None, style: str = "line"
+) -> Series:
     x = list(curve)
     low = [curve[step] - spread[step] for step in x if step in spread] if spread else []
     high = [curve[step] + spread[step] for step in x if step in spread] if spread else []
@@ -135,7 +137,7 @@ def _drawn(line: Line, curve: Curve, spread: Curve | None = None, style: str = "
     )
 
 
-def _stack(family: Family, found: dict[str, str], cohort: Cohort, *, named: bool) -> Panel:
+def _stack(family: MetricFamily, found: dict[str, str], cohort: Cohort, *, named: bool) -> Panel:
     series = []
     for number, (key, name) in enumerate(found.items()):
         shares = [_curve(run.steps, key, absent=0.0) for run in cohort.runs if run.steps]

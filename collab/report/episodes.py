@@ -27,7 +27,7 @@ Phase = Literal["training", "held out before", "held out after"]
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownEpisode:
     run: int
     """The number of its run."""
     episode: Episode
@@ -39,7 +39,7 @@ class Shown:
     """How a held-out episode was sampled."""
 
 
-def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[Shown], int]:
+def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode], int]:
     """As many of each run's episodes as its share of all allows; and how many there are."""
     kinds = [
         kind
@@ -54,33 +54,33 @@ def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[Shown], int]:
     return shown, total
 
 
-def _played(number: int, run: Run) -> list[Shown]:
+def _played(number: int, run: Run) -> list[ShownEpisode]:
     phase: Phase | None = "training" if run.is_training else None
-    return [Shown(number, episode, run.step_of(episode), phase) for episode in run.episodes]
+    return [ShownEpisode(number, episode, run.step_of(episode), phase) for episode in run.episodes]
 
 
-def _held_out(number: int, run: Run) -> list[Shown]:
+def _held_out(number: int, run: Run) -> list[ShownEpisode]:
     """Ordered by problem, so that a problem's episodes are chosen together."""
     steps = [evaluation.step for evaluation in run.evaluations]
     phases: dict[int, Phase] = {}
     if steps:
         phases = {steps[-1]: "held out after", steps[0]: "held out before"}
     found = [
-        Shown(number, played.episode, played.step, phases[played.step], played.mode)
+        ShownEpisode(number, played.episode, played.step, phases[played.step], played.mode)
         for played in run.held_out
         if played.step in phases
     ]
     return sorted(found, key=_place)
 
 
-def _place(shown: Shown) -> tuple[int, int, bool, int]:
+def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
     episode = shown.episode
     return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
 
 
-def spread_evenly(episodes: Sequence[Shown], most: int) -> list[Shown]:
+def spread_evenly(episodes: Sequence[ShownEpisode], most: int) -> list[ShownEpisode]:
     """At most so many: whole groups, evenly over the run, the first and the last among them."""
-    groups: dict[int, list[Shown]] = {}
+    groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)
     if len(episodes) <= most:
@@ -148,7 +148,9 @@ def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
     return source.model_copy(update={"path": str(path)})
 
 
-def episode_data(shown: Shown, texts: Texts, columns: Sequence[Column] = ()) -> dict[str, Any]:
+def episode_data(
+    shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
+) -> dict[str, Any]:
     """`columns` are what the reward of the run says is to be listed."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]

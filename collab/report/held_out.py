@@ -21,7 +21,7 @@ from collab.evaluation.table import (
     words,
 )
 from collab.report.cohorts import Cohort
-from collab.report.episodes import Shown
+from collab.report.episodes import ShownEpisode
 from collab.report.opening import (
     Limits,
     Opening,
@@ -315,7 +315,7 @@ Places = dict[tuple[int, str, str | None, str | None], int]
 """The first episode of each run, problem, mode and phase."""
 
 
-def change_table(runs: Sequence[Run], shown: Sequence[Shown]) -> ResultTable | None:
+def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
     """A row for each problem; of several runs, a column for each.
 
     Gains lead to two of the `shown` episodes.
@@ -355,7 +355,7 @@ def _tasks(run: Run) -> set[str]:
     return (set(first.sampled) & set(last.sampled)) | (set(first.greedy) & set(last.greedy))
 
 
-def _places(shown: Sequence[Shown]) -> Places:
+def _places(shown: Sequence[ShownEpisode]) -> Places:
     places: Places = {}
     for place, item in enumerate(shown):
         places.setdefault((item.run, item.episode.task, item.mode, item.phase), place)

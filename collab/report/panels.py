@@ -48,7 +48,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """Metrics that are drawn together: those whose key matches, `*` being what tells them apart."""
 
     title: str
@@ -81,20 +81,24 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
 )
 
 FAMILIES = (
-    Family("Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD, reach="return"),
-    Family("Solved in training", RETURN, names.SOLVED, "share"),
-    Family("Solved by turn", RETURN, names.SOLVED_IN_TURN, "share", several=True),
-    *(Family(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
-    Family("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
-    Family("Return of each agent, where they differ", RETURN, names.AGENT_RETURN, several=True),
-    Family("Points", PARTS, names.PART, split=True, reach="part"),
-    Family("Values", PARTS, names.VALUE, "share", split=True),
-    Family("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
-    Family("Length of a response, tokens", TEAM, names.LENGTH),
-    Family("Entropy, nats a token", TEAM, names.ENTROPY),
-    Family("Responses cut off", TEAM, names.TRUNCATED, "share"),
-    Family("Responses without an artefact", TEAM, names.EMPTY, "share"),
-    Family(
+    MetricFamily(
+        "Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD, reach="return"
+    ),
+    MetricFamily("Solved in training", RETURN, names.SOLVED, "share"),
+    MetricFamily("Solved by turn", RETURN, names.SOLVED_IN_TURN, "share", several=True),
+    *(MetricFamily(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
+    MetricFamily("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
+    MetricFamily(
+        "Return of each agent, where they differ", RETURN, names.AGENT_RETURN, several=True
+    ),
+    MetricFamily("Points", PARTS, names.PART, split=True, reach="part"),
+    MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
+    MetricFamily("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
+    MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
+    MetricFamily("Entropy, nats a token", TEAM, names.ENTROPY),
+    MetricFamily("Responses cut off", TEAM, names.TRUNCATED, "share"),
+    MetricFamily("Responses without an artefact", TEAM, names.EMPTY, "share"),
+    MetricFamily(
         "Share of the reward that an agent's own responses decide",
         TEAM,
         names.CREDIT_OWN,
@@ -102,8 +106,10 @@ FAMILIES = (
         note="Of the reward's variance within a task. The rest is decided by the others, or by"
         " what goes together.",
     ),
-    Family("Reward that responses decide only together", TEAM, names.CREDIT_INTERACTION, "share"),
-    Family(
+    MetricFamily(
+        "Reward that responses decide only together", TEAM, names.CREDIT_INTERACTION, "share"
+    ),
+    MetricFamily(
         "Influence on the reward",
         TEAM,
         names.CREDIT_INFLUENCE,
@@ -111,20 +117,20 @@ FAMILIES = (
         note="The share of the reward's variance within a task that an agent's responses decide,"
         " by themselves or together with others'.",
     ),
-    Family("Reward that an answer added", TEAM, names.CREDIT_CONTRIBUTION),
-    Family("KL from the reference, nats a token", TEAM, names.KL),
-    Family("Gradient norm", LEARNING, names.GRADIENT_NORM),
-    Family("Spread of returns in a group", LEARNING, names.RETURN_SPREAD),
-    Family("Dead groups", LEARNING, names.DEAD_GROUPS, "share"),
-    Family("Episodes dropped", LEARNING, names.DROPPED, "share"),
-    Family("Hack suspects", LEARNING, names.HACK_SUSPECTS, "share"),
-    Family(
+    MetricFamily("Reward that an answer added", TEAM, names.CREDIT_CONTRIBUTION),
+    MetricFamily("KL from the reference, nats a token", TEAM, names.KL),
+    MetricFamily("Gradient norm", LEARNING, names.GRADIENT_NORM),
+    MetricFamily("Spread of returns in a group", LEARNING, names.RETURN_SPREAD),
+    MetricFamily("Dead groups", LEARNING, names.DEAD_GROUPS, "share"),
+    MetricFamily("Episodes dropped", LEARNING, names.DROPPED, "share"),
+    MetricFamily("Hack suspects", LEARNING, names.HACK_SUSPECTS, "share"),
+    MetricFamily(
         "Sampler against trainer, nats a token",
         LEARNING,
         names.MISMATCH,
         note="How far apart the log-probabilities of the sampler and the trainer are, on average.",
     ),
-    Family(
+    MetricFamily(
         "Tokens drawn at the edge",
         LEARNING,
         names.OUTSIDE_SUPPORT,
@@ -132,19 +138,19 @@ FAMILIES = (
         note="Tokens that the sampler drew and that, by rounding, the trainer's top_p or top_k"
         " leave out.",
     ),
-    Family("Tokens clipped", LEARNING, names.CLIPPED, "share"),
-    Family("Learning rate", LEARNING, names.LEARNING_RATE),
-    Family("Share of time", COST, names.TIME, "share", stacked=True),
-    Family(
+    MetricFamily("Tokens clipped", LEARNING, names.CLIPPED, "share"),
+    MetricFamily("Learning rate", LEARNING, names.LEARNING_RATE),
+    MetricFamily("Share of time", COST, names.TIME, "share", stacked=True),
+    MetricFamily(
         "Judging beside sampling, seconds a step",
         COST,
         names.FURTHER_WAITED,
         "seconds",
         note="What scoring further joint actions took, beyond what hid behind sampling.",
     ),
-    Family("Seconds a step", COST, names.SECONDS, "seconds"),
-    Family("Tokens a second", COST, names.TOKENS_PER_SECOND, "count"),
-    Family("Memory at most, GB", COST, names.MEMORY),
+    MetricFamily("Seconds a step", COST, names.SECONDS, "seconds"),
+    MetricFamily("Tokens a second", COST, names.TOKENS_PER_SECOND, "count"),
+    MetricFamily("Memory at most, GB", COST, names.MEMORY),
 )
 
 

@@ -10,19 +10,19 @@ from statistics import fmean
 
 from collab.evaluation.table import NONE, ResultTable, TableCell, estimate, make_table, words
 from collab.records import Episode
-from collab.report.episodes import Shown
+from collab.report.episodes import ShownEpisode
 from collab.report.runs import Run, at_most
 
 MOST_TASKS = 300
 
-Items = list[tuple[int, Shown]]
+Items = list[tuple[int, ShownEpisode]]
 """Episodes, with their places in the report."""
 
 Groups = dict[tuple[str, int], Items]
 """By problem, and by the number of the run."""
 
 
-def task_table(runs: Sequence[Run], shown: Sequence[Shown]) -> ResultTable | None:
+def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
     """A row for each problem, without the held-out ones; of several runs, a column for each.
 
     `shown` are the episodes that are counted.

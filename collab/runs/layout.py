@@ -7,7 +7,7 @@ functions/  data/      the user's functions, and the rows of a suite that is a f
 run.json               what was run, with which versions, and how it ended
 episodes.jsonl         one episode a line, appended as they end
 best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
-probe.json             of `collab probe`: `collab.probe.results.Probe`
+probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
 
 Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
 

@@ -15,7 +15,13 @@ from collab.report.runs import read_all
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
-from collab.study.results import CellResult, Difference, OverSeeds, StudyResults, TrainerResult
+from collab.study.results import (
+    CellResult,
+    OverSeeds,
+    StudyResults,
+    TrainerDifference,
+    TrainerResult,
+)
 from collab.wording import counted
 
 SECTION = "Study"
@@ -135,7 +141,7 @@ def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
     ]
 
 
-def _difference_row(found: Difference, several: bool) -> list[TableCell]:
+def _difference_row(found: TrainerDifference, several: bool) -> list[TableCell]:
     where = found.task if found.task is not None else "all suites"
     form: Form = "points" if found.task is not None else "share"
     return [

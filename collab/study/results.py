@@ -80,7 +80,7 @@ class TrainerResult(Record):
     maximum: float
 
 
-class Difference(Record):
+class TrainerDifference(Record):
     """A trainer less the first one, paired by suite and seed."""
 
     task: str | None
@@ -129,7 +129,7 @@ class StudyResults(Record):
     marks: tuple[int, ...]
     cells: tuple[CellResult, ...]
     trainers: tuple[TrainerResult, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[TrainerDifference, ...] = ()
     command: tuple[str, ...] = ()
 
 
@@ -158,7 +158,7 @@ def trainer_results(
     return found
 
 
-def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[Difference]:
+def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[TrainerDifference]:
     """Each trainer less the first one: suite by suite, and over all of several suites."""
     done = {(c.task, c.trainer, c.seed): c for c in cells if c.status == "done" and c.points}
     tasks = list(dict.fromkeys(task for task, _, _ in done))
@@ -232,7 +232,7 @@ def _result(cells: Sequence[CellResult], marks: Sequence[int], level: float) -> 
 
 def _difference(
     done: DoneCells, marks: Sequence[int], base: str, trainer: str, task: str | None
-) -> Iterator[Difference]:
+) -> Iterator[TrainerDifference]:
     pairs = [
         (done[name, base, seed], cell)
         for (name, own, seed), cell in done.items()
@@ -244,7 +244,7 @@ def _difference(
     span = 1.0 if task is None else max(_maximum(pair) for pair in pairs)
     ends = [value_at(b.points, marks[-1]) - value_at(a.points, marks[-1]) for a, b in pairs]
     ways = [on_the_way(b.points, marks) - on_the_way(a.points, marks) for a, b in pairs]
-    yield Difference(
+    yield TrainerDifference(
         task=task,
         trainer=trainer,
         baseline=base,

@@ -20,7 +20,7 @@ from collab.cli.screen.probe import show_probe
 from collab.cli.screen.study import show_results as show_study
 from collab.cli.screen.terminal import TerminalPage
 from collab.evaluation.results import Results
-from collab.probe.results import Probe
+from collab.probe.results import TeamProbe
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.study.results import CellResult, Point, StudyResults, differences, trainer_results
@@ -224,5 +224,5 @@ def test_a_study(width: int) -> None:
 def test_a_probe(project: Path, collab, width: int) -> None:
     told = collab("probe", "pair", "-t", "words", "-m", "echo", "--tasks", "4", "--out", "out")
     assert told.status == 0, told.err
-    found = Probe.model_validate_json(Path("out/probe.json").read_bytes())
+    found = TeamProbe.model_validate_json(Path("out/probe.json").read_bytes())
     assert "before training" in compare(lambda page: show_probe(page, found), width)

@@ -13,7 +13,7 @@ from collab.cli.app import app
 from collab.evaluation.results import Estimate
 from collab.probe.advice import advice_on
 from collab.probe.probe import draw, training_addresses
-from collab.probe.results import AgentProbe, Best, Crossed, Probe
+from collab.probe.results import AgentProbe, Best, Crossed, TeamProbe
 from collab.recipe import load_recipe
 
 TEAM = """\
@@ -93,11 +93,11 @@ def collab(*arguments: str) -> Any:
     return found
 
 
-def probed(project: Path, model: str, *arguments: str) -> Probe:
+def probed(project: Path, model: str, *arguments: str) -> TeamProbe:
     command = ["probe", "pair", "--task", "words", "--samples", "4", "--out", "runs/p"]
     engine = ["--set", f"model={{engine: 'models.py:{model}'}}"]
     collab(*command, *engine, *arguments)
-    return Probe.model_validate_json((project / "runs/p" / "probe.json").read_text())
+    return TeamProbe.model_validate_json((project / "runs/p" / "probe.json").read_text())
 
 
 def test_answers_that_meet_only_when_crossed(project: Path) -> None:
@@ -171,7 +171,7 @@ def test_json_ends_with_the_probe(project: Path) -> None:
     out = collab("probe", "pair", "-t", "words", "-n", "2", *engine, "--json").stdout
     last = json.loads(out.splitlines()[-1])
     assert last["type"] == "probe.finished"
-    assert Probe.model_validate(last).samples == 2
+    assert TeamProbe.model_validate(last).samples == 2
 
 
 def test_the_table_tells_the_same(project: Path) -> None:
@@ -202,7 +202,7 @@ def share(value: float, tasks: int = 10) -> Estimate:
     return Estimate(mean=value, low=0.0, high=1.0, tasks=tasks)
 
 
-def healthy(**changed: Any) -> Probe:
+def healthy(**changed: Any) -> TeamProbe:
     """A probe that gives reason for nothing."""
     agent = AgentProbe(
         model="m", responses=40, tokens=50, limit=128, truncated=share(0), empty=share(0)
@@ -216,7 +216,7 @@ def healthy(**changed: Any) -> Probe:
         influence={"a": 0.7, "b": 0.6},
         interaction=0.3,
     )
-    plain = Probe(
+    plain = TeamProbe(
         team="t",
         protocol="parallel",
         turns=1,

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.probe.results import Probe
+from collab.probe.results import TeamProbe
 
 PLAYERS = '''\
 """Players who say the same in each of their turns, by agent and sample."""
@@ -60,13 +60,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def probed(team: str, player: str, *settings: str) -> tuple[Probe, str]:
+def probed(team: str, player: str, *settings: str) -> tuple[TeamProbe, str]:
     command = ["probe", team, "--task", team, "--tasks", "3", "--samples", "2", "--out", "p"]
     engine = ["--set", f"model={{engine: 'players.py:{player}'}}"]
     found = CliRunner().invoke(app, [*command, *engine, *settings])
     assert found.exit_code == 0, found.stderr
     text = " ".join(found.stdout.split())
-    return Probe.model_validate_json(Path("p/probe.json").read_text()), text
+    return TeamProbe.model_validate_json(Path("p/probe.json").read_text()), text
 
 
 @pytest.mark.usefixtures("folder")

@@ -9,12 +9,12 @@ import pytest
 from support.report_runs import add_held_out, make_training
 
 from collab.evaluation.table import ResultTable
-from collab.report.report import Report, make_report
+from collab.report.report import RunReport, make_report
 from collab.report.runs import read_all
 from collab.trainers.training.events import HeldOut
 
 
-def changes(report: Report) -> ResultTable:
+def changes(report: RunReport) -> ResultTable:
     [table] = [table for table in report.tables if table.title == "Held-out problem by problem"]
     return table
 

@@ -12,13 +12,13 @@ from support.report_runs import make_episode, make_run
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.table import ResultTable, TableCell, estimate, make_table, show, words
 from collab.records import Score
-from collab.report.episodes import Shown, episode_data
+from collab.report.episodes import ShownEpisode, episode_data
 from collab.report.page import Texts
-from collab.report.report import Report, make_report
+from collab.report.report import RunReport, make_report
 from collab.report.runs import read_all, read_run
 
 
-def named(report: Report, title: str) -> ResultTable:
+def named(report: RunReport, title: str) -> ResultTable:
     [table] = [table for table in report.tables if table.title == title]
     return table
 
@@ -51,10 +51,10 @@ def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
         update={"score": Score(reward=2.0, maximum=2.0, solved=True)}
     )
     early = first.model_copy(update={"turns": (solved,), "horizon": 3})
-    data = episode_data(Shown(0, early), texts)
+    data = episode_data(ShownEpisode(0, early), texts)
     assert (data["return"], data["largest_return"]) == (6.0, 6.0)
     assert (data["horizon"], data["absorbed"]) == (3, 2)
-    assert episode_data(Shown(0, first), texts)["horizon"] is None
+    assert episode_data(ShownEpisode(0, first), texts)["horizon"] is None
 
 
 def test_gains_are_paired_by_task(trained: Path) -> None:

@@ -234,7 +234,7 @@ def _evaluate(
     )
     from collab.cli.live.views import open_view
     from collab.cli.tracing import send_spans
-    from collab.evaluation.evaluation import Evaluation
+    from collab.evaluation.evaluation import EvaluationRun as Evaluation
     from collab.runs.about import new_run_id
 
     send_spans()

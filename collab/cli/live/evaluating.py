@@ -18,7 +18,7 @@ from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
 from collab.cli.screen.page import Column, Page, Piece
 from collab.cli.screen.terminal import TerminalPage
 from collab.errors import CollabError
-from collab.evaluation.evaluation import Evaluation
+from collab.evaluation.evaluation import EvaluationRun as Evaluation
 from collab.evaluation.events import (
     EvaluationEvent,
     EvaluationFinished,

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from collab.cli.screen.episode import DIM, NAME
 from collab.cli.screen.page import Column, Page, Piece
 from collab.evaluation.results import Estimate
-from collab.probe.results import Best, Game, Probe
+from collab.probe.results import Best
+from collab.probe.results import GameProbe as Game
+from collab.probe.results import TeamProbe as Probe
 
 
 def show_probe(page: Page, probe: Probe) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
 from collab.cli.screen.page import Column, Page, Piece
 from collab.study.page import told_tokens
-from collab.study.results import Difference, OverSeeds, StudyResults
+from collab.study.results import OverSeeds, StudyResults
+from collab.study.results import TrainerDifference as Difference
 from collab.study.spec import StudySpec
 from collab.trainers import Plan
 from collab.wording import counted

@@ -16,6 +16,8 @@ Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
 
 WINDOW = 10
 """The steps over which trouble must last before its alarm is raised."""
+NO_INFLUENCE, DECIDES = 0.01, 0.9
+"""Shares of the reward's variance."""
 
 
 class Alarms:
@@ -149,28 +151,41 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-def no_influence(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    for agent in _agents(rows):
-        influence = _recent(rows, names.named(names.CREDIT_INFLUENCE, agent))
-        if influence is not None and influence < 0.01:
-            yield (
-                f"no_influence/{agent}",
-                f"`{agent}` has no influence on the reward: whatever it answers, its teammates'"
-                " answers decide; look at whether its answers are used, reward its own part"
-                " (local_parts), or leave it out of the team",
-            )
+def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    shares = [
+        {
+            agent: share
+            for agent in _agents(rows)
+            if (share := _recent(rows, names.named(metric, agent))) is not None
+        }
+        for metric in (names.CREDIT_OWN, names.CREDIT_INFLUENCE)
+    ]
+    yield from credit_warnings(*shares)
 
 
-def one_decides(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    if any(True for _ in no_influence(rows)):
-        return  # which says it better
-    for agent in _agents(rows):
-        own = _recent(rows, names.named(names.CREDIT_OWN, agent))
-        if own is not None and own > 0.9:
+def credit_warnings(
+    alone: Mapping[str, float], influence: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """Warns of agents without influence; if there are none, of one that decides by itself.
+
+    Args:
+        alone: by agent: the share of the reward's variance that it decides by itself.
+        influence: by agent: the share that it decides by itself or together with others.
+    """
+    idle = {agent: share for agent, share in influence.items() if share < NO_INFLUENCE}
+    for agent, share in idle.items():
+        yield (
+            f"no_influence/{agent}",
+            f"`{agent}` has no influence on the reward ({share:.1%} of its variance): whatever it"
+            " answers, its teammates' answers decide; look at whether its answers are used, reward"
+            " its own part (local_parts), or leave it out of the team",
+        )
+    for agent, share in alone.items():
+        if share > DECIDES and not idle:
             yield (
                 f"one_decides/{agent}",
-                f"`{agent}` decides {own:.0%} of the reward by itself: the others ride along; give"
-                " them tasks or parts of the reward that need them",
+                f"`{agent}` decides {share:.0%} of the reward by itself: the others ride along;"
+                " give them tasks or parts of the reward that need them",
             )
 
 
@@ -242,8 +257,7 @@ ALARMS: tuple[Alarm, ...] = (
     masked,
     servers_overloaded,
     feedback_hurts,
-    no_influence,
-    one_decides,
+    credit,
     biased,
     hacking,
 )
