@@ -14,11 +14,10 @@ from collab.models.local.dimensions import dimensions_of
 from collab.models.local.multi_lora import unwrapped
 from collab.models.open import ModelPool
 from collab.recipe import LoraSpec, TrainerSpec
+from collab.trainers.learner.device_sizes import learning_bytes
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
-from collab.trainers.learner.memory import learning_bytes
-from collab.trainers.learner.modes import quieten
-from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.policy import Policies, Policy, quieten
 from collab.trainers.learner.prefix_tree.packing import packed_sequences, width
 from collab.trainers.learner.samples import Sample
 

@@ -30,8 +30,8 @@ from collab.stats import mean
 from collab.study.results import CellResult, Point, Status, StudyResults
 from collab.study.spec import Cell, StudySpec, cells_of
 from collab.tasks import pinned
-from collab.trainers.training.changes import flat
 from collab.trainers.training.events import Evaluation, TaskResult, largest_return
+from collab.trainers.training.folder import flat
 
 MAY_GROW = ("description", "seeds", "level")
 """Keys of a study that may be others when it is gone on with; more seeds are more cells."""

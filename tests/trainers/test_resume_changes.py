@@ -21,8 +21,7 @@ from collab.runs.about import read_about
 from collab.runs.layout import TRAINING
 from collab.trainers import TrainingRun
 from collab.trainers.training import folder as folders
-from collab.trainers.training.changes import check_same_run
-from collab.trainers.training.folder import TrainingFolder
+from collab.trainers.training.folder import TrainingFolder, check_same_run
 
 
 @pytest.fixture

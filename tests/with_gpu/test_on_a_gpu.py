@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from collab.trainers.learner.chosen import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import token_loss
 from collab.trainers.learner.prefix_tree.attention import tree_attention
@@ -22,7 +23,6 @@ from collab.trainers.learner.prefix_tree.varlen import (
     varlen_kernel,
 )
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 from collab.trainers.learner.update import Tally
 
 pytestmark = pytest.mark.gpu

@@ -83,7 +83,7 @@ def usable_gpus(recipe: Recipe) -> list[Card]:
 
 
 def _visible_gpus() -> int:
-    from collab.trainers.training.plan.place import may_have_gpus
+    from collab.trainers.training.plan.cards import may_have_gpus
 
     if not may_have_gpus():
         return 0

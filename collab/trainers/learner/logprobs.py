@@ -12,11 +12,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from collab.models.local.batching import pack
 from collab.models.local.fast.full_attention import attends_to_all
 from collab.models.local.layers import computes_twice
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.placed import moved, placed
+from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import (
     Branches,
     TreeAttention,
@@ -28,6 +30,7 @@ from collab.trainers.learner.prefix_tree.varlen import (
     branch_plan,
     varlen_kernel,
 )
+from collab.trainers.learner.samples import Sample
 
 WIDTHS = 16
 """Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
@@ -289,3 +292,22 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
     if cap := getattr(config, "final_logit_softcapping", None):  # Gemma
         logits = torch.tanh(logits / cap) * cap
     return logits
+
+
+@torch.no_grad()
+def logprobs_of(
+    policy: Policy, samples: Sequence[Sample], batch_tokens: int, *, reference: bool = False
+) -> list[tuple[float, ...]]:
+    """By sample: the log-probability of each of its tokens, in nats; without gradient.
+
+    Batches are of `batch_tokens` at most, padding included. `reference` is the policy from before
+    training.
+    """
+    found: dict[int, tuple[float, ...]] = {}
+    with policy.reference() if reference else policy.training() as model:
+        for batch in pack([(len(sample), 0) for sample in samples], batch_tokens):
+            rows = [[samples[number]] for number in batch]
+            scored = response_logprobs(model, rows, policy.device).logprobs
+            pieces = torch.split(scored, [len(row[0].token_ids) for row in rows])
+            found |= {n: tuple(p.tolist()) for n, p in zip(batch, pieces, strict=True)}
+    return [found[number] for number in range(len(samples))]

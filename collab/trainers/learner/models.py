@@ -19,8 +19,8 @@ from collab.recipe import TrainerSpec
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
 from collab.trainers.learner.device_sizes import forward_tokens
+from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.samples import Sample
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
+from collab.trainers.learner.base import Cancelled, NotFinite, smaller_told
 from collab.trainers.learner.chosen import ChosenSizes
-from collab.trainers.learner.failures import Cancelled, NotFinite, smaller_told
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimiser import Optimiser

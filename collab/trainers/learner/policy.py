@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface
 
 from collab.errors import RecipeError
 from collab.models import Model, RolloutEngine
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
+from collab.models.local.layers import decoder_layers, replaced
+from collab.models.local.multi_lora import (
+    can_mix,
+    computed_in,
+    one_adapter,
+    unwrapped,
+    without_adapters,
+)
 from collab.models.open import ModelPool, open_model
 from collab.models.out_of_memory import grow_segments
 from collab.models.store import StoreProgress
@@ -24,7 +33,6 @@ from collab.models.weights import Load, quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
-from collab.trainers.learner.compiled import compiled_layers, one_adapter_as_modules
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.lora import (
     add_adapter,
@@ -36,7 +44,88 @@ from collab.trainers.learner.lora import (
     save_adapter,
     save_tensors,
 )
-from collab.trainers.learner.modes import enable_checkpointing, quieten
+from collab.trainers.learner.prefix_tree import attention
+
+BACKEND = "inductor"
+
+
+class AdaptedLinear(nn.Module):
+    """A linear layer under one adapter, computed in the base's type."""
+
+    def __init__(self, layer: Any, name: str) -> None:
+        super().__init__()
+        self.base = layer.base_layer
+        self.down, self.up = layer.lora_A[name].weight, layer.lora_B[name].weight
+        self.scaling = layer.scaling[name]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From [..., in] to [..., out]."""
+        dtype = computed_in(self.base, x)
+        inner = functional.linear(x, self.down.to(dtype))
+        y: Tensor = self.base(x) + functional.linear(inner, (self.up * self.scaling).to(dtype))
+        return y
+
+
+@contextmanager
+def one_adapter_as_modules(module: nn.Module, name: str) -> Iterator[None]:
+    """While entered, `module` answers under one adapter, by modules in place of PEFT's.
+
+    For plain LoRA on linear layers, as `can_mix` says.
+    """
+    found: list[tuple[nn.Module, str, Any]] = [
+        (parent, key, child)
+        for parent in module.modules()
+        for key, child in parent._modules.items()
+        if name in getattr(child, "lora_A", ())
+    ]
+    for _, _, layer in found:
+        for part in (layer.lora_A[name], layer.lora_B[name]):
+            part.weight.requires_grad_(True)
+    try:
+        for parent, key, layer in found:
+            parent._modules[key] = AdaptedLinear(layer, name)
+        yield
+    finally:
+        for parent, key, layer in found:
+            parent._modules[key] = layer
+
+
+@contextmanager
+def compiled_layers(model: nn.Module) -> Iterator[None]:
+    """While entered, the decoder layers of `model` run as torch has compiled them."""
+    with ExitStack() as stack:
+        stack.callback(AttentionInterface.register, attention.NAME, attention.attend_by_branches)
+        left_out = torch.compiler.disable(attention.attend_by_branches)  # type: ignore[no-untyped-call]
+        AttentionInterface.register(attention.NAME, left_out)
+        layers = list(decoder_layers(model))
+        stack.enter_context(replaced(layers, _compiled))
+        yield
+
+
+def _compiled(layer: Any) -> Any:
+    return torch.compile(layer.forward, backend=BACKEND, dynamic=True)
+
+
+def enable_checkpointing(base: Any) -> None:
+    options = {"use_reentrant": False}
+    if hasattr(base, "activation_checkpointing_enable"):
+        base.activation_checkpointing_enable(options)
+    else:  # transformers before 5.20
+        base.gradient_checkpointing_enable(options)
+
+
+def quieten(module: nn.Module) -> None:
+    """Noise of training mode would make the trainer's log-probabilities others than the sampler's.
+
+    Dropout by layer, for gradient checkpointing goes back to that mode.
+    """
+    module.eval()
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+        if hasattr(part, "attention_dropout"):
+            setattr(part, "attention_dropout", 0.0)  # noqa: B010
+
 
 SHARED = "shared"
 

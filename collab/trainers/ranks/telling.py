@@ -11,7 +11,7 @@ import torch
 
 from collab.errors import CollabError, TrainingError, told
 from collab.models.out_of_memory import is_out_of_memory
-from collab.trainers.learner.failures import Cancelled, NotFinite, OutOfMemory
+from collab.trainers.learner.base import Cancelled, NotFinite, OutOfMemory
 
 T = TypeVar("T")
 

@@ -21,8 +21,7 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
 from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
 from collab.trainers.ranks.check_shard import check_shard
-from collab.trainers.training.curriculum import phases
-from collab.trainers.training.data import TaskOrder
+from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
 
 

@@ -1,17 +1,22 @@
-"""The tasks of a training run: which are trained on, in what order, and which are held out."""
+"""The tasks of a training run: order, held-out tasks, levels and phases of the curriculum."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from math import ceil
+from typing import Any
 
-from collab.errors import RecipeError
+from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
-from collab.records import Problem
+from collab.recipe.training.curriculum import LevelsSpec, MeasuredBy
+from collab.records import Episode, Problem
+from collab.stats import mean
 from collab.tasks import open_suite
 from collab.trainers.training.recorded import Recorded, kept_episodes
+from collab.trainers.training.rollouts import played_out
 from collab.wording import counted
 
 
@@ -99,3 +104,133 @@ def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Proble
             )
         found.setdefault(level, []).append(problem)
     return dict(sorted(found.items()))
+
+
+def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
+    """The share of the episodes that are solved, or their mean return of the largest one.
+
+    Episodes that failed count for nothing; None where no other is left. `key` is that of the
+    setting which asks, for messages.
+
+    Raises:
+        TrainingError: the share of solved ones is asked for, and no reward says what is solved.
+    """
+    whole = played_out(episodes)
+    if not whole:
+        return None
+    if by == "return":
+        return mean([(e.joint_return or 0.0) / (e.largest_return or 1.0) for e in whole])
+    if any(e.score is None or e.score.solved is None for e in whole):
+        raise TrainingError(
+            f"{key}.by is 'solved', and the reward of {whole[0].task} does not say what is solved;"
+            f" set {key}.by to 'return', or solves: true on a part of the reward"
+        )
+    return mean([float(e.solved) for e in whole])
+
+
+class Levels:
+    """The tasks of a run's steps: all of them, or with a `spec` those of the level that it is at.
+
+    The last level is trained on to the end.
+    """
+
+    def __init__(self, tasks: TaskOrder, spec: LevelsSpec | None) -> None:
+        """Raises RecipeError for a task without a level."""
+        self.tasks, self._spec = tasks, spec
+        self._orders: list[TaskOrder] = []
+        self._names: list[float] = []
+        self._at = 0
+        self._since = 0
+        self._shares: list[float] = []
+        self.only(tasks.training)
+
+    def only(self, problems: Sequence[Problem]) -> None:
+        """Take these problems alone; before the first step. Raises as the constructor does."""
+        levels: list[Sequence[Problem]] = [problems]
+        if self._spec is not None:
+            found = by_level(problems, self._spec.field)
+            self._names, levels = list(found), list(found.values())
+        self._orders = [replace(self.tasks, training=tuple(own)) for own in levels]
+
+    @property
+    def level(self) -> float | None:
+        """The level that the run is at; None in a run without levels."""
+        return self._names[self._at] if self._names else None
+
+    def batch(self, step: int) -> list[Problem]:
+        """The problems of a step, counted from 0, which is the next one or was just played."""
+        return self._orders[self._at].batch(step - self._since)
+
+    def share(self, groups: Sequence[Sequence[Episode]]) -> float | None:
+        """How good the team was at what was played; None where nobody asks, or all of it failed.
+
+        Raises:
+            TrainingError: nothing says what is solved, and that is what is asked for.
+        """
+        if self._spec is None:
+            return None
+        episodes = [episode for group in groups for episode in group]
+        return measured(episodes, self._spec.by, "trainer.levels")
+
+    def add(self, step: int, share: float | None) -> None:
+        """Take up the `share` of a step that was done, and move on where the level is learned."""
+        if self._spec is None or share is None:
+            return
+        if self.stays(share):
+            self._shares = [*self._shares, share][-self._spec.steps :]
+        else:
+            self._at, self._since, self._shares = self._at + 1, step + 1, []
+
+    def stays(self, share: float | None) -> bool:
+        """Whether the level stays as it is after a step with this `share`."""
+        if self._spec is None or share is None or self._at == len(self._orders) - 1:
+            return True
+        shares = [*self._shares, share][-self._spec.steps :]
+        return len(shares) < self._spec.steps or mean(shares) <= self._spec.above
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"level": self.level, "since": self._since, "shares": self._shares}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave.
+
+        Where that level is there no more, or it was of a run without levels, go on from the next
+        one.
+        """
+        if not self._names or state.get("level") is None:
+            return
+        later = [n for n, name in enumerate(self._names) if name >= state["level"]]
+        self._at = later[0] if later else len(self._names) - 1
+        self._since = int(state["since"])
+        self._shares = list(state["shares"]) if self.level == state["level"] else []
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The recipe that holds for some steps of training."""
+
+    index: int
+    """The position in the curriculum; its length for the steps after it."""
+    recipe: Recipe
+    """The run's recipe, with the turns and feedback of the phase."""
+
+
+def phases(recipe: Recipe, spec: TrainerSpec) -> list[Phase]:
+    """All phases in order; the last one has the team's own turns and feedback."""
+    ends = accumulate((phase.steps for phase in spec.curriculum), initial=0)
+    return [phase_at(first, recipe, spec) for first in ends]
+
+
+def phase_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Phase:
+    """The phase of `step`, counted from 0; after the last one the recipe's own team holds."""
+    end = 0
+    for index, planned in enumerate(spec.curriculum):
+        end += planned.steps
+        if step < end:
+            changes: dict[str, object] = {"turns": planned.turns}
+            if planned.feedback is not None:
+                changes["feedback"] = planned.feedback
+            team = recipe.team.model_copy(update=changes)
+            return Phase(index, recipe.model_copy(update={"team": team}))
+    return Phase(len(spec.curriculum), recipe)

@@ -1,4 +1,4 @@
-"""One step of training by episodes that were played before; nothing is played."""
+"""Learning from recorded episodes: by the tokens that were sampled, or by their text."""
 
 from __future__ import annotations
 
@@ -6,21 +6,101 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from collab.recipe import Recipe, TrainerSpec
-from collab.records import Episode, Message, Problem, Turn
+from collab.errors import RecipeError
+from collab.models import Call, Request
+from collab.models.chat import check_context, prompt_ids
+from collab.models.controls import text_ids
+from collab.models.weights import LoadedModel
+from collab.recipe import AgentSpec, Recipe, TrainerSpec
+from collab.records import Action, Episode, Message, Problem, Sampling, Turn
 from collab.runtime.agents import prefix_of
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.base import Learner
-from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.recorded import Listener
+from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.samples import Sample, weigh_tokens
-from collab.trainers.training.data import TaskOrder
-from collab.trainers.training.lessons.levels import Levels
+from collab.trainers.training.data import Levels, TaskOrder
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.recorded import chosen
-from collab.trainers.training.step import Report, Stepper
-from collab.trainers.training.updating import Updates
+from collab.trainers.training.step import Report, Stepper, Updates
+
+
+class Listener:
+    """An agent to whom responses of before are told as if it had given them.
+
+    Where its model reads what was observed as the same prompt, token by token, the recorded tokens
+    are the response. Else it is the text behind the agent's prefix, in tokens of the agent's own
+    model, up to its end. Only the response is learned.
+    """
+
+    def __init__(self, name: str, spec: AgentSpec, sampling: Sampling, policy: Policy) -> None:
+        self.name, self._spec, self._sampling = name, spec, sampling
+        self._model = policy.engine.name
+        self._loaded: LoadedModel = policy.engine.load()
+
+    def sample(
+        self, messages: Sequence[Message], action: Action, prefix: str, place: str, scale: float
+    ) -> Sample | None:
+        """The response to `messages`; None for one without a token.
+
+        `prefix` is what the agent is made to begin with, and `place` says where the response was
+        given, for messages.
+
+        Raises:
+            RecipeError: it is none that the agent could give. ModelError: it cannot be read.
+        """
+        prompt, response = self._tokens(messages, action, prefix, place)
+        if not response:
+            return None
+        check_context(len(prompt), len(response), self._loaded.context, self._model)
+        return Sample(
+            agent=self.name,
+            prompt_ids=tuple(prompt),
+            token_ids=tuple(response),
+            logprobs=(),
+            temperature=self._sampling.temperature,
+            weight=1.0,
+            scale=scale,
+        )
+
+    def _tokens(
+        self, messages: Sequence[Message], action: Action, prefix: str, place: str
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        if self._spec.tools:
+            if not action.token_ids or action.model != self._model:
+                raise RecipeError(
+                    f"trainer.episodes: {place}: agent '{self.name}' has tools, and calls of"
+                    f" another model ({action.model or 'unknown'}) cannot be told in the form of"
+                    f" {self._model}; take episodes of the same model, or leave its tools out"
+                )
+            return action.prompt_ids, action.token_ids
+        tokenizer = self._loaded.tokenizer
+        prompt = prompt_ids(_request(messages, self._spec, prefix), tokenizer, self._model)
+        if action.token_ids and tuple(prompt) == action.prompt_ids:
+            return prompt, action.token_ids
+        if not action.text.startswith(prefix):
+            raise RecipeError(
+                f"trainer.episodes: {place}: agent '{self.name}' is made to begin with {prefix!r},"
+                f" and the response begins with {action.text[: len(prefix)]!r}; leave out"
+                f" team.agents.{self.name}.prefix, or take episodes that begin so"
+            )
+        text = action.text.removeprefix(prefix)
+        if action.finish_reason != "stop":
+            return prompt, text_ids(tokenizer, text)
+        if self._sampling.stop:
+            return prompt, text_ids(tokenizer, text + self._sampling.stop[0])
+        return prompt, [*text_ids(tokenizer, text), _end(self._loaded)]
+
+
+def _request(messages: Sequence[Message], spec: AgentSpec, prefix: str) -> Request:
+    call = Call(task="", sample=0, turn=0, round=0, agent="")
+    return Request(call=call, messages=tuple(messages), style=spec.style, prefix=prefix)
+
+
+def _end(loaded: Any) -> int:
+    """The token that ends a response."""
+    own = loaded.tokenizer.eos_token_id
+    return int(own if own in loaded.stop_ids else min(loaded.stop_ids))
 
 
 class RecordedStepper:

@@ -1,35 +1,37 @@
-"""The loop: steps, evaluations, checkpoints; and going on after a crash."""
+"""The run: steps, evaluations, checkpoints; and resuming after a crash."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
-from collab.recipe import Recipe
-from collab.records import failure_of
+from collab.recipe import Recipe, TrainerSpec
+from collab.recipe.model import VLLMModel
+from collab.records import Episode, failure_of
 from collab.runs import metric_names as names
 from collab.runs.layout import CHECKPOINTS
 from collab.runs.lock import Lock
-from collab.runtime.events import RunFinished
+from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.notes import begun_by, tools_told
+from collab.runtime.team import versions
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
-from collab.trainers.learner.base import Learner
-from collab.trainers.learner.failures import OutOfMemory
-from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.base import Learner, OutOfMemory
+from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
-from collab.trainers.training.ahead import Ahead
+from collab.trainers.ranks.leading import begin, led, open_together
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
-from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.ending import Ending
-from collab.trainers.training.evaluations import Evaluations
+from collab.trainers.training.data import Levels, TaskOrder, choose_tasks
+from collab.trainers.training.evaluations import Evaluations, mean_return
 from collab.trainers.training.events import (
     CheckpointSaved,
     StepFinished,
@@ -37,14 +39,152 @@ from collab.trainers.training.events import (
     TrainingProgress,
 )
 from collab.trainers.training.folder import TrainingFolder
-from collab.trainers.training.history import History
-from collab.trainers.training.lessons.levels import Levels
-from collab.trainers.training.lessons.rates import Rates
-from collab.trainers.training.metrics import step_metrics
-from collab.trainers.training.opening import open_learner, run_started
+from collab.trainers.training.metrics import generated_tokens, step_metrics
+from collab.trainers.training.plan.cards import card_of_here
+from collab.trainers.training.plan.memory import may_sleep
+from collab.trainers.training.plan.plan import make_plan
+from collab.trainers.training.rates import Rates
 from collab.trainers.training.recorded_step import AnyStepper, stepper_for
+from collab.trainers.training.skipping import History
 from collab.trainers.training.trackers import Tracked, Trackers
-from collab.trainers.training.validation import mean_return
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a run: whichever of its limits is reached first."""
+
+    steps: int
+    """The most that there may be."""
+    tokens: int | None
+    """Generated ones that end the run, where they do."""
+    by_steps: bool
+    """Whether the steps were chosen, and are no mere bound."""
+
+    @classmethod
+    def of(cls, spec: TrainerSpec, steps: int) -> Ending:
+        """The end that a trainer chooses; `steps` are the most that there may be."""
+        return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
+
+    def is_reached(self, step: int, tokens: int) -> bool:
+        """Whether the step that was done is the last one."""
+        return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
+
+    def planned(self) -> dict[str, int]:
+        """What `run.json` says of it."""
+        found = {} if self.tokens is None else {"tokens": self.tokens}
+        return {**found, "steps": self.steps} if self.by_steps else found
+
+
+Played = tuple[list[list[Episode]], dict[str, float]]
+"""The episodes of each task, and seconds by kind of work."""
+
+
+class Ahead:
+    """The episodes of step after step, of which one may be played before it is its turn.
+
+    What is played ahead begins by the policies as they are then. When its turn comes they have
+    learned a step more, and responses that begin from there on are drawn by what they have learned.
+    """
+
+    def __init__(
+        self,
+        stepper: AnyStepper,
+        learner: Learner,
+        spec: TrainerSpec,
+        ending: Ending,
+        emit: Callable[[TrainingProgress], None],
+    ) -> None:
+        self._stepper, self._learner, self._emit = stepper, learner, emit
+        self._spec, self._ending = spec, ending
+        self._playing: tuple[int, asyncio.Task[Played]] | None = None
+
+    async def play(self, step: int) -> Played:
+        """The episodes of `step`, which may be under way already; raises as its play does."""
+        playing, self._playing = self._playing, None
+        if playing is None or playing[0] != step:
+            return await self._play(step)
+        began = time.perf_counter()
+        self._playing = playing  # or nobody would end it, where this is cancelled
+        await self._learner.publish()
+        published = time.perf_counter() - began
+        groups, times = await playing[1]
+        self._playing = None
+        waited = time.perf_counter() - began
+        return groups, {**times, "publishing": published, "waiting": waited - published}
+
+    def begin(self, step: int, tokens: int, played: Sequence[Sequence[Episode]]) -> None:
+        """Begin to play the step after `step`, where the trainer may and what it asks is known.
+
+        `tokens` were generated before `step`, of which these episodes were `played`.
+        """
+        last = self._ending.is_reached(step + 1, tokens + generated_tokens(played))
+        if self._spec.max_staleness and not last and self._stepper.goes_on_alike(step, played):
+            self._playing = step + 1, asyncio.create_task(self._play(step + 1))
+
+    async def aclose(self) -> None:
+        """End what is being played."""
+        playing, self._playing = self._playing, None
+        if playing is not None:
+            playing[1].cancel()
+            await asyncio.gather(playing[1], return_exceptions=True)
+
+    async def _play(self, step: int) -> Played:
+        def report(part: Any, done: int, total: int) -> None:
+            self._emit(TrainingProgress(step=step + 1, phase=part, done=done, total=total))
+
+        return await self._stepper.play(step, report)
+
+
+def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) -> RunStarted:
+    """The first event of a run that is recorded in `out`."""
+    return RunStarted(
+        run=out.name,
+        folder=str(out),
+        team=recipe.team.name,
+        agents=tuple(recipe.team.agents),
+        models={name: recipe.model_of(name).name for name in recipe.team.agents},
+        tasks=tuple(problem.address for problem in tasks.training),
+        samples=spec.group_size,
+        turns=recipe.team.turns,
+        seed=recipe.seed,
+        isolation=recipe.sandbox.isolation,
+        versions=versions(recipe),
+    )
+
+
+def rested(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
+    """The recipe, which says that vLLM sleeps while the trainer learns where both do not fit."""
+    if not may_sleep(recipe, spec, ranks):
+        return recipe
+    import torch
+
+    if not torch.cuda.is_available() or not make_plan(recipe, card_of_here(0)).sleeps:
+        return recipe
+    models = {name: recipe.model_of(name) for name in recipe.team.agents}
+    asleep = {
+        name: {"model": model.model_copy(update={"sleep": True})}
+        for name, model in models.items()
+        if isinstance(model, VLLMModel) and model.sleep is None
+    }
+    return recipe.with_agents(asleep)
+
+
+def open_learner(
+    recipe: Recipe,
+    spec: TrainerSpec,
+    total_steps: int,
+    out: Path,
+    *,
+    ranks: Ranks,
+    loading: StoreProgress | None,
+) -> tuple[Policies, Learner]:
+    """Open the policies of a team, on every rank, and what learns them; raises as it fails."""
+    recipe = rested(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
+    policies = open_together(
+        ranks, lambda load: open_policies(recipe, spec, loading=loading, load=load)
+    )
+    return policies, led(TorchLearner(policies, spec, total_steps, recipe.seed, ranks), ranks)
+
 
 Emit = Callable[[TrainingEvent], None]
 

@@ -1,9 +1,12 @@
-"""One step of training: play groups, give credit, learn."""
+"""One training step: play, credit, learn; and how long each took."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import accumulate
 
@@ -11,7 +14,13 @@ from collab.models.base import SamplerReport
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runtime import Event, Session
-from collab.runtime.events import EpisodeFinished
+from collab.runtime.events import (
+    AgentActed,
+    AgentActing,
+    EpisodeFinished,
+    FeedbackGiven,
+    TurnScored,
+)
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import FansOut, PlaysFurther
@@ -22,16 +31,94 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.samples import make_samples
+from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.learner.weights_to_sampler import report as sampler_report
-from collab.trainers.training.curriculum import phase_at
-from collab.trainers.training.lessons.levels import Levels
+from collab.trainers.training.data import Levels, phase_at
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import too_many_failed
-from collab.trainers.training.timing import StepTimer
-from collab.trainers.training.updating import Updates
+
+
+class StepTimer:
+    """Measures for how long some episode was being sampled, judged or given feedback.
+
+    The seconds of different kinds of work overlap where episodes do different things at once.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(("sampling", "judging", "feedback"), 0.0)
+        self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
+        self._since: dict[str, float] = {}
+
+    def see(self, event: Event) -> None:
+        """Take note of what happened, at the moment at which it did."""
+        match event:
+            case AgentActing():
+                self._end("judging", event.episode)
+                self._end("feedback", event.episode)
+                self._begin("sampling", event.episode, event.agent)
+            case AgentActed():
+                self._end("sampling", event.episode, event.decision.agent)
+                if all(episode != event.episode for episode, _ in self._doing["sampling"]):
+                    self._begin("judging", event.episode)
+            case TurnScored():
+                self._end("judging", event.episode)
+                self._begin("feedback", event.episode)
+            case FeedbackGiven():
+                self._end("feedback", event.episode)
+            case EpisodeFinished():
+                self._end_all(event.episode.id)
+            case _:
+                pass
+
+    def _end_all(self, episode: str) -> None:
+        for work, doing in self._doing.items():
+            for _, agent in [entry for entry in doing if entry[0] == episode]:
+                self._end(work, episode, agent)
+
+    def _begin(self, work: str, episode: str, agent: str = "") -> None:
+        if not self._doing[work]:
+            self._since[work] = time.perf_counter()
+        self._doing[work].add((episode, agent))
+
+    def _end(self, work: str, episode: str, agent: str = "") -> None:
+        if (episode, agent) in self._doing[work]:
+            self._doing[work].remove((episode, agent))
+            if not self._doing[work]:
+                self.seconds[work] += time.perf_counter() - self._since[work]
+
+
+class Updates:
+    """The updates of a run, one after the other."""
+
+    def __init__(self, policies: Policies, learner: Learner) -> None:
+        self._policies, self._learner = policies, learner
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        self.torn = False
+        """Whether an update was left half done, so that the parameters are those of no step."""
+
+    async def take(self, samples: Sequence[Sample], step: int) -> Update:
+        """Learn from the responses of `step`, counted from 0; raises as `Learner.learn`."""
+        cancelled = threading.Event()
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self.thread, self._learner.learn, samples, step, cancelled)
+        self.torn = self._policies.moved = True
+        try:
+            update = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # it is the cancellation, or comes too late for anybody
+            raise
+        self.torn = False
+        self._policies.version = step + 1
+        return update
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.thread.shutdown)
+
 
 Report = Callable[[str, int, int], None]
 """Called with the part of the step under way, its episodes that are done, and all of them."""

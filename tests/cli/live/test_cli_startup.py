@@ -11,7 +11,7 @@ import pytest
 from collab.models import store
 from collab.recipe.model import TransformersModel
 from collab.recipe.recipe import DEFAULT_MODEL
-from collab.trainers.training.plan.place import processor
+from collab.trainers.training.plan.cards import processor
 
 RECIPES = Path(__file__).resolve().parents[3] / "examples" / "recipes"
 LIBRARIES = {"pydantic.main", "jinja2", "asyncio"}

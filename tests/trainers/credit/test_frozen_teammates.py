@@ -19,7 +19,7 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import code_like, gradient, outcomes, sample, word_pair
 from collab.trainers.credit.games.estimate import gradient_of
 from collab.trainers.learner.policy import Policies
-from collab.trainers.training import opening as opening_module
+from collab.trainers.training import run as run_module
 
 RULES = ["magrpo", "marloo", "cross", "coma"]
 
@@ -72,7 +72,7 @@ def test_base_and_teammate_stay_bit_by_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened: list[Policies] = []
-    open_policies = opening_module.open_policies
+    open_policies = run_module.open_policies
 
     def opening(*arguments: Any, **options: Any) -> Policies:
         opened.append(open_policies(*arguments, **options))
@@ -85,7 +85,7 @@ def test_base_and_teammate_stay_bit_by_bit(
             module = opened[0].by_name["a"].engine.module
             seen.append({name: p.detach().clone() for name, p in module.named_parameters()})
 
-    monkeypatch.setattr(opening_module, "open_policies", opening)
+    monkeypatch.setattr(run_module, "open_policies", opening)
     written = (adapter / "adapter_model.safetensors").read_bytes()
     recipe = frozen_b(tiny_words, tmp_path, adapter, rule)
     asyncio.run(TrainingRun(recipe, tmp_path / "run", emit=watch).run())

@@ -20,10 +20,14 @@ from collab.errors import RecipeError
 from collab.models.local.layers import decoder_layers
 from collab.models.weights import Load, LoadedModel, load_model
 from collab.recipe.model import TransformersModel
-from collab.trainers.learner import compiled
-from collab.trainers.learner.compiled import AdaptedLinear, one_adapter_as_modules
+from collab.trainers.learner import policy as policy_module
 from collab.trainers.learner.logprobs import response_logprobs
-from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.policy import (
+    AdaptedLinear,
+    Policies,
+    one_adapter_as_modules,
+    open_policies,
+)
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.samples import Sample
@@ -73,7 +77,7 @@ def test_layers_are_compiled_once_for_policies_steps_and_lengths(
     from torch._dynamo.testing import CompileCounter
 
     counter: Any = CompileCounter()
-    monkeypatch.setattr(compiled, "BACKEND", counter)
+    monkeypatch.setattr(policy_module, "BACKEND", counter)
     counts = []
     for name, *sizes in (("a", 4, 3), ("a", 9, 5), ("b", 4, 3), ("a", 20, 6)):
         ours = learned(policies, name, group(*sizes), compiled=True)
@@ -108,7 +112,7 @@ def test_compiled_layers_of_a_base_that_is_held_otherwise_give_the_same(
     held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a GPU; what refuses a processor is not asked here."""
-    monkeypatch.setattr(compiled, "BACKEND", "eager")
+    monkeypatch.setattr(policy_module, "BACKEND", "eager")
     bits: Any = {}
     if held == "in 4 bits":
         pytest.importorskip("bitsandbytes")

@@ -19,9 +19,9 @@ from collab.trainers.learner.device_sizes import (
     DeviceSizes,
     device_sizes,
     forward_tokens,
+    learning_bytes,
 )
 from collab.trainers.learner.learner import TorchLearner
-from collab.trainers.learner.memory import learning_bytes
 from collab.trainers.learner.policy import open_policies
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -15,9 +15,9 @@ from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.models.local.multi_lora import one_adapter
 from collab.models.weights import quiet_transformers
 from collab.trainers.learner import logprobs
+from collab.trainers.learner.device_sizes import kept_bytes, learning_bytes
 from collab.trainers.learner.logprobs import response_logprobs, states
-from collab.trainers.learner.memory import kept_bytes, learning_bytes
-from collab.trainers.learner.modes import enable_checkpointing
+from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences
 from collab.trainers.learner.samples import Sample

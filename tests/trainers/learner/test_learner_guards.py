@@ -16,7 +16,7 @@ from support.trainer_recipes import make_game
 from collab.errors import TrainingError
 from collab.recipe import Recipe
 from collab.trainers import TrainingRun
-from collab.trainers.learner.failures import OutOfMemory, memory_told
+from collab.trainers.learner.base import OutOfMemory, memory_told
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, open_policies

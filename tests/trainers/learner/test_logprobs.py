@@ -13,8 +13,8 @@ from torch import Tensor
 from collab.models.local.dimensions import dimensions_of
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner import logprobs
+from collab.trainers.learner.device_sizes import logit_bytes
 from collab.trainers.learner.logprobs import least_kept, logits_of, response_logprobs
-from collab.trainers.learner.memory import logit_bytes
 from collab.trainers.learner.samples import Sample
 from tests.support.tiny_models import tiny
 

@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models import store
 from collab.models.local.fast.full_attention import attends_to_all
+from collab.trainers.learner.chosen import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
-from collab.trainers.learner.modes import enable_checkpointing
+from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree import attention as branches
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import (
@@ -25,7 +26,6 @@ from collab.trainers.learner.prefix_tree.packing import (
     width,
 )
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.supports_prefix_tree import supports_prefix_tree
 
 CPU = torch.device("cpu")
 

@@ -27,8 +27,8 @@ from collab.trainers.credit.games import Game, gradient, outcomes
 from collab.trainers.credit.games.estimate import gradient_of
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.policy import Policies, Policy, open_policies
-from collab.trainers.learner.policy_logprobs import logprobs_of
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.learner.update_order import CompoundRatios, updated_at
 from collab.trainers.training.check import check_recipe

@@ -20,7 +20,7 @@ from torch import Tensor
 from collab.errors import TrainingError
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.logprobs import response_logprobs
-from collab.trainers.learner.modes import enable_checkpointing
+from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree import varlen
 from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
 from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_sequences

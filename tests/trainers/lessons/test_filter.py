@@ -17,7 +17,7 @@ from collab.errors import RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
-from collab.trainers.training.lessons import rates
+from collab.trainers.training import rates
 from collab.trainers.training.plan.plan import make_plan
 
 FILTER = {"samples": 4, "low": 0.15, "high": 0.3, "by": "return"}

@@ -15,8 +15,7 @@ from collab.errors import RecipeError, TrainingError
 from collab.recipe import LevelsSpec, TaskSpec, TrainerSpec
 from collab.records import Episode, Problem, Score, Turn
 from collab.tasks import open_suite
-from collab.trainers.training.data import TaskOrder, choose_tasks
-from collab.trainers.training.lessons.levels import Levels
+from collab.trainers.training.data import Levels, TaskOrder, choose_tasks
 
 SUITE = TaskSpec.model_validate(
     {"source": {"path": "none.jsonl"}, "reward": {"parts": {"same": {"use": "same"}}}}

@@ -13,10 +13,10 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe
 from collab.recipe.model import VLLMModel
 from collab.trainers import Plan, make_plan
-from collab.trainers.training import opening
-from collab.trainers.training.opening import rested
+from collab.trainers.training import run
 from collab.trainers.training.plan.cards import CARDS, Card, card, card_of_device
 from collab.trainers.training.plan.memory import count_memory
+from collab.trainers.training.run import rested
 
 
 def planned(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
@@ -97,7 +97,7 @@ def test_vllm_sleeps_where_both_do_not_fit(
     assert plan.sleeps == sleeps
     assert ("vLLM sleeps while the trainer learns" in plan.text()) == sleeps
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(opening, "card_of_here", lambda _: gpu)
+    monkeypatch.setattr(run, "card_of_here", lambda _: gpu)
     assert recipe.trainer is not None
     model = rested(recipe, recipe.trainer, 1).model_of("a")
     assert isinstance(model, VLLMModel)

@@ -15,7 +15,7 @@ from collab.models import store
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
 from collab.recipe.recipe import DEFAULT_MODEL
-from collab.trainers.training.plan import place, shapes
+from collab.trainers.training.plan import cards, sizes
 from collab.trainers.training.plan.cards import CARDS
 from collab.trainers.training.plan.sizes import measured
 
@@ -36,7 +36,7 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
         told = json.loads((folder / "config.json").read_text())
         config = LlamaConfig(**{**told, "head_dim": None, **changes})
         LlamaForCausalLM(config).save_pretrained(folder, max_shard_size="60KB")
-        whole, index = folder / shapes.FILE, folder / shapes.INDEX
+        whole, index = folder / sizes.FILE, folder / sizes.INDEX
         if index.is_file():
             whole.unlink(missing_ok=True)
     return folder
@@ -44,9 +44,9 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
 
 def is_alike(model: TransformersModel) -> None:
     for lora in LORAS:
-        read, built = shapes.counted_in_files(model, lora), shapes.counted_as_built(model, lora)
+        read, built = sizes.counted_in_files(model, lora), sizes.counted_as_built(model, lora)
         assert read is not None
-        for at in (place.place_of(model, None), place.place_of(model, CARDS["h100"])):
+        for at in (cards.place_of(model, None), cards.place_of(model, CARDS["h100"])):
             assert measured(model, at, read) == measured(model, at, built)
 
 
@@ -66,28 +66,28 @@ def test_the_default_model_is_counted_alike() -> None:
 @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16", "float16"])
 def test_the_processor_is_what_torch_sees_of_it(dtype: Any, device: str) -> None:
     model = TransformersModel(name=DEFAULT_MODEL, dtype=dtype, device=device)
-    assert place.processor(model) in (None, place.seen_by_torch(model))
+    assert cards.processor(model) in (None, cards.seen_by_torch(model))
 
 
 def test_what_the_file_does_not_tell_is_left_to_transformers(tmp_path: Path) -> None:
     folder = save(tmp_path / "a", {})
     model = TransformersModel(name=str(folder))
-    assert shapes.counted_in_files(model, LoraSpec(targets=("lm_head",))) is None
-    assert shapes.counted_in_files(model, LoraSpec(targets=("nothing",))) is None
+    assert sizes.counted_in_files(model, LoraSpec(targets=("lm_head",))) is None
+    assert sizes.counted_in_files(model, LoraSpec(targets=("nothing",))) is None
     config = json.loads((folder / "config.json").read_text())
     for key, value in (("model_type", "other"), ("vocab_size", 3), ("num_hidden_layers", 3)):
         other = shutil.copytree(folder, tmp_path / key)
         (other / "config.json").write_text(json.dumps({**config, key: value}))
-        assert shapes.counted_in_files(TransformersModel(name=str(other)), LoraSpec()) is None
-    (folder / shapes.FILE).write_bytes(b"\xff" * 16)
-    assert shapes.counted_in_files(model, LoraSpec()) is None
+        assert sizes.counted_in_files(TransformersModel(name=str(other)), LoraSpec()) is None
+    (folder / sizes.FILE).write_bytes(b"\xff" * 16)
+    assert sizes.counted_in_files(model, LoraSpec()) is None
 
 
 def test_a_driver_that_was_not_used_yet_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that was just started, where NVIDIA's node is not in /dev yet."""
     there = {Path("/proc/driver/nvidia/version")}
-    monkeypatch.setattr(place.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(cards.platform, "system", lambda: "Linux")
     monkeypatch.setattr(Path, "exists", lambda path: path in there)
-    assert place.may_have_gpus()
+    assert cards.may_have_gpus()
     there.clear()
-    assert not place.may_have_gpus()
+    assert not cards.may_have_gpus()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.errors import TrainingError
-from collab.trainers.learner.failures import NotFinite
+from collab.trainers.learner.base import NotFinite
 from collab.trainers.learner.ranks import ALONE, cost_of
 from collab.trainers.ranks.dealing import deal
 from collab.trainers.ranks.gradients import ExactSum, FlatSum

@@ -18,7 +18,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from collab.models.local.dimensions import by_formula
-from collab.trainers.learner.memory import SHORT
+from collab.trainers.learner.device_sizes import SHORT
 from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 

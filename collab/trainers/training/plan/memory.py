@@ -6,15 +6,104 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collab.errors import RecipeError
+from collab.models.local.batch_tokens import CPU_TOKENS, batch_bytes, fitting_tokens
+from collab.models.local.batching import pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
+from collab.models.vllm.cache_size import GB
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import TransformersModel, local_weights
-from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
-from collab.trainers.training.plan import peaks
+from collab.recipe.model import TransformersModel, VLLMModel, local_weights
+from collab.runtime.lanes import LANES
+from collab.trainers.learner.device_sizes import SHORT, DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.engines import engine_bytes, may_sleep, sleeps_as_asked
-from collab.trainers.training.plan.lengths import Lengths, Rows, learned_tokens
+from collab.trainers.training.plan.lengths import (
+    Lengths,
+    Rows,
+    learned_tokens,
+    longest,
+    micro_batch_tokens,
+)
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
+
+FIRST_GPU = ("auto", "cuda", "cuda:0")
+"""Names of the device that vLLM's engine here runs on."""
+
+
+def engines_beside(recipe: Recipe) -> list[VLLMModel]:
+    """Those that are on the GPU of the trainer."""
+    models = dict.fromkeys(recipe.model_of(name) for name in recipe.team.agents)
+    here = [m for m in models if isinstance(m, VLLMModel) and not m.servers]
+    return [model for model in here if model.trainer_device in FIRST_GPU]
+
+
+def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
+    """What they take of a GPU's `memory`.
+
+    `weights` are the bytes of a base, which come to what `kv_cache_gb` says.
+    """
+    found = 0.0
+    models = engines_beside(recipe) if memory else []
+    for model in models:
+        cache = model.kv_cache_gb
+        share = model.among(len(models)).memory_share
+        found += share * memory if cache is None else cache * GB + weights
+    return int(found)
+
+
+def sleeps_as_asked(recipe: Recipe) -> bool:
+    """Whether the recipe says that they sleep."""
+    return any(model.sleep for model in engines_beside(recipe))
+
+
+def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
+    """Whether they can, and the recipe leaves open whether they do.
+
+    Servers of ranks keep their memory, and so does what samples while a step is learned.
+    """
+    is_open = any(model.sleep is None for model in engines_beside(recipe))
+    return is_open and ranks == 1 and not spec.max_staleness
+
+
+def learning_peak(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
+    """Bytes of one micro-batch: what layers keep for the backward pass, and logits of a chunk."""
+    return learning_bytes(
+        sizes.dimensions,
+        micro_batch_tokens(rows, lengths),
+        chosen.head_chunk_tokens,
+        checkpointing=chosen.gradient_checkpointing,
+        keys=min(longest(lengths), SHORT),
+    )
+
+
+def sampling_peak(
+    recipe: Recipe,
+    agent: str,
+    sizes: Sizes,
+    lengths: Sequence[Lengths],
+    *,
+    responses: int,
+    free: int,
+) -> int:
+    """Bytes of one padded batch: the key-value cache, and drawing from the vocabulary.
+
+    `responses` are those of a step, and `free` bytes are left on a GPU. Engines in processes of
+    their own are not counted.
+    """
+    model = recipe.model_of(agent)
+    if not isinstance(model, TransformersModel):
+        return 0
+    shape, on_cpu = sizes.dimensions, sizes.device.type == "cpu"
+    lanes = recipe.concurrency or (LANES if on_cpu else responses)
+    rows = min(responses, lanes * len(recipe.team.agents))
+
+    def batch(item: Lengths) -> int:
+        width = item.prompt + item.new
+        budget = CPU_TOKENS if on_cpu else fitting_tokens(shape, free, width)
+        budget = model.batch_tokens or budget
+        number = len(pack([(item.prompt, item.new)] * rows, budget)[0])
+        return batch_bytes(shape, number, width)
+
+    return max((batch(item) for item in lengths), default=0)
+
 
 LIBRARIES_BYTES = 420_000_000
 """Python with torch, transformers and PEFT, on a CPU."""
@@ -137,11 +226,11 @@ def _count(
         for a, s in of_agent.items()
     }
     held = HELD if on_cpu else 0.0
-    learning = max(peaks.learning(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
+    learning = max(learning_peak(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
     workspace = int(held * learning)
     responses = sum(item.responses for items in lengths.values() for item in items)
     sampling = max(
-        peaks.sampling(recipe, a, s, lengths[a], responses=responses, free=free)
+        sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)
         for a, s in of_agent.items()
     )
     if sampling and not full:

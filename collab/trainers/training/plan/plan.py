@@ -1,13 +1,14 @@
-"""What a training run will take, from the models' configurations alone; no weights are loaded."""
+"""A training planned: steps, tokens, memory and disk, before any work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
 from collab.models import Request
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
+from collab.recipe.training.curriculum import FilterSpec
 from collab.rewards.outlook import outlook
 from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import rehearsed, rounds_told
@@ -17,15 +18,109 @@ from collab.trainers.credit.base import Describes
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.lessons.cost import filter_told
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.lengths import (
+    Lengths,
+    Rows,
     episodes_a_step,
+    learned_tokens,
     lengths_of,
 )
-from collab.trainers.training.plan.memory import MEMORY, count_memory
-from collab.trainers.training.plan.on_card import OnCard, on_card
+from collab.trainers.training.plan.memory import MEMORY, Counted, count_memory
 from collab.wording import counted
+
+
+def filter_told(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
+    """A line for a plan; none without a filter.
+
+    `tasks` are those to choose from, and `most_tokens` the new tokens of one episode at most.
+    """
+    if spec is None:
+        return []
+    bounds = f"tasks with a rate from {spec.low:g} to {spec.high:g} are kept"
+    if spec.episodes is not None:
+        return [f"filter: nothing is played, the episodes are those of {spec.episodes}; {bounds}"]
+    episodes = tasks * spec.samples
+    return [
+        f"filter: before the first step {counted(episodes, 'episode')} ({tasks} x {spec.samples}),"
+        f" at most {episodes * most_tokens:,} new tokens, which trainer.tokens does not count;"
+        f" {bounds}"
+    ]
+
+
+@dataclass(frozen=True)
+class OnCard:
+    """A step on one GPU, or on several of a kind."""
+
+    card: str
+    memory: int
+    """Bytes that it has."""
+    taken: int
+    """Bytes that the run takes of it."""
+    ranks: int
+    micro_batch_tokens: int
+    head_chunk_tokens: int
+    gradient_checkpointing: bool
+    micro_batches: int
+    """Of a step, about."""
+    sleeps: bool
+    """Whether vLLM gives its memory back while the trainer learns."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the GPU has what the run takes."""
+        return self.taken <= self.memory
+
+    def lines(self) -> list[str]:
+        """As lines for people."""
+        of = f"{self.taken / 1e9:.1f} of {self.memory / 1e9:.1f} GB"
+        twice = "computed twice" if self.gradient_checkpointing else "kept"
+        share = ceil(self.micro_batches / self.ranks)
+        lines = [
+            f"on {self.card}: {'fits' if self.fits else 'does not fit'}, {of} a GPU",
+            f"  learning: micro-batches of {self.micro_batch_tokens:,} tokens, activations {twice},"
+            f" logits of {self.head_chunk_tokens:,} tokens at once",
+            f"  {counted(self.ranks, 'rank')}; micro-batches a step: about {self.micro_batches:,},"
+            f" {share:,} a rank",
+        ]
+        if self.micro_batches < self.ranks:
+            idle = self.ranks - self.micro_batches
+            lines.append(
+                f"  warning: {counted(idle, 'rank')} would have nothing to learn from; raise"
+                " trainer.tasks_per_step, or take fewer GPUs"
+            )
+        if self.sleeps:
+            lines.append("  vLLM sleeps while the trainer learns")
+        return lines
+
+
+def on_card(
+    card: Card,
+    ranks: int,
+    found: Counted,
+    spec: TrainerSpec,
+    lengths: Mapping[str, Sequence[Lengths]],
+) -> OnCard:
+    """A step on `ranks` of `card`, from what was counted for one of them."""
+    batches = 0
+    for agent, sizes in found.sizes.items():
+        chosen = found.chosen[agent]
+        rows = Rows(chosen.micro_batch_tokens, sizes.shares, spec.group_size)
+        tokens = learned_tokens(rows, lengths[agent])
+        batches += ceil(tokens / chosen.micro_batch_tokens)
+    least = min(found.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
+    return OnCard(
+        card=card.name if ranks == 1 else f"{ranks} x {card.name}",
+        memory=card.memory,
+        taken=sum(found.memory.values()),
+        ranks=ranks,
+        micro_batch_tokens=least.micro_batch_tokens,
+        head_chunk_tokens=least.head_chunk_tokens,
+        gradient_checkpointing=least.gradient_checkpointing,
+        micro_batches=batches,
+        sleeps=found.sleeps,
+    )
+
 
 LEAST_SHOWN = 500_000
 """Bytes of which a plan tells people: less is 0.000 GB."""

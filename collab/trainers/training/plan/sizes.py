@@ -2,17 +2,179 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import prod
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+from collab.errors import ModelUnavailable
+from collab.models import store
 from collab.models.four_bits import BYTES
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.fast.memory import LEAST_WEIGHTS
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.recipe.model import TransformersModel
-from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.place import Place, place_of
-from collab.trainers.training.plan.shapes import Counts, counts_of
+from collab.trainers.training.plan.cards import Card, Place, place_of
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+MOST_HEADER = 100_000_000
+"""Bytes, as safetensors itself bounds them."""
+
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+TOLD = {"num_attention_heads", "intermediate_size", "num_hidden_layers"}
+"""What a configuration must say, besides the shape of the head."""
+
+_LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)\.(?:weight|bias)")
+_LINEAR = re.compile(r"self_attn\.[qkvo]_proj|mlp\.(?:gate|up|down)_proj")
+_NORM = re.compile(r"(?:input|post_attention)_layernorm")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A model's weights by what is done with them; all are numbers of them, none are bytes."""
+
+    parameters: int
+    in_layers: int
+    """Those of the decoder's layers."""
+    linear: int
+    """Those that multiply in them, without the head."""
+    packed: int
+    """Those of layers that are large enough to be packed, with the head."""
+    packed_head: int
+    """Those of the head alone."""
+    adapter: int
+    """Those of one adapter."""
+    config: Any
+    """What the configuration of its text says, by attributes."""
+
+
+def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
+    """The weights of a model with an adapter; raises ModelUnavailable without a configuration."""
+    return counted_in_files(model, lora) or counted_as_built(model, lora)
+
+
+def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
+    """The weights by the names of those in its files; None where these do not tell it all."""
+    folder = store.at_hand(model.name, model.revision)
+    try:
+        config = json.loads((folder / "config.json").read_text()) if folder else {}
+        if folder is None or config.get("model_type") != "llama" or TOLD - config.keys():
+            return None
+        shapes = dict(_shapes_in(folder))
+        return _counts(shapes, config, model, lora)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # what is wrong is told by transformers
+
+
+def _shapes_in(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of all tensors."""
+    names = {FILE}
+    if (folder / INDEX).is_file():
+        names = set(json.loads((folder / INDEX).read_text())["weight_map"].values())
+    for name in sorted(names):
+        with (folder / name).open("rb") as stream:
+            size = int.from_bytes(stream.read(8), "little")
+            if size > MOST_HEADER:
+                raise ValueError(f"{name} has a header of {size} bytes")
+            header = json.loads(stream.read(size))
+        header.pop("__metadata__", None)
+        yield from ((tensor, tuple(told["shape"])) for tensor, told in header.items())
+
+
+def _counts(
+    shapes: dict[str, tuple[int, ...]],
+    config: Mapping[str, Any],
+    model: TransformersModel,
+    lora: LoraSpec,
+) -> Counts | None:
+    """The counts of a Llama; None where it has a tensor that none has, or lacks one."""
+    tied = bool(config.get("tie_word_embeddings", False))
+    head = shapes[EMBEDDING] if tied else shapes[HEAD]
+    own = {name: shape for name, shape in shapes.items() if name != HEAD}
+    linear: dict[str, tuple[int, ...]] = {}
+    in_layers, layers = 0, set()
+    for name, shape in own.items():
+        found = _LAYER.fullmatch(name)
+        if found is None:
+            if name not in (EMBEDDING, "model.norm.weight"):
+                return None
+            continue
+        in_layers += prod(shape)
+        layers.add(int(found[1]))
+        if _LINEAR.fullmatch(found[2]):
+            if name.endswith("weight"):
+                linear[f"{found[1]}.{found[2]}"] = shape
+        elif not _NORM.fullmatch(found[2]):
+            return None
+    if layers != set(range(config["num_hidden_layers"])) or len(linear) != 7 * len(layers):
+        return None
+    known = {name.rpartition(".")[2] for name in linear}
+    targets = set(lora.targets) or known
+    if targets - known or head != (config["vocab_size"], config["hidden_size"]):
+        return None
+    adapted = [shape for name, shape in linear.items() if name.rpartition(".")[2] in targets]
+    told = {"_attn_implementation": model.attn_implementation or "sdpa", **config}
+    return Counts(
+        parameters=sum(map(prod, own.values())) + (0 if tied else prod(head)),
+        in_layers=in_layers,
+        linear=sum(map(prod, linear.values())),
+        packed=sum(size for size in map(prod, (*linear.values(), head)) if size >= LEAST_WEIGHTS),
+        packed_head=prod(head) if prod(head) >= LEAST_WEIGHTS else 0,
+        adapter=sum(lora.rank * sum(shape) for shape in adapted),
+        config=SimpleNamespace(**told),
+    )
+
+
+def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
+    """The weights of the model as transformers builds it, on torch's device `meta`."""
+    import torch
+    from peft import get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    from collab.models.four_bits import four_bit_weights
+    from collab.models.local.fast.prepacked_weights import weights_to_pack
+    from collab.models.local.layers import decoder_layers
+    from collab.models.weights import quiet_transformers
+    from collab.trainers.learner.lora import lora_config
+
+    with quiet_transformers(), torch.device("meta"):
+        module = AutoModelForCausalLM.from_config(
+            _config(model.name, model.revision), attn_implementation=model.attn_implementation
+        )
+        layers = decoder_layers(module)
+        counted = {
+            "parameters": sum(p.numel() for p in module.parameters()),
+            "in_layers": sum(p.numel() for layer in layers for p in layer.parameters()),
+            "linear": four_bit_weights(module),
+            "packed": weights_to_pack(module),
+            "packed_head": weights_to_pack(module.get_output_embeddings()),
+        }
+        adapted = get_peft_model(module, lora_config(lora))
+        adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+    return Counts(**counted, adapter=adapter, config=module.config.get_text_config())
+
+
+def _config(name: str, revision: str | None) -> Any:
+    """A model's configuration: of an alias or folder as it lies here, of a hub model by itself."""
+    from transformers import AutoConfig
+
+    store.check_name(name, revision)
+    if name in store.ALIASES or Path(name).expanduser().is_dir():
+        return AutoConfig.from_pretrained(store.resolve(name, revision), local_files_only=True)
+    try:
+        return AutoConfig.from_pretrained(name, revision=revision)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelUnavailable(
+            f"the configuration of {name!r} cannot be had from the hub: {reason}; check the"
+            " network, or give a local folder"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,214 @@
+"""The loss of a batch of responses, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from collab.recipe import TrainerSpec
+from collab.trainers.learner.placed import placed
+from collab.trainers.learner.samples import Sample
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of some responses, those of one response after the other's; each [tokens]."""
+
+    logprobs: Tensor
+    """log pi, with gradient."""
+    old: Tensor
+    """log pi_old, without gradient."""
+    weights: Tensor
+    """A."""
+    response: Tensor
+    """The number of the response that each token is of, from 0."""
+    responses: int
+    """How many there are."""
+
+    def response_mean(self, values: Tensor) -> Tensor:
+        """The mean of `values` over each token's own response: [tokens]."""
+        sums = values.new_zeros(self.responses).index_add(0, self.response, values)
+        return sums[self.response] / self.lengths(values)
+
+    def lengths(self, like: Tensor) -> Tensor:
+        """The tokens of each token's own response, in the type of `like`: [tokens]."""
+        ones = torch.ones_like(like)
+        return like.new_zeros(self.responses).index_add(0, self.response, ones)[self.response]
+
+
+Gain = tuple[Tensor, Tensor]
+"""What each token adds to the objective, and whether its gradient was clipped; both [tokens]."""
+
+
+def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
+    """A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
+    return tokens.weights * tokens.logprobs, torch.zeros_like(tokens.weights, dtype=torch.bool)
+
+
+def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
+    """min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
+
+    A `clip_ratio_high` above `clip_ratio` is DAPO's clip (arXiv 2503.14476).
+    """
+    return _clipped(torch.exp(tokens.logprobs - tokens.old), tokens.weights, spec)
+
+
+def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
+    """min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
+
+    GSPO (arXiv 2507.18071) in its form by token, whose gradient with `response_mean` is that of the
+    whole response: s counts as a number, times pi / stop_gradient(pi).
+    """
+    difference = tokens.logprobs - tokens.old
+    mean = tokens.response_mean(difference.detach())
+    ratio = torch.exp(mean + tokens.logprobs - tokens.logprobs.detach())
+    return _clipped(ratio, tokens.weights, spec)
+
+
+def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
+    """stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
+
+    The weight of a token's gradient is bounded, and none is lost; `clipped` tells where it was.
+    """
+    ratio = torch.exp(tokens.logprobs.detach() - tokens.old)
+    limit = 1 + _high(spec)
+    return ratio.clamp(max=limit) * tokens.weights * tokens.logprobs, ratio > limit
+
+
+def _clipped(ratio: Tensor, weights: Tensor, spec: TrainerSpec) -> Gain:
+    low = 1 - (spec.clip_ratio or 0.0)
+    bounded = ratio.clamp(low, 1 + _high(spec)) * weights
+    whole = ratio * weights
+    return torch.minimum(whole, bounded), (bounded < whole).detach()
+
+
+def _high(spec: TrainerSpec) -> float:
+    high = spec.clip_ratio if spec.clip_ratio_high is None else spec.clip_ratio_high
+    return high or 0.0
+
+
+OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], Gain]] = {
+    "reinforce": reinforce,
+    "ppo": ppo,
+    "gspo": gspo,
+    "cispo": cispo,
+}
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What each token's loss is multiplied by; each [tokens]."""
+
+    factor: Tensor
+    ratio: Tensor
+    """rho."""
+    masked: Tensor
+    """Whether the token was left out."""
+
+
+def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction:
+    """The factor of all corrections that the recipe names.
+
+    `importance_cap`: min(rho, cap), truncated importance sampling. `importance_band`: rho inside of
+    the band, 0 outside. `sequence_limit`: 0 for all tokens of a response whose product of rho is
+    larger. Without any of them the factor is 1.
+
+    Args:
+        difference: log rho, [tokens], without gradient.
+    """
+    ratio = torch.exp(difference)
+    kept = torch.ones_like(ratio, dtype=torch.bool)
+    factor = torch.ones_like(ratio)
+    if spec.cap_used is not None:
+        factor = ratio.clamp(max=spec.cap_used)
+    if spec.importance_band is not None:
+        low, high = spec.importance_band
+        kept = (ratio >= low) & (ratio <= high)
+        factor = ratio
+    if spec.sequence_limit is not None:
+        product = torch.exp(tokens.response_mean(difference) * tokens.lengths(difference))
+        kept = kept & (product <= spec.sequence_limit)
+    return Correction(torch.where(kept, factor, torch.zeros_like(factor)), ratio, ~kept)
+
+
+@dataclass(frozen=True)
+class TokenLoss:
+    """The loss of some tokens, and what is told of them; each [tokens], without gradient."""
+
+    total: Tensor
+    """The loss, a scalar that carries the gradient."""
+    mismatch: Tensor
+    """|trainer's - sampler's log-probability|."""
+    clipped: Tensor
+    """Whether the clip took the token's gradient away, or bounded it."""
+    correction: Correction
+    """What the token's loss was multiplied by, as the sampler is not quite the policy."""
+    kl: Tensor | None
+    """The k3 estimate, where a reference was given."""
+
+
+def token_loss(
+    logprobs: Tensor,
+    samples: Sequence[Sample],
+    spec: TrainerSpec,
+    *,
+    start: Tensor | None = None,
+    reference: Tensor | None = None,
+) -> TokenLoss:
+    """Minus the objective of some responses' tokens: -scale x factor x gain, summed.
+
+    The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default;
+    the factor is that of its corrections, and with any of them pi_old is the policy at the step's
+    start in place of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d - 1,
+    d = log reference - log pi.
+
+    Args:
+        logprobs: the policy's, [tokens], all tokens of the first sample first.
+        start: the same at the step's start, without gradient; None at that start itself.
+        reference: the reference's, [tokens], needed with `kl_coef`.
+    """
+    sampler = _sampler(samples, logprobs)
+    scale = _by_token([[s.scale] * len(s.token_ids) for s in samples], logprobs)
+    begun = logprobs.detach() if start is None else start
+    tokens = Tokens(
+        logprobs,
+        old=begun if spec.corrects else sampler,
+        weights=_by_token(
+            [s.token_weights or [s.weight] * len(s.token_ids) for s in samples], logprobs
+        ),
+        response=_responses(samples, logprobs),
+        responses=len(samples),
+    )
+    gain, clipped = OBJECTIVES[spec.objective_used](tokens, spec)
+    correction = correct(tokens, begun - sampler, spec)
+
+    total = -(scale * (gain * correction.factor)).sum()
+    kl = None
+    if reference is not None:
+        difference = reference - logprobs
+        divergence = torch.exp(difference) - difference - 1
+        if spec.kl_coef:
+            total = total + spec.kl_coef * (scale * divergence).sum()
+        kl = divergence.detach()
+    return TokenLoss(total, (logprobs.detach() - sampler).abs(), clipped, correction, kl)
+
+
+def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
+    """The sampler's log-probabilities; where there are none, those that it is to have."""
+    if all(sample.logprobs for sample in samples):
+        return _by_token([s.logprobs for s in samples], logprobs)
+    own = torch.split(logprobs.detach(), [len(s.token_ids) for s in samples])
+    pieces = zip(samples, own, strict=True)
+    return torch.cat([_by_token([s.logprobs], p) if s.logprobs else p for s, p in pieces])
+
+
+def _by_token(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
+    flat = [value for row in values for value in row]
+    return placed(flat, like.device, like.dtype)
+
+
+def _responses(samples: Sequence[Sample], like: Tensor) -> Tensor:
+    return placed([n for n, s in enumerate(samples) for _ in s.token_ids], like.device)

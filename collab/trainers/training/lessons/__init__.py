@@ -1,1 +1,0 @@
-"""Which tasks a run learns from, and when."""
