@@ -30,6 +30,7 @@ from math import isfinite
 
 from collab.recipe.component import Component
 from collab.trainers.credit import Algorithm, Group, Node, algorithm_for
+from collab.trainers.credit.base import UsesModels
 from collab.trainers.credit.games import (
     Estimate,
     Game,
@@ -45,7 +46,6 @@ from collab.trainers.credit.games import (
     word_pair,
 )
 from collab.trainers.credit.group import Choice, Weights
-from collab.trainers.credit.models import UsesModels
 
 BASE = "marloo"
 

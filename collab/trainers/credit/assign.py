@@ -12,8 +12,14 @@ from collab.recipe import TrainerSpec
 from collab.records import Episode, Score
 from collab.stats import mean
 from collab.trainers.credit import Group, Node, Weights
-from collab.trainers.credit.further import FurtherEpisode, own_episodes
-from collab.trainers.credit.group import Rewards, Tree, make_group, tree_of
+from collab.trainers.credit.group import (
+    FurtherEpisode,
+    Rewards,
+    Tree,
+    make_group,
+    own_episodes,
+    tree_of,
+)
 from collab.trainers.credit.joint_actions import JointActions, reward_of
 from collab.trainers.credit.shape import Shape
 

@@ -11,11 +11,11 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runtime.rehearsal import rehearsed
 from collab.stats import mean
-from collab.trainers.credit.acting_order import acting_order
+from collab.trainers.credit.base import TeamModels
+from collab.trainers.credit.checks import acting_order
 from collab.trainers.credit.critics.critic import Critics
-from collab.trainers.credit.factored.reading import own_response
+from collab.trainers.credit.factored.rule import own_response
 from collab.trainers.credit.group import Group, Key, Weights
-from collab.trainers.credit.models import TeamModels
 from collab.trainers.credit.shape import Shape
 
 Branch = tuple[int, ...]

@@ -12,10 +12,9 @@ from collab.records import Episode, Score
 from collab.runs.metric_names import SOLO, named
 from collab.runtime.rehearsal import rehearsed
 from collab.stats import mean
-from collab.trainers.credit.acting_order import acting_order
-from collab.trainers.credit.further import FurtherEpisode
-from collab.trainers.credit.group import Group, Node, Weights
-from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.checks import acting_order
+from collab.trainers.credit.group import FurtherEpisode, Group, Node, Weights
+from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Further
 
 Bonus = Literal["solved", "difference"]

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 
 from collab.errors import TrainingError
 from collab.records import Episode
 from collab.stats import mean
-from collab.trainers.credit.absorbing import earned_from, geometric, solved_before
-from collab.trainers.credit.further import FurtherEpisode
 from collab.trainers.credit.shape import Shape
 
 Node = tuple[int, int]
@@ -244,3 +243,57 @@ def compare(group: Group, advantages: Advantages) -> Weights:
             for (episode, turn), weight in zip(nodes, found, strict=True):
                 weights[episode, turn, agent] = weight
     return weights
+
+
+def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[tuple[int, int], ...]:
+    """The last joint actions of the episodes that were solved before a turn, and stay so in it.
+
+    Each is a `Node`: the position of an episode in its group, and a turn of it.
+    """
+    ends = ((number, len(e.turns) - 1, e.absorbed) for number, e in enumerate(episodes))
+    return tuple((number, last) for number, last, n in ends if last < turn <= last + n)
+
+
+def earned_from(
+    turn: int,
+    last: Mapping[str, float],
+    node: tuple[int, int],
+    episodes: Sequence[Episode],
+    discount: float,
+) -> dict[str, float]:
+    """By agent, what a solved state earns from `turn` on, a turn that is not played.
+
+    Args:
+        last: by agent, the reward of the episode's last joint action, which is at `node`.
+    """
+    left = node[1] + 1 + episodes[node[0]].absorbed - turn
+    return {agent: geometric(discount, left) * reward for agent, reward in last.items()}
+
+
+def geometric(discount: float, terms: int) -> float:
+    """The sum of the first `terms` of 1 + gamma + gamma^2 + .."""
+    return fsum(discount**k for k in range(terms))
+
+
+@dataclass(frozen=True)
+class FurtherEpisode:
+    """An episode that was played beside a group, which nothing is learned from."""
+
+    episode: Episode
+    """Its `further` says what for."""
+    of: tuple[int, int]
+    """The position in the group of the episode that it belongs to; and of a continuation the turn
+    after which it goes on by itself, else -1."""
+    rewards: tuple[Mapping[str, float], ...]
+    """By turn, those included that it shares: what each trained agent earned."""
+
+    def earned(self, agent: str, discount: float) -> float:
+        """The return of an agent from the first turn on that the episode played by itself."""
+        own = [rewards[agent] for rewards in self.rewards[self.of[1] + 1 :]]
+        own += own[-1:] * self.episode.absorbed
+        return fsum(discount**turn * reward for turn, reward in enumerate(own))
+
+
+def own_episodes(episodes: Sequence[Episode]) -> list[Episode]:
+    """The episodes that a team played as it plays, none that were played beside them."""
+    return [episode for episode in episodes if not episode.further]

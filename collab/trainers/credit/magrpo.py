@@ -1,12 +1,14 @@
-"""MAGRPO: group-relative advantages of the joint return."""
+"""MAGRPO and its relatives: group-relative advantages of the joint return."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
-from collab.stats import mean
+from collab.stats import deviation, mean
 from collab.trainers.credit.base import comparing
-from collab.trainers.credit.group import Group, Weights, compare
+from collab.trainers.credit.group import Group, Key, Weights, compare
+from collab.trainers.credit.normalise import NO_SPREAD
 
 
 @comparing
@@ -22,3 +24,65 @@ def magrpo(group: Group) -> Weights:
         return [value - baseline for value in returns]
 
     return compare(group, advantages)
+
+
+@comparing
+def marloo(group: Group) -> Weights:
+    """A_t^(g) = R_t^(g) - mean over g' != g of R_t^(g'), the same for every agent.
+
+    REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740) on joint returns. The baseline
+    does not depend on the response, so the gradient is unbiased; it is MAGRPO's times G/(G-1).
+    An episode that has nobody to be compared with gets 0.
+    """
+
+    def advantages(returns: Sequence[float]) -> list[float]:
+        others = len(returns) - 1
+        if not others:
+            return [0.0]
+        total = fsum(returns)
+        return [value - (total - value) / others for value in returns]
+
+    return compare(group, advantages)
+
+
+@comparing
+def maremax(group: Group) -> Weights:
+    """A_t^(g) = R_t^(g) - max over g' of R_t^(g'), the same for every agent.
+
+    The baseline of ReMax (Li et al., arXiv 2310.10505), there the greedy response's return, is
+    the group's largest return: what falls short is made less likely, nothing more likely.
+    It is biased, since the largest return depends on every response of the group.
+    """
+    return compare(group, lambda returns: [value - max(returns) for value in returns])
+
+
+def mareinforce(group: Group) -> Weights:
+    """A_t^(g) = R_t^(g), the same for every agent: no baseline.
+
+    REINFORCE (Williams 1992) on joint returns; the gradient has the largest variance of all.
+    """
+    return compare(group, lambda returns: returns)
+
+
+@comparing
+def at_grpo(group: Group) -> Weights:
+    """A_i,t^(g) = (r_i,t^(g) - mean over g' of r_i,t^(g')) / their standard deviation.
+
+    Agent- and turn-wise grouped GRPO, arXiv 2510.11062: of the rewards of the turn itself, among
+    responses of one task, agent and turn. r_i,t = team_weight x r_t + the agent's `local_parts`. It
+    is meant for `turn_structure: greedy`, where all of these answer to one state and only the best
+    is gone on with: n G H responses a task. What a turn is worth to later ones is then no credit,
+    and later states are better than the team would reach: right where every turn has a reward that
+    says how far the team has come. In chains the states of later turns differ. One turn of one
+    agent is GRPO (arXiv 2402.03300).
+    """
+    weights: dict[Key, float] = {}
+    for nodes in group.baselines_over:
+        for agent in group.agents:
+            rewards = [group.rewards[node][agent] for node in nodes]
+            average, spread = mean(rewards), deviation(rewards)
+            for (episode, turn), reward in zip(nodes, rewards, strict=True):
+                weights[episode, turn, agent] = (
+                    (reward - average) / spread if spread > NO_SPREAD else 0.0
+                )
+    return weights

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.c3 import C3
 from collab.trainers.credit.ccpo import CCPO
-from collab.trainers.credit.counterfactual.coma import Coma
-from collab.trainers.credit.counterfactual.cross import Cross
-from collab.trainers.credit.counterfactual.removal import Removal
-from collab.trainers.credit.counterfactual.shapley import Shapley
-from collab.trainers.credit.critics.iac import IAC
-from collab.trainers.credit.critics.maac import MAAC
+from collab.trainers.credit.counterfactual.algorithms import Coma, Cross, Removal, Shapley
+from collab.trainers.credit.critics.actor_critic import IAC, MAAC
 from collab.trainers.credit.factored.qmix import QMIX
 from collab.trainers.credit.factored.vdn import VDN
 from collab.trainers.credit.information.pmic import PMIC
-from collab.trainers.credit.magrpo import magrpo
-from collab.trainers.credit.mareinforce import mareinforce
-from collab.trainers.credit.maremax import maremax
-from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.magrpo import at_grpo, magrpo, mareinforce, maremax, marloo
 from collab.trainers.credit.preferences.madpo import MADPO
 from collab.trainers.credit.preferences.marlhf import MARLHF
 from collab.trainers.credit.rae import Rae

@@ -10,8 +10,8 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names
 from collab.stats import mean
+from collab.trainers.credit.checks import check_no_opponents
 from collab.trainers.credit.group import Group, Weights
-from collab.trainers.credit.one_reward import check_no_opponents
 
 
 class Sft:

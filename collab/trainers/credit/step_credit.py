@@ -14,8 +14,7 @@ from collab.records import Episode, Failure, Problem, Score
 from collab.runs import metric_names
 from collab.trainers.credit.assign import check_weights, group_of
 from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
-from collab.trainers.credit.further import own_episodes
-from collab.trainers.credit.group import Group, Weights
+from collab.trainers.credit.group import Group, Weights, own_episodes
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.credit.shape import Shape

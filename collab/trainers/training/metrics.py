@@ -18,7 +18,7 @@ from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
-from collab.trainers.credit.further import own_episodes
+from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive

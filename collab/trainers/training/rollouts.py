@@ -10,7 +10,7 @@ from collab.records import Episode, Problem
 from collab.runtime import Event, Session
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
-from collab.trainers.credit.further import own_episodes
+from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.shape import Shape
 
 Watch = Callable[[Event], None]

@@ -11,7 +11,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
 from collab.stats import mean
-from collab.trainers.credit.further import own_episodes
+from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.training.alarms import Alarms

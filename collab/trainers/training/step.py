@@ -23,8 +23,7 @@ from collab.runtime.events import (
 )
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import FansOut, PlaysFurther
-from collab.trainers.credit.models import UsesModels
+from collab.trainers.credit.base import FansOut, PlaysFurther, UsesModels
 from collab.trainers.credit.shape import Further, Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner

@@ -20,7 +20,7 @@ from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit.c3 import C3
 from collab.trainers.credit.games import Game, GameModels, estimate, expectation, gradient, sample
-from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import make_samples

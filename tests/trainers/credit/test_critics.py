@@ -14,11 +14,9 @@ from transformers import AutoModelForCausalLM
 from collab.errors import RecipeError
 from collab.records import Action
 from collab.trainers.credit import algorithm_for
+from collab.trainers.credit.critics.actor_critic import IAC, MAAC
 from collab.trainers.credit.critics.head import Head
-from collab.trainers.credit.critics.history import joint_history, own_history
-from collab.trainers.credit.critics.iac import IAC
-from collab.trainers.credit.critics.maac import MAAC
-from collab.trainers.credit.critics.values import advantages
+from collab.trainers.credit.critics.values import advantages, joint_history, own_history
 from collab.trainers.credit.games import (
     Estimate,
     Game,

@@ -142,7 +142,7 @@ def test_what_an_answer_adds_is_measured_by_what_is_earned_with_and_without_it()
     import numpy as np
 
     from collab.trainers.credit.base import Spreads
-    from collab.trainers.credit.counterfactual.removal import Removal
+    from collab.trainers.credit.counterfactual.algorithms import Removal
     from collab.trainers.credit.games import one_turn, sample
 
     async def without(_nodes: Any, choices: Any) -> Any:

@@ -17,8 +17,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.records import read_episodes
 from collab.trainers.credit.games import Game, estimate, expectation, gradient, sample
 from collab.trainers.credit.shape import Further, Shape
-from collab.trainers.credit.shaped import Shaped
-from collab.trainers.credit.state_values import valued
+from collab.trainers.credit.shaped import Shaped, valued
 from collab.trainers.training.check import check_recipe
 
 

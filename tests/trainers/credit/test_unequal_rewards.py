@@ -15,11 +15,10 @@ from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.component import Component
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import ChecksRecipe
+from collab.trainers.credit.base import ChecksRecipe, UsesModels
 from collab.trainers.credit.games import GameModels, paper_game, sample
 from collab.trainers.credit.group import Group, make_group, tree_of
-from collab.trainers.credit.information.reading import whole_returns
-from collab.trainers.credit.models import UsesModels
+from collab.trainers.credit.information.pmic import whole_returns
 from collab.trainers.credit.shape import Shape
 
 OF_ONE = ["vdn", "qmix", "marlhf", "maac"]

@@ -14,7 +14,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.trainers.credit.factored.held_out import HeldOut
+from collab.trainers.credit.factored.rule import HeldOut
 from collab.trainers.credit.factored.vdn import VDN
 from collab.trainers.credit.games import (
     Estimate,
@@ -28,7 +28,7 @@ from collab.trainers.credit.games import (
     word_pair,
 )
 from collab.trainers.credit.group import Group, Weights
-from collab.trainers.credit.marloo import marloo
+from collab.trainers.credit.magrpo import marloo
 from collab.trainers.training.check import check_recipe
 
 ALPHA = {"a": (0.0, 1.0, 3.0), "b": (5.0, -4.0)}

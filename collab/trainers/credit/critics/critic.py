@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import TrainingError
 from collab.runs.metric_names import CRITIC, named
 from collab.stats import deviation
-from collab.trainers.credit.models import FrozenModel, TeamModels
+from collab.trainers.credit.base import FrozenModel, TeamModels
 
 if TYPE_CHECKING:
     from torch import Tensor

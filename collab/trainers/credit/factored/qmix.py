@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs.metric_names import PARTS, named
 from collab.trainers.credit.counterfactual.table import Vector, leave_one_out
-from collab.trainers.credit.critics.history import joint_history
-from collab.trainers.credit.critics.values import Place
-from collab.trainers.credit.factored.reading import Batch, read
-from collab.trainers.credit.factored.rule import Factored
+from collab.trainers.credit.critics.values import Place, joint_history
+from collab.trainers.credit.factored.rule import Batch, Factored, read
 from collab.trainers.credit.group import Group, Key, Weights
 
 if TYPE_CHECKING:
@@ -46,8 +44,7 @@ class QMIX(Factored):
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         """As `Algorithm.credit`."""
-        from collab.trainers.credit.factored.mixer import fit_mixed
-        from collab.trainers.credit.factored.parts import parts
+        from collab.trainers.credit.factored.mixer import fit_mixed, parts
 
         if not groups:
             return []

@@ -9,8 +9,7 @@ import numpy as np
 from collab.runs.metric_names import PARTS, named
 from collab.trainers.credit.counterfactual.table import leave_one_out
 from collab.trainers.credit.critics.values import Place
-from collab.trainers.credit.factored.reading import read
-from collab.trainers.credit.factored.rule import Factored
+from collab.trainers.credit.factored.rule import Factored, read
 from collab.trainers.credit.group import Group, Key, Node, Weights
 
 
@@ -35,7 +34,7 @@ class VDN(Factored):
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         """As `Algorithm.credit`."""
-        from collab.trainers.credit.factored.parts import fit_sum, parts
+        from collab.trainers.credit.factored.mixer import fit_sum, parts
 
         if not groups:
             return []

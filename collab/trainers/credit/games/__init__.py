@@ -6,9 +6,8 @@ rule many groups and tells its bias, its variance and how often it had nothing t
 """
 
 from collab.trainers.credit.games.code_like import code_like, only_tests, sequential_code, two_turns
-from collab.trainers.credit.games.estimate import Estimate, estimate, expectation
-from collab.trainers.credit.games.game import Game
-from collab.trainers.credit.games.gradient import gradient, value
+from collab.trainers.credit.games.estimate import Estimate, estimate, expectation, gradient, value
+from collab.trainers.credit.games.game import Game, GameModels
 from collab.trainers.credit.games.known import (
     additive,
     all_right,
@@ -17,7 +16,6 @@ from collab.trainers.credit.games.known import (
     paper_game,
     word_pair,
 )
-from collab.trainers.credit.games.models import GameModels
 from collab.trainers.credit.games.play import outcomes, sample
 
 __all__ = [
