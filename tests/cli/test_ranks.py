@@ -13,8 +13,7 @@ from collab.cli.arguments.ranks import Wanted, ranks_wanted
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
-from collab.trainers.ranks.launching import _tell, torchrun_line
-from collab.trainers.ranks.taking_part import _take_own_gpu, is_first, is_rank
+from collab.trainers.ranks.launching import _take_own_gpu, _tell, is_first, is_rank, torchrun_line
 
 
 def recipe(device: str = "auto") -> Recipe:

@@ -138,8 +138,7 @@ def command(
     from collab.runs.about import new_run_id
     from collab.tasks import split_address
     from collab.trainers import make_plan
-    from collab.trainers.ranks.launching import launch
-    from collab.trainers.ranks.taking_part import following, is_first, is_rank, leading
+    from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
 
     if not is_first():
         following()

@@ -16,8 +16,16 @@ from collab.runs.layout import LOGS
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
 from collab.trainers.ranks.group import Group
-from collab.trainers.ranks.leading import device_of, learn_together, open_together
-from collab.trainers.ranks.orders import Begin, End, Learn, Order, Restore
+from collab.trainers.ranks.leading import (
+    Begin,
+    End,
+    Learn,
+    Order,
+    Restore,
+    device_of,
+    learn_together,
+    open_together,
+)
 from collab.trainers.ranks.samplers import with_servers
 from collab.trainers.ranks.sharding import parts_told
 from collab.trainers.ranks.telling import is_told

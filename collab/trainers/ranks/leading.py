@@ -1,9 +1,10 @@
-"""Rank 0: it plays, judges and records as any training does, and has the others learn with it."""
+"""Rank 0: its orders to the other ranks, and the learner that learns on all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -21,10 +22,45 @@ from collab.trainers.learner.ranks import Ranks, nothing
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import Group
-from collab.trainers.ranks.orders import Begin, End, Learn, Restore
 from collab.trainers.ranks.samplers import with_servers
 from collab.trainers.ranks.sharding import shared_load
 from collab.trainers.ranks.telling import RankLost, is_told
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Open the policies of a recipe and hold them ready."""
+
+    recipe: Recipe
+    spec: TrainerSpec
+    total_steps: int
+    folder: Path
+    """The run's, for a log."""
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Go on from parameters, by policy and name, and from the state of a learner."""
+
+    parameters: Mapping[str, Mapping[str, Any]]
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Learn:
+    """Take a part in the step, counted from 0."""
+
+    samples: Sequence[Sample]
+    step: int
+
+
+@dataclass(frozen=True)
+class End:
+    """Nothing more is to be done."""
+
+
+Order = Begin | Restore | Learn | End
+
 
 CHECK_EVERY = 10
 """Steps from one comparison of all ranks' parameters to the next."""

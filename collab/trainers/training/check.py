@@ -12,7 +12,7 @@ from collab.feedback.plain import Plugin
 from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.feedback import PluginFeedback
-from collab.recipe.model import VLLMModel, local_weights
+from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.runtime.independence import dependence_planned
@@ -20,7 +20,6 @@ from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.assign import MAX_COMBINATIONS
 from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
-from collab.trainers.ranks.check_shard import check_shard
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
 
@@ -235,3 +234,31 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     found = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]
     longest = max(range(len(recipes)), key=lambda number: recipes[number].team.turns)
     return found[longest]
+
+
+def check_shard(recipe: Recipe, spec: TrainerSpec) -> None:
+    """Raise RecipeError for what would have one rank run a base that all of them hold parts of."""
+    if not spec.ranks.shard:
+        return
+    if spec.policies == "full":
+        raise RecipeError(
+            "trainer.ranks.shard shares out a frozen base, and trainer.policies 'full' trains whole"
+            " models; set trainer.policies to 'adapters', or trainer.ranks.shard to false"
+        )
+    agents = recipe.team.agents.items()
+    held = [local_weights(recipe.model_of(name)) for name, agent in agents if agent.trainable]
+    if any(weights is not None and weights.load_in for weights in held):
+        raise RecipeError(
+            "trainer.ranks.shard and a model's load_in '4bit' are two ways to hold a base that does"
+            " not fit, and weights in bits are not shared out; set trainer.ranks.shard to false, or"
+            " leave out load_in"
+        )
+    for name, _ in agents:
+        model = recipe.model_of(name)
+        if isinstance(model, TransformersModel) and model in held:
+            raise RecipeError(
+                f"agent '{name}' samples by transformers from {model.name!r}, which"
+                " trainer.ranks.shard shares out over the ranks: the first one would wait for the"
+                " others; set model.engine to 'vllm', with servers that hold the whole model, or"
+                " trainer.ranks.shard to false"
+            )

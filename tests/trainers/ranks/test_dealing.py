@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from collab.errors import TrainingError
 from collab.trainers.learner.base import NotFinite
 from collab.trainers.learner.ranks import ALONE, cost_of
-from collab.trainers.ranks.dealing import deal
-from collab.trainers.ranks.gradients import ExactSum, FlatSum
+from collab.trainers.ranks.group import ExactSum, FlatSum, deal
 from collab.trainers.ranks.launching import _tell
 from collab.trainers.ranks.telling import is_told, outcome_of, raise_failures
 
