@@ -25,7 +25,7 @@ from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.prefix_tree.varlen import attention_told, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import Pass, Update, most_on
+from collab.trainers.learner.update import PassResult, Update, most_on
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
 
@@ -38,7 +38,7 @@ Fingerprint = list[tuple[float, float]]
 
 
 def check_mismatch(
-    policy: Policy, update: Update, passes: Sequence[Pass], spec: TrainerSpec, world: int
+    policy: Policy, update: Update, passes: Sequence[PassResult], spec: TrainerSpec, world: int
 ) -> None:
     """Raise TrainingError where the trainer's log-probabilities are not the sampler's."""
     for agent in policy.agents:
@@ -190,7 +190,7 @@ class TorchLearner:
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:
-                    one.add_to(update)
+                    update.add(one)
                 check_mismatch(policy, update, passes, self.spec, self._ranks.world)
             norm = optimiser.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):

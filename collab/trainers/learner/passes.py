@@ -34,9 +34,9 @@ from collab.trainers.learner.prefix_tree.packing import (
 )
 from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import MicroBatch, Pass, Share, Tally, Update
+from collab.trainers.learner.update import MicroBatch, PassResult, Share, Tally, Update
 
-Compute = Callable[[Policy, Share, GradientSum, Event], list[Pass]]
+Compute = Callable[[Policy, Share, GradientSum, Event], list[PassResult]]
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
@@ -57,13 +57,13 @@ class Passes:
     ) -> None:
         self._spec, self._sizes, self._optimisers, self._ranks = spec, sizes, optimisers, ranks
 
-    def again(self, policy: Policy, share: Share, cancelled: Event) -> list[Pass]:
+    def again(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
         """The passes of a later epoch over what `first` has laid out."""
         return self._all(policy, share, self._compute, cancelled)
 
     def first(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
-    ) -> tuple[Share, list[Pass]]:
+    ) -> tuple[Share, list[PassResult]]:
         """The micro-batches of a step, and the passes of its first epoch over them.
 
         Where memory runs out they begin anew, with micro-batches of half the tokens. Later epochs
@@ -85,7 +85,9 @@ class Passes:
             update.warnings.append(smaller_told(policy.name, before, now))
         return share, passes
 
-    def _all(self, policy: Policy, share: Share, compute: Compute, cancelled: Event) -> list[Pass]:
+    def _all(
+        self, policy: Policy, share: Share, compute: Compute, cancelled: Event
+    ) -> list[PassResult]:
         """The passes over all micro-batches, whose gradients are left in the masters."""
         gradients = self._ranks.gradients(self._optimisers[policy.name].masters, share.pieces)
         work = partial(compute, policy, share, gradients, cancelled)
@@ -108,7 +110,7 @@ class Passes:
 
     def _compute(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
-    ) -> list[Pass]:
+    ) -> list[PassResult]:
         """The losses of this rank's micro-batches, whose gradients are left in `gradients`."""
 
         def check() -> None:
@@ -124,7 +126,9 @@ class Passes:
             pad = partial(self._padding_pass, policy, model)
             return self._ranks.pass_by_pass(share.own, share.most, work, pad, check)
 
-    def _pass(self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch) -> Pass:
+    def _pass(
+        self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
+    ) -> PassResult:
         with self._ranks.passing():
             logprobs, outside_support = self.scored(policy, model, batch.rows)
             learned = [sample for row in batch.rows for sample in row]
@@ -135,11 +139,12 @@ class Passes:
             tally = Tally(learned, found, logprobs.detach(), first)
             self.backward(policy, found)
         gradients.add()
-        tallied = tally.read()
-        if not math.isfinite(tallied.loss):
-            raise NotFinite(f"the loss of policy '{policy.name}' is {tallied.loss}")
+        loss, responses = tally.read()
+        if not math.isfinite(loss):
+            raise NotFinite(f"the loss of policy '{policy.name}' is {loss}")
         batch.start = logprobs.detach() if batch.start is None else batch.start
-        return Pass(batch.number, self._ranks.rank, tokens_of(batch.rows), [tallied])
+        tokens = tokens_of(batch.rows)
+        return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
 
     def _padding_pass(self, policy: Policy, model: Any) -> None:
         """A pass that nothing is learned from, beside other ranks that have a micro-batch left."""
@@ -149,7 +154,7 @@ class Passes:
 
     def _compute_first(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
-    ) -> list[Pass]:
+    ) -> list[PassResult]:
         """As `_compute`; and the divergence of a few responses, by the rank that has the first."""
         passes = self._compute(policy, share, gradients, cancelled)
         if share.probes:
@@ -159,7 +164,8 @@ class Passes:
                 assert batch.start is not None, "its pass was made"
                 logprobs = batch.start[: len(reference)]
                 loss = token_loss(logprobs, share.probes, self._spec, reference=reference)
-                passes[0].tallied.append(Tally(share.probes, loss, logprobs).read())
+                _, responses = Tally(share.probes, loss, logprobs).read()
+                passes[0].responses += responses
         return passes
 
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:

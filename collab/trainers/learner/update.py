@@ -1,9 +1,9 @@
-"""What one update of the policies works on, and what it found."""
+"""The work of one update of the policies, and its numbers: by pass, then for the whole step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from collab.trainers.learner.samples import Sample
 
 @dataclass
 class TokenSums:
-    """Sums over the tokens of one agent's responses, as the first pass over them found them."""
+    """Sums over response tokens, in the first epoch."""
 
     tokens: int = 0
     logprob: float = 0.0
@@ -34,7 +34,7 @@ class TokenSums:
 
 @dataclass
 class Update:
-    """What one step of learning found."""
+    """The numbers of one step of learning."""
 
     sums: dict[str, TokenSums] = field(default_factory=dict)
     """By agent."""
@@ -55,42 +55,12 @@ class Update:
     computed_tokens: int = 0
     """The tokens of all forward passes with gradient, padding included."""
 
-
-COLUMNS = (
-    "logprob",
-    "mismatch",
-    "mismatch_kl",
-    "importance",
-    "masked",
-    "clipped",
-    "outside_support",
-)
-"""What is summed over each response's tokens, as it is called in `TokenSums`."""
-
-
-@dataclass(frozen=True)
-class Tallied:
-    """What a pass over some responses found, on the host."""
-
-    loss: float
-    responses: list[tuple[str, int]]
-    """Of each, its agent and its tokens."""
-    rows: list[list[float]]
-    """Of each response, what `COLUMNS` names."""
-    kl: list[float]
-    """Of each response; empty where it was not worked out."""
-
-    def add_to(self, update: Update) -> None:
-        """Add the sums to those of the agents."""
-        for (agent, tokens), row in zip(self.responses, self.rows, strict=bool(self.rows)):
-            sums = update.sums.setdefault(agent, TokenSums())
-            sums.tokens += tokens
-            for name, value in zip(COLUMNS, row, strict=True):
-                setattr(sums, name, getattr(sums, name) + value)
-        for (agent, tokens), value in zip(self.responses, self.kl, strict=bool(self.kl)):
-            sums = update.sums.setdefault(agent, TokenSums())
-            sums.kl += value
-            sums.kl_tokens += tokens
+    def add(self, result: PassResult) -> None:
+        """Add the sums of a pass to those of its agents."""
+        for agent, sums in result.responses:
+            total = self.sums.setdefault(agent, TokenSums())
+            for item in fields(TokenSums):
+                setattr(total, item.name, getattr(total, item.name) + getattr(sums, item.name))
 
 
 @dataclass
@@ -119,89 +89,80 @@ class Share:
 
 
 @dataclass
-class Pass:
-    """What a forward and backward pass over one micro-batch found."""
+class PassResult:
+    """The numbers of a forward and backward pass over one micro-batch, on the host."""
 
     number: int
     """The micro-batch's place in the step's."""
     rank: int
-    """Who computed it."""
+    """The rank that computed it."""
     computed_tokens: int
-    tallied: list[Tallied]
-    """What was found of it, and behind that what of its first responses."""
-
-    @property
-    def loss(self) -> float:
-        """That of the micro-batch."""
-        return self.tallied[0].loss
-
-    def add_to(self, update: Update) -> None:
-        """Add what it found to the step's."""
-        for tallied in self.tallied:
-            tallied.add_to(update)
+    loss: float
+    responses: list[tuple[str, TokenSums]]
+    """The agent and the sums of each response; last those of responses whose KL alone is known."""
 
 
-def most_on(passes: Sequence[Pass], agent: str) -> str:
+def most_on(results: Sequence[PassResult], agent: str) -> str:
     """Which rank computed the response whose log-probabilities differ most from the sampler's."""
-    differ = [
-        (row[COLUMNS.index("mismatch")] / tokens, one.rank)
-        for one in passes
-        for (name, tokens), row in zip(one.tallied[0].responses, one.tallied[0].rows, strict=True)
-        if name == agent
-    ]
-    most, rank = max(differ)
+    most, rank = max(
+        (sums.mismatch / sums.tokens, result.rank)
+        for result in results
+        for name, sums in result.responses
+        if name == agent and sums.tokens
+    )
     return f", most on rank {rank}: {most:.3g}"
 
 
 class Tally:
-    """What a pass over some responses found, on the device until it is asked for.
+    """Sums over each response's tokens in one tensor on the device, which `read` waits for.
 
-    Everything comes to the host in one piece: each number by itself would make it wait for the
-    device anew.
+    One transfer brings all of them to the host: each number by itself would wait for the device.
     """
 
     def __init__(
         self,
         batch: Sequence[Sample],
-        found: TokenLoss,
+        loss: TokenLoss,
         logprobs: Tensor,
         outside_support: Tensor | None = None,
     ) -> None:
-        """Without `outside_support` the divergence from the reference alone is told."""
-        self._batch, self._has_kl = batch, found.kl is not None
+        """Without `outside_support` only the loss and the KL are summed."""
+        self._batch, self._has_kl = batch, loss.kl is not None
         lengths = [len(s.token_ids) for s in batch]
-        parts = [found.total.detach().reshape(1)]
-        if found.kl is not None:
-            parts += [torch.stack([x.sum() for x in torch.split(found.kl, lengths)])]
-        self._has_columns = outside_support is not None
+        parts = [loss.total.detach().reshape(1)]
+        if loss.kl is not None:
+            parts += [torch.stack([x.sum() for x in torch.split(loss.kl, lengths)])]
         if outside_support is not None:
-            table = _table(found, logprobs, outside_support)
+            table = _table(loss, logprobs, outside_support)
             pieces = torch.split(table, lengths, dim=1)  # of each response [columns, its tokens]
             parts += [piece.sum(dim=1) for piece in pieces]
         self._numbers = torch.cat(parts)
 
-    def read(self) -> Tallied:
-        """Bring the numbers to the host, which waits for the device."""
+    def read(self) -> tuple[float, list[tuple[str, TokenSums]]]:
+        """The loss, and the agent and sums of each response; waits for the device."""
         loss, *rest = self._numbers.tolist()
         n = len(self._batch)
-        kl = rest[:n] if self._has_kl else []
-        columns = rest[len(kl) :]
-        width = len(COLUMNS)
-        rows = [columns[start : start + width] for start in range(0, len(columns), width)]
-        responses = [(sample.agent, len(sample.token_ids)) for sample in self._batch]
-        return Tallied(loss, responses, rows, kl)
+        kl, columns = (rest[:n], rest[n:]) if self._has_kl else ([0.0] * n, rest)
+        width = len(columns) // n
+        responses = []
+        for place, sample in enumerate(self._batch):
+            length = len(sample.token_ids)
+            sums = TokenSums(length if width else 0, *columns[place * width : (place + 1) * width])
+            sums.kl, sums.kl_tokens = kl[place], length if self._has_kl else 0
+            responses.append((sample.agent, sums))
+        return loss, responses
 
 
-def _table(found: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:
-    """`COLUMNS` by token, [columns, tokens]."""
-    ratio = found.correction.ratio
+def _table(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:
+    """The fields of `TokenSums` from `logprob` to `outside_support`, by token: [7, tokens]."""
+    ratio = loss.correction.ratio
     columns = (
         logprobs,
-        found.mismatch,
+        loss.mismatch,
         ratio - torch.log(ratio) - 1,
         ratio,
-        found.correction.masked,
-        found.clipped,
+        loss.correction.masked,
+        loss.clipped,
         outside_support,
     )
     return torch.stack([column.to(logprobs.dtype) for column in columns])
