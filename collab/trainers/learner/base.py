@@ -19,7 +19,7 @@ class OutOfMemory(TrainingError):
     """A forward and backward pass that did not fit."""
 
 
-class Cancelled(Exception):
+class StepCancelled(Exception):
     """Nobody waits for the step any more; parameters may have moved by a part of it."""
 
 
@@ -65,7 +65,7 @@ class Learner(Protocol):
 
         Raises:
             TrainingError: it cannot go on. OutOfMemory: what it holds does not fit.
-            Cancelled: `cancelled` was set; parameters may have moved by a part of the step.
+            StepCancelled: `cancelled` was set; parameters may have moved by a part of the step.
         """
 
     async def publish(self) -> bool:

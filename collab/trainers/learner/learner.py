@@ -108,7 +108,7 @@ class TorchLearner:
             TrainingError: parameters that are not finite, log-probabilities that are not the
                 sampler's, parameters that do not change.
             OutOfMemory: a micro-batch does not fit.
-            Cancelled: `cancelled` was set.
+            StepCancelled: `cancelled` was set.
         """
         update = Update(rate=rate_at(step, self.total_steps, self.spec))
         order = updated_at(step, list(self.policies), self.spec, self._seed)

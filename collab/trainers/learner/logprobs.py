@@ -44,7 +44,7 @@ ONE = 0x3F800000
 """The bits of 1.0 in float32; those of lesser positive numbers are lesser integers."""
 
 
-class Drawn(NamedTuple):
+class SamplingSettings(NamedTuple):
     """How a token was drawn."""
 
     temperature: float
@@ -77,7 +77,7 @@ def response_logprobs(
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]
     vocabulary = model.config.get_text_config().vocab_size
-    drawn = [Drawn(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
+    drawn = [SamplingSettings(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
     return _chunked(
         model,
         states(model, rows, device, attention),
@@ -156,7 +156,7 @@ def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[
 
 
 def _chunked(
-    model: Any, hidden: Tensor, targets: Tensor, drawn: Sequence[Drawn], chunk: int
+    model: Any, hidden: Tensor, targets: Tensor, drawn: Sequence[SamplingSettings], chunk: int
 ) -> Scored:
     """Logits are made chunk by chunk and held for one at a time."""
     settings = placed(drawn, hidden.device, torch.float32)  # [tokens, 3]
@@ -209,7 +209,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _score(
-    model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[Drawn]
+    model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[SamplingSettings]
 ) -> tuple[Tensor, Tensor]:
     """`settings` are those of `drawn`, [chunk, 3]; what is computed is decided by `drawn` alone."""
     temperatures, top_p, top_k = settings.unbind(dim=1)
@@ -233,7 +233,11 @@ def _looks(device: torch.device) -> bool:
 
 
 def _left_out(
-    logits: Tensor, top_p: Tensor, top_k: Tensor, drawn: Sequence[Drawn], narrow: Sequence[int]
+    logits: Tensor,
+    top_p: Tensor,
+    top_k: Tensor,
+    drawn: Sequence[SamplingSettings],
+    narrow: Sequence[int],
 ) -> Tensor:
     """The tokens that the rows `narrow` are not drawn from: [chunk, vocabulary].
 

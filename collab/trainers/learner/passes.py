@@ -18,7 +18,7 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import Cancelled, NotFinite, smaller_told
+from collab.trainers.learner.base import NotFinite, StepCancelled, smaller_told
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
@@ -115,7 +115,7 @@ class Passes:
 
         def check() -> None:
             if cancelled.is_set():
-                raise Cancelled
+                raise StepCancelled
 
         with (
             policy.training(compiled=self._spec.compile_layers) as model,

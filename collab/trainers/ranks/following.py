@@ -15,7 +15,7 @@ import torch
 from collab.runs.layout import LOGS
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
-from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.group import TorchRanks
 from collab.trainers.ranks.leading import (
     Begin,
     End,
@@ -39,7 +39,7 @@ def follow() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
-    ranks = Group()
+    ranks = TorchRanks()
     begin: Order = ranks.hand_over()
     if not isinstance(begin, Begin):
         return ranks.close()
@@ -63,14 +63,14 @@ def follow() -> None:
     return ranks.close()
 
 
-def _open(begin: Begin, ranks: Group) -> TorchLearner:
+def _open(begin: Begin, ranks: TorchRanks) -> TorchLearner:
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
     policies = open_together(ranks, lambda load: open_policies(recipe, begin.spec, load=load))
     ranks.compute_on(device_of(policies))
     return TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
 
 
-def _obey(order: Learn | Restore, learner: TorchLearner, ranks: Group) -> None:
+def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> None:
     if isinstance(order, Restore):
         restore(learner, order)
         return

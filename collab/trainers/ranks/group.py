@@ -23,8 +23,8 @@ from collab.errors import TrainingError
 from collab.recipe.training.ranks import RanksSpec
 from collab.trainers.learner.ranks import ALONE, GradientSum, nothing
 from collab.trainers.ranks.telling import (
-    Outcome,
     RankLost,
+    RankOutcome,
     is_of_others,
     known_to_all,
     outcome_of,
@@ -160,7 +160,7 @@ FAILED = "failed in a pass"
 GO_ON = "; go on with --resume"
 
 
-class Group:
+class TorchRanks:
     """The `Ranks` of a world that torchrun has started; one rank, too, is a world."""
 
     def __init__(self) -> None:
@@ -293,7 +293,7 @@ class Group:
     def each(self, work: Callable[[], T]) -> T:
         """As `Ranks.each`."""
         own = outcome_of(work)
-        raise_failures(self._gather(Outcome[None](kind=own.kind, text=own.text)))
+        raise_failures(self._gather(RankOutcome[None](kind=own.kind, text=own.text)))
         return own.found  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:

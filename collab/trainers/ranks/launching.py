@@ -79,10 +79,10 @@ def leading() -> Iterator[Ranks]:
         yield ALONE
         return
     _prepare()
-    from collab.trainers.ranks.group import Group
+    from collab.trainers.ranks.group import TorchRanks
     from collab.trainers.ranks.leading import end
 
-    ranks = Group()
+    ranks = TorchRanks()
     try:
         yield ranks
     finally:

@@ -21,7 +21,7 @@ from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import Ranks, nothing
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
-from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.group import TorchRanks
 from collab.trainers.ranks.samplers import with_servers
 from collab.trainers.ranks.sharding import shared_load
 from collab.trainers.ranks.telling import RankLost, is_told
@@ -73,14 +73,14 @@ def begin(
 
     Returns the recipe by which models are opened: with a vLLM server on each rank.
     """
-    if not isinstance(ranks, Group):
+    if not isinstance(ranks, TorchRanks):
         return recipe
     ranks.hand_over(Begin(recipe, spec, total_steps, folder))
     ranks.wait_no_longer_than(spec.ranks)
     return with_servers(recipe, spec, folder, ranks)
 
 
-def end(ranks: Group) -> None:
+def end(ranks: TorchRanks) -> None:
     """Let the other ranks go."""
     with suppress(RankLost):
         if ranks.is_whole:
@@ -108,7 +108,7 @@ def open_together(ranks: Ranks, work: Callable[[Load | None], Policies]) -> Poli
 
 def led(learner: TorchLearner, ranks: Ranks) -> Learner:
     """The learner, with which the other ranks learn where there are some."""
-    if not isinstance(ranks, Group):
+    if not isinstance(ranks, TorchRanks):
         return learner
     ranks.compute_on(device_of(learner.policies))
     return LeadingLearner(learner, ranks)
@@ -117,7 +117,7 @@ def led(learner: TorchLearner, ranks: Ranks) -> Learner:
 class LeadingLearner:
     """Rank 0's learner: what changes parameters happens on all ranks, all else on this one."""
 
-    def __init__(self, own: TorchLearner, ranks: Group) -> None:
+    def __init__(self, own: TorchLearner, ranks: TorchRanks) -> None:
         self._own, self._ranks = own, ranks
         self.total_steps = own.total_steps
 
@@ -161,7 +161,7 @@ class LeadingLearner:
         self._own.load(folder)
 
 
-def learn_together(own: TorchLearner, ranks: Group, order: Learn, cancelled: Event) -> Update:
+def learn_together(own: TorchLearner, ranks: TorchRanks, order: Learn, cancelled: Event) -> Update:
     """Take a step, as every rank does; what fails on one is raised on all.
 
     What fails between two agreements is told at the next one.

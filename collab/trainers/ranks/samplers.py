@@ -14,10 +14,10 @@ from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
 from collab.runs.layout import LOGS
-from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.group import TorchRanks
 
 
-def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Group) -> Recipe:
+def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRanks) -> Recipe:
     """The recipe whose vLLM models are run by a server on each rank; called by every rank.
 
     Servers are stopped when `ranks` are left. What they say is under `logs/` in `folder`.
@@ -66,7 +66,7 @@ def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
 
 
 def _started(
-    model: VLLMModel, models: int, capacity: Capacity, log: Path, ranks: Group
+    model: VLLMModel, models: int, capacity: Capacity, log: Path, ranks: TorchRanks
 ) -> list[str]:
     server = OwnServer(model.among(models), capacity, log)
     ranks.on_close(server.stop)

@@ -27,15 +27,15 @@ from collab.models.weights import Load, LoadedModel, pick_device, read_model
 from collab.recipe.model import TransformersModel
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import Ranks
-from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.group import TorchRanks
 
 
 def shared_load(ranks: Ranks) -> Load | None:
     """How bases are loaded that ranks hold parts of; None where each holds them whole."""
-    return partial(_load, ranks) if isinstance(ranks, Group) and ranks.shards else None
+    return partial(_load, ranks) if isinstance(ranks, TorchRanks) and ranks.shards else None
 
 
-def _load(ranks: Group, folder: Path, spec: TransformersModel) -> LoadedModel:
+def _load(ranks: TorchRanks, folder: Path, spec: TransformersModel) -> LoadedModel:
     """Only rank 0 reads the weights, into the host's memory; the others get their parts of them."""
     device = pick_device(spec.device)
     into = torch.device("cpu" if ranks.rank == 0 else "meta")
@@ -113,7 +113,7 @@ def _hand_out(parts: Iterable[nn.Module], group: Any) -> None:
         dist.broadcast(tensor.detach(), 0, group=group)
 
 
-def _check_all_are_here(ranks: Group, *_: Any) -> None:
+def _check_all_are_here(ranks: TorchRanks, *_: Any) -> None:
     """Before a pass: raise TrainingError where the others do not make it too."""
     if not ranks.learning:
         raise TrainingError(

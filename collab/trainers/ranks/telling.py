@@ -11,14 +11,14 @@ import torch
 
 from collab.errors import CollabError, TrainingError, told
 from collab.models.out_of_memory import is_out_of_memory
-from collab.trainers.learner.base import Cancelled, NotFinite, OutOfMemory
+from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
 
 T = TypeVar("T")
 
 IS_TOLD, RANK = "is_told", "rank"
 """What an exception is given that was told to all ranks."""
 
-KEPT = (Cancelled, NotFinite, OutOfMemory)
+KEPT = (StepCancelled, NotFinite, OutOfMemory)
 """Failures that are of the same kind on every rank; all others are a TrainingError there."""
 
 
@@ -27,7 +27,7 @@ class RankLost(TrainingError):
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
+class RankOutcome(Generic[T]):
     """What one rank's part of a work came to."""
 
     found: T | None = None
@@ -36,14 +36,14 @@ class Outcome(Generic[T]):
     text: str = ""
 
 
-def outcome_of(work: Callable[[], T]) -> Outcome[T]:
+def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
     """Do the work, and give what it found, or how it failed."""
     try:
-        return Outcome(found=work())
+        return RankOutcome(found=work())
     except RankLost:
         raise
     except Exception as error:
-        return Outcome(kind=_kind_of(error), text=_text_of(error))
+        return RankOutcome(kind=_kind_of(error), text=_text_of(error))
 
 
 def _kind_of(error: Exception) -> type[Exception]:
@@ -71,7 +71,7 @@ def is_of_others(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and bool(re.search("gloo|NCCL", str(error)))
 
 
-def raise_failures(outcomes: Sequence[Outcome[T]]) -> None:
+def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
     """Raise the failure of the first rank that has one; it is named unless all have the same."""
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:

@@ -14,7 +14,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.trainers.credit.factored.rule import HeldOut
+from collab.trainers.credit.factored.rule import FitQuality
 from collab.trainers.credit.factored.vdn import VDN
 from collab.trainers.credit.games import (
     Estimate,
@@ -98,7 +98,7 @@ def test_nothing_is_trusted_before_it_was_held_out() -> None:
 
 
 def test_a_constant_more_changes_nothing_that_is_compared() -> None:
-    held, more = HeldOut(), HeldOut()
+    held, more = FitQuality(), FitQuality()
     held.add([1.0, 2.0, 4.0], [1.0, 3.0, 4.0])
     more.add([8.0, 9.0, 11.0], [101.0, 103.0, 104.0])
     assert held.share == pytest.approx(more.share)

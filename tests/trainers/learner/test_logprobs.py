@@ -81,7 +81,7 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
     model.lm_head = torch.nn.Linear(32, vocabulary, bias=False).requires_grad_(learns == "all")
     hidden = torch.randn(tokens, 32, requires_grad=True)
     settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
-    drawn = [logprobs.Drawn(**{**settings, **way})] * tokens
+    drawn = [logprobs.SamplingSettings(**{**settings, **way})] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(logprobs, "_looks", lambda _: False)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from collab.models.local.sampling import nucleus
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.logprobs import Drawn, response_logprobs
+from collab.trainers.learner.logprobs import SamplingSettings, response_logprobs
 from collab.trainers.learner.logprobs import _score as score
 from collab.trainers.learner.loss import token_loss
 from collab.trainers.learner.prefix_tree.attention import tree_attention
@@ -98,7 +98,7 @@ def test_what_is_drawn_from_is_the_same_with_a_known_width(top_k: int) -> None:
     """On a GPU the width comes from the settings, on a CPU from the numbers."""
     torch.manual_seed(1)
     hidden, targets = torch.randn(6, 32), torch.randint(50, (6,))
-    drawn = [Drawn(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)]
+    drawn = [SamplingSettings(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)]
     model, settings = tiny("llama"), torch.tensor(drawn)
     found, _ = score(model, hidden, targets, settings, drawn)
     probabilities = model.lm_head(hidden).softmax(dim=-1)

@@ -12,7 +12,7 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError
 from collab.recipe.model import VLLMModel
 from collab.trainers.ranks import samplers
-from collab.trainers.ranks.group import Group
+from collab.trainers.ranks.group import TorchRanks
 from collab.trainers.ranks.samplers import with_servers
 
 URL = "http://127.0.0.1:8000"
@@ -90,4 +90,4 @@ def test_what_servers_of_ranks_cannot_be_is_refused_with_the_remedy(
     recipe = recipe.model_copy(update={"model": vllm})
     assert recipe.trainer is not None
     with pytest.raises(RecipeError, match=told):
-        with_servers(recipe, recipe.trainer, tmp_path, cast(Group, Ranks(*hosts)))
+        with_servers(recipe, recipe.trainer, tmp_path, cast(TorchRanks, Ranks(*hosts)))

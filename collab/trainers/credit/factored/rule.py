@@ -78,7 +78,7 @@ DECAY = 0.9
 """What a step's errors count at the next one."""
 
 
-class HeldOut:
+class FitQuality:
     """R^2 within what is compared, of predictions made before they were fitted to the step.
 
     A moving average over steps.
@@ -122,7 +122,7 @@ class Factored:
         self, *, rate: float = 1e-3, width: int = 0, steps: int = 4, model: str | None = None
     ) -> None:
         self._heads = Critics(rate=rate, width=width, steps=steps, model=model)
-        self._steps, self._fit = steps, HeldOut()
+        self._steps, self._fit = steps, FitQuality()
         self._told: dict[str, float] = {}
 
     async def open(self, models: TeamModels) -> None:

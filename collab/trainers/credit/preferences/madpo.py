@@ -18,7 +18,12 @@ from collab.trainers.credit.counterfactual.rule import check_cost, scored_at_mos
 from collab.trainers.credit.counterfactual.table import Shifts, make_table
 from collab.trainers.credit.group import Group, Key, Node, Weights
 from collab.trainers.credit.joint_actions import joined
-from collab.trainers.credit.preferences.pairs import Pair, best_pairs, chance_of_losing, loss_of
+from collab.trainers.credit.preferences.pairs import (
+    Preference,
+    best_pairs,
+    chance_of_losing,
+    loss_of,
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Comparison:
     number: int
     """Of the group, in its step."""
     agent: str
-    pair: Pair
+    pair: Preference
     parties: tuple[str, ...]
     """The agents whose responses make the margin: all, or the agent alone."""
     share: float
@@ -50,7 +55,7 @@ async def comparisons(
             largest gaps of reward.
         shifts: with which teammates' samples a response is scored, as in `cross`.
     """
-    found: list[tuple[Pair, tuple[str, ...]]] = []
+    found: list[tuple[Preference, tuple[str, ...]]] = []
     for nodes in group.baselines_over:
         crossed = forms(group, nodes)[agent] == "crossed"
         values: Sequence[float] = [group.rewards[node][agent] for node in nodes]

@@ -14,7 +14,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True)
-class Pair:
+class Preference:
     """Two joint actions of a group, of which one is the better."""
 
     win: Node
@@ -23,7 +23,7 @@ class Pair:
     """By how much."""
 
 
-def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> list[Pair]:
+def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> list[Preference]:
     """The pairs of `nodes` whose values differ most, at most so many; ties never.
 
     Of equal gaps the pair that was sampled first comes first.
@@ -33,7 +33,7 @@ def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> lis
         gap = value - its_value
         if abs(gap) > TIE:
             win, lose = (node, other) if gap > 0 else (other, node)
-            found.append(Pair(win, lose, abs(gap)))
+            found.append(Preference(win, lose, abs(gap)))
     return sorted(found, key=lambda pair: -pair.gap)[:most]
 
 

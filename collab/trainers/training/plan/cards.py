@@ -116,7 +116,7 @@ node in /dev when it is first used."""
 
 
 @dataclass(frozen=True)
-class Place:
+class ModelPlace:
     """A device, and the numbers that a model is held in there."""
 
     type: str
@@ -129,7 +129,7 @@ class Place:
     """Whether sampling holds weights once more, in the processor's own layout."""
 
 
-def place_of(model: TransformersModel, card: Card | None) -> Place:
+def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
     """Where a model runs, or on a `card`, which need not be here.
 
     Raises:
@@ -138,11 +138,11 @@ def place_of(model: TransformersModel, card: Card | None) -> Place:
     if card is not None:
         auto = "bfloat16" if card.bfloat16 else "float32"
         itemsize = ITEM_SIZES[auto if model.dtype == "auto" else model.dtype]
-        return Place("cuda", card.memory, itemsize, packs=False)
+        return ModelPlace("cuda", card.memory, itemsize, packs=False)
     return processor(model) or seen_by_torch(model)
 
 
-def processor(model: TransformersModel) -> Place | None:
+def processor(model: TransformersModel) -> ModelPlace | None:
     """The CPU, by what Linux tells of it; None where it may be another device, or is not known."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
@@ -156,7 +156,7 @@ def processor(model: TransformersModel) -> Place | None:
     dtype = ("bfloat16" if native else "float32") if model.dtype == "auto" else model.dtype
     multiplies = {"avx512bw", "avx512vl", "avx512dq"} <= flags or "avx_ne_convert" in flags
     packs = dtype == "float32" or (dtype == "bfloat16" and multiplies)
-    return Place("cpu", 0, ITEM_SIZES[dtype], packs)
+    return ModelPlace("cpu", 0, ITEM_SIZES[dtype], packs)
 
 
 def may_have_gpus() -> bool:
@@ -174,7 +174,7 @@ def _flags() -> set[str]:
     return set(found.partition(":")[2].split())
 
 
-def seen_by_torch(model: TransformersModel) -> Place:
+def seen_by_torch(model: TransformersModel) -> ModelPlace:
     """The device that torch picks; raises ModelUnavailable as `place_of`."""
     import torch
 
@@ -186,4 +186,4 @@ def seen_by_torch(model: TransformersModel) -> Place:
     memory = 0
     if device.type == "cuda":
         memory = int(torch.cuda.get_device_properties(device).total_memory)
-    return Place(device.type, memory, number.itemsize, can_pack(number, device))
+    return ModelPlace(device.type, memory, number.itemsize, can_pack(number, device))

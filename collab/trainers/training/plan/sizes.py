@@ -20,7 +20,7 @@ from collab.models.local.fast.full_attention import attends_to_all
 from collab.models.local.fast.memory import LEAST_WEIGHTS
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.recipe.model import TransformersModel
-from collab.trainers.training.plan.cards import Card, Place, place_of
+from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 100_000_000
@@ -193,7 +193,7 @@ class Sizes:
     """Parameters that sampling holds once more, in the processor's own layout."""
     shares: bool
     """Whether responses can share a row with what they begin with in common."""
-    device: Place
+    device: ModelPlace
 
     @property
     def bytes(self) -> int:
@@ -217,7 +217,7 @@ def _measure(text: str, lora: str, card: Card | None) -> Sizes:
     return measured(model, place, counts_of(model, LoraSpec.model_validate_json(lora)))
 
 
-def measured(model: TransformersModel, place: Place, counts: Counts) -> Sizes:
+def measured(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
     """A model's dimensions in a place, of what was counted."""
     saved = int(counts.linear * (place.itemsize - BYTES)) if model.load_in else 0
     packed = counts.packed_head if model.load_in else counts.packed
