@@ -21,13 +21,13 @@ from collab.runs import metric_names as names
 from collab.runtime.session import Session
 from collab.stats import mean
 from collab.trainers.credit import Group, Weights
-from collab.trainers.credit.assign import group_of
 from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.counterfactual.forms import Form, forms
 from collab.trainers.credit.counterfactual.rule import MOST_SCORED, scored_at_most
 from collab.trainers.credit.joint_actions import JointActions, joined
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
+from collab.trainers.credit.step_credit import group_of
 
 
 async def probe(

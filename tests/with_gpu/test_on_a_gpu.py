@@ -14,6 +14,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from collab.trainers.learner.chosen import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import token_loss
+from collab.trainers.learner.passes import Tally
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.prefix_tree.varlen import (
@@ -23,7 +24,6 @@ from collab.trainers.learner.prefix_tree.varlen import (
     varlen_kernel,
 )
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import Tally
 
 pytestmark = pytest.mark.gpu
 

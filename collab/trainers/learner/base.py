@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
@@ -12,7 +13,6 @@ from collab.errors import TrainingError
 from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers.learner.device_sizes import DeviceSizes
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import Update
 
 
 class OutOfMemory(TrainingError):
@@ -52,6 +52,56 @@ def smaller_told(policy: str, before: int, now: int) -> str:
         f"no memory was left for learning with policy '{policy}' in micro-batches of {before:,}"
         f" tokens; it goes on with {now:,}, as trainer.micro_batch_tokens={now} does from the start"
     )
+
+
+@dataclass
+class TokenSums:
+    """Sums over response tokens, in the first epoch."""
+
+    tokens: int = 0
+    logprob: float = 0.0
+    mismatch: float = 0.0
+    mismatch_kl: float = 0.0
+    """The k3 estimate of the sampler's divergence from the trainer."""
+    importance: float = 0.0
+    """Ratios of the trainer's to the sampler's probability."""
+    masked: float = 0.0
+    """Tokens that a correction for the sampler left out."""
+    clipped: float = 0.0
+    outside_support: float = 0.0
+    kl: float = 0.0
+    kl_tokens: int = 0
+
+
+@dataclass
+class Update:
+    """The numbers of one step of learning."""
+
+    sums: dict[str, TokenSums] = field(default_factory=dict)
+    """By agent."""
+    losses: dict[str, float] = field(default_factory=dict)
+    """The loss of each policy; absent where no response had a weight."""
+    gradient_norms: dict[str, float] = field(default_factory=dict)
+    """The gradient norm of each policy before clipping; absent where it was not finite."""
+    order: dict[str, int] = field(default_factory=dict)
+    """The place of each policy that learned in the order of updates, from 1."""
+    compound_ratios: dict[str, float] = field(default_factory=dict)
+    """By policy: the mean of what its weights were multiplied by, as others were updated before."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why a policy with something to learn from was left as it was, by its name."""
+    warnings: list[str] = field(default_factory=list)
+    """What takes longer than it should, and why."""
+    rate: float = 0.0
+    """The learning rate of the step."""
+    computed_tokens: int = 0
+    """The tokens of all forward passes with gradient, padding included."""
+
+    def add(self, responses: Sequence[tuple[str, TokenSums]]) -> None:
+        """Add the sums of responses to those of their agents."""
+        for agent, sums in responses:
+            total = self.sums.setdefault(agent, TokenSums())
+            for item in fields(TokenSums):
+                setattr(total, item.name, getattr(total, item.name) + getattr(sums, item.name))
 
 
 class Learner(Protocol):

@@ -15,17 +15,16 @@ from collab.errors import TrainingError
 from collab.models.local.fast.memory import trim
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import NotFinite, memory_told
+from collab.trainers.learner.base import NotFinite, Update, memory_told
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.optimiser import Optimiser, rate_at
-from collab.trainers.learner.passes import Passes
+from collab.trainers.learner.passes import Passes, PassResult, most_on
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.prefix_tree.varlen import attention_told, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import PassResult, Update, most_on
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 from collab.trainers.learner.weights_to_sampler import publish, sleep
 
@@ -190,7 +189,7 @@ class TorchLearner:
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:
-                    update.add(one)
+                    update.add(one.responses)
                 check_mismatch(policy, update, passes, self.spec, self._ranks.world)
             norm = optimiser.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):

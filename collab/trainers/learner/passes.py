@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from collab.errors import TrainingError
@@ -18,7 +20,7 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import NotFinite, StepCancelled, smaller_told
+from collab.trainers.learner.base import NotFinite, StepCancelled, TokenSums, Update, smaller_told
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
@@ -34,15 +36,120 @@ from collab.trainers.learner.prefix_tree.packing import (
 )
 from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import MicroBatch, PassResult, Share, Tally, Update
-
-Compute = Callable[[Policy, Share, GradientSum, Event], list[PassResult]]
 
 KL_PROBES = 1
 """Responses of a step whose divergence from the reference is told if the loss has no use for it."""
 
 PADDING: list[PackedSequence] = [[Sample("", (0,), (0,), (0.0,), 1.0, weight=0.0, scale=0.0)]]
 """The rows of a pass that a rank makes only as others make one."""
+
+
+@dataclass
+class MicroBatch:
+    """Rows of one forward and backward pass, and what they are compared with; by token."""
+
+    number: int
+    """Its place among the micro-batches of all ranks."""
+    rows: list[PackedSequence]
+    reference: Tensor | None = None
+    start: Tensor | None = None
+    """The log-probabilities of the first pass, once it was made."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one rank computes of a policy's step."""
+
+    own: list[MicroBatch]
+    pieces: int
+    """The micro-batches of all ranks."""
+    most: int
+    """Micro-batches of the rank that has most of them."""
+    probes: PackedSequence
+    """The responses whose divergence is measured, on the rank that has the first micro-batch."""
+
+
+@dataclass
+class PassResult:
+    """The numbers of a forward and backward pass over one micro-batch, on the host."""
+
+    number: int
+    """The micro-batch's place in the step's."""
+    rank: int
+    """The rank that computed it."""
+    computed_tokens: int
+    loss: float
+    responses: list[tuple[str, TokenSums]]
+    """The agent and the sums of each response; last those of responses whose KL alone is known."""
+
+
+def most_on(results: Sequence[PassResult], agent: str) -> str:
+    """Which rank computed the response whose log-probabilities differ most from the sampler's."""
+    most, rank = max(
+        (sums.mismatch / sums.tokens, result.rank)
+        for result in results
+        for name, sums in result.responses
+        if name == agent and sums.tokens
+    )
+    return f", most on rank {rank}: {most:.3g}"
+
+
+class Tally:
+    """Sums over each response's tokens in one tensor on the device, which `read` waits for.
+
+    One transfer brings all of them to the host: each number by itself would wait for the device.
+    """
+
+    def __init__(
+        self,
+        batch: Sequence[Sample],
+        loss: TokenLoss,
+        logprobs: Tensor,
+        outside_support: Tensor | None = None,
+    ) -> None:
+        """Without `outside_support` only the loss and the KL are summed."""
+        self._batch, self._has_kl = batch, loss.kl is not None
+        lengths = [len(s.token_ids) for s in batch]
+        parts = [loss.total.detach().reshape(1)]
+        if loss.kl is not None:
+            parts += [torch.stack([x.sum() for x in torch.split(loss.kl, lengths)])]
+        if outside_support is not None:
+            table = _table(loss, logprobs, outside_support)
+            pieces = torch.split(table, lengths, dim=1)  # of each response [columns, its tokens]
+            parts += [piece.sum(dim=1) for piece in pieces]
+        self._numbers = torch.cat(parts)
+
+    def read(self) -> tuple[float, list[tuple[str, TokenSums]]]:
+        """The loss, and the agent and sums of each response; waits for the device."""
+        loss, *rest = self._numbers.tolist()
+        n = len(self._batch)
+        kl, columns = (rest[:n], rest[n:]) if self._has_kl else ([0.0] * n, rest)
+        width = len(columns) // n
+        responses = []
+        for place, sample in enumerate(self._batch):
+            length = len(sample.token_ids)
+            sums = TokenSums(length if width else 0, *columns[place * width : (place + 1) * width])
+            sums.kl, sums.kl_tokens = kl[place], length if self._has_kl else 0
+            responses.append((sample.agent, sums))
+        return loss, responses
+
+
+def _table(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:
+    """The fields of `TokenSums` from `logprob` to `outside_support`, by token: [7, tokens]."""
+    ratio = loss.correction.ratio
+    columns = (
+        logprobs,
+        loss.mismatch,
+        ratio - torch.log(ratio) - 1,
+        ratio,
+        loss.correction.masked,
+        loss.clipped,
+        outside_support,
+    )
+    return torch.stack([column.to(logprobs.dtype) for column in columns])
+
+
+Compute = Callable[[Policy, Share, GradientSum, Event], list[PassResult]]
 
 
 class Passes:

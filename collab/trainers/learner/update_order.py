@@ -20,9 +20,9 @@ from dataclasses import replace
 from collab.recipe import TrainerSpec
 from collab.seeds import seed_of
 from collab.stats import mean
+from collab.trainers.learner.base import Update
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import Update
 
 Measure = Callable[[Policy, Sequence[Sample]], list[float]]
 """The log-probability of each of some whole responses under a policy as it is now, in nats."""

@@ -15,12 +15,11 @@ import torch
 
 from collab.models.weights import Load
 from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.learner.base import Learner
+from collab.trainers.learner.base import Learner, Update
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import Ranks, nothing
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import TorchRanks
 from collab.trainers.ranks.samplers import with_servers
 from collab.trainers.ranks.sharding import shared_load

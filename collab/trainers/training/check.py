@@ -18,8 +18,8 @@ from collab.runtime.dry_run import DryRun, dry_run
 from collab.runtime.independence import dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.assign import MAX_COMBINATIONS
 from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
+from collab.trainers.credit.step_credit import MAX_COMBINATIONS
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
 

@@ -20,9 +20,9 @@ from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
 from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.step_credit import Credit
+from collab.trainers.learner.base import TokenSums, Update
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
-from collab.trainers.learner.update import TokenSums, Update
 from collab.trainers.training.rollouts import played_out
 from collab.trainers.training.skipping import STEP, lost_groups, nothing_learned
 

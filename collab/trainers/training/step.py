@@ -26,12 +26,11 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import FansOut, PlaysFurther, UsesModels
 from collab.trainers.credit.shape import Further, Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
-from collab.trainers.learner.base import Learner
+from collab.trainers.learner.base import Learner, Update
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
-from collab.trainers.learner.update import Update
 from collab.trainers.learner.weights_to_sampler import report as sampler_report
 from collab.trainers.training.data import Levels, phase_at
 from collab.trainers.training.metrics import StepData

@@ -206,16 +206,16 @@ def outside() -> None:
 
 def differ() -> None:
     """From here on compute with another model than the sampler's."""
-    from collab.trainers.learner import update
+    from collab.trainers.learner import passes
 
-    table = update._table
+    table = passes._table
 
     def shifted(found: Any, *others: Any) -> Any:
         made = table(found, *others)
         made[1] += 3.0
         return made
 
-    setattr(update, "_table", shifted)  # noqa: B010
+    setattr(passes, "_table", shifted)  # noqa: B010
 
 
 FAULTS: dict[str, Callable[[], None]] = {

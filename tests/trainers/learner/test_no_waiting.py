@@ -14,13 +14,14 @@ from torch import Tensor
 
 from collab.models.local.sampling import nucleus
 from collab.recipe import TrainerSpec
+from collab.trainers.learner.base import Update
 from collab.trainers.learner.logprobs import SamplingSettings, response_logprobs
 from collab.trainers.learner.logprobs import _score as score
 from collab.trainers.learner.loss import token_loss
+from collab.trainers.learner.passes import Tally
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update import PassResult, Tally, Update
 from tests.support.tiny_models import tiny
 
 META = torch.device("meta")
@@ -86,7 +87,7 @@ def test_the_numbers_of_a_micro_batch_come_in_one_piece(monkeypatch: pytest.Monk
     monkeypatch.setattr(Tensor, "tolist", tolist)
     update = Update()
     number, responses = tally.read()
-    update.add(PassResult(0, 0, 0, number, responses))
+    update.add(responses)
     assert len(moved) == 1
     assert number == 0.5
     sums = update.sums["a"]
