@@ -1,7 +1,7 @@
 """Credit: from the groups of a step to one weight for each episode, turn and agent.
 
-Each algorithm is a file here. One's own is a function or a class (see `base`); a third party
-registers it in the entry point group `collab.algorithms`, a project names `file.py:function`.
+`RULES` lists the algorithms. Your own is a function or a class (see `base`): a project names
+`file.py:function`, a package registers it in the entry point group `collab.algorithms`.
 """
 
 from __future__ import annotations
