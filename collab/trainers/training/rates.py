@@ -20,6 +20,7 @@ from collab.seeds import seed_of
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.weights_to_sampler import publish
 from collab.trainers.training.data import measured
+from collab.trainers.training.metrics import generated_tokens
 from collab.trainers.training.recorded import recorded_episodes
 from collab.trainers.training.rollouts import play_samples
 from collab.wording import counted, option
@@ -134,7 +135,7 @@ class Rates:
         by = self._spec.by
         self.found |= {t: measured(own, by, "trainer.filter") for t, own in played.items()}
         if self._spec.episodes is None:
-            self.tokens += sum(_tokens(e) for own in played.values() for e in own)
+            self.tokens += generated_tokens(list(played.values()))
         data = {"by": by, "tokens": self.tokens, "rates": self.found}
         try:
             write_atomically(self._file, json.dumps(data, indent=1))
@@ -145,8 +146,3 @@ class Rates:
 def _some(tasks: Sequence[str]) -> str:
     """Tasks in words, e.g. `game/0 and 7 more`."""
     return f"{tasks[0]} and {len(tasks) - 1} more" if len(tasks) > 1 else tasks[0]
-
-
-def _tokens(episode: Episode) -> int:
-    actions = [d.action for turn in episode.turns for d in turn.decisions]
-    return sum(len(action.token_ids) or action.usage.new_tokens for action in actions)

@@ -298,8 +298,6 @@ class TrainingRun:
             status = "done"
         except OutOfMemory as error:
             status = "failed"
-            from collab.trainers.training.plan.plan import make_plan
-
             raise TrainingError(f"{error}\n{make_plan(self.recipe).text()}") from error
         except Exception as error:
             status = "failed"
