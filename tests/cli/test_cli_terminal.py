@@ -12,9 +12,8 @@ from rich.console import Console
 
 from collab import records
 from collab.cli.live.running import LiveRun
-from collab.cli.screen.clean import clean
 from collab.cli.screen.page import Block, Column
-from collab.cli.screen.streams import guarded_streams, json_text
+from collab.cli.screen.streams import clean, guarded_streams, json_text
 from collab.cli.screen.terminal import TerminalPage
 from collab.records import Action, Decision, Episode, Failure, PartScore, Score, Turn, Usage
 from collab.runtime.events import (

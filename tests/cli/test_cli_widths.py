@@ -12,13 +12,11 @@ from support.episodes import make_episode, make_score
 from collab.cli.live.evaluating import show_results
 from collab.cli.live.running import LiveRun, RunReport
 from collab.cli.live.training import LiveTraining, gains_table
-from collab.cli.screen import choose
-from collab.cli.screen.fitting import Wish, fit
-from collab.cli.screen.page import Column, Page
-from collab.cli.screen.plain import PlainPage
+from collab.cli.screen import terminal as screen
+from collab.cli.screen.page import Column, Page, PlainPage
 from collab.cli.screen.probe import show_probe
 from collab.cli.screen.study import show_results as show_study
-from collab.cli.screen.terminal import TerminalPage
+from collab.cli.screen.terminal import TerminalPage, Wish, fit
 from collab.evaluation.results import Results
 from collab.probe.results import TeamProbe
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
@@ -71,7 +69,7 @@ def at_width(monkeypatch: pytest.MonkeyPatch, collab) -> Callable[..., str]:
             in_a_pipe[arguments] = plain.out
         narrow = terminal(width)
         with monkeypatch.context() as patch:
-            patch.setattr(choose, "open_page", lambda: narrow)
+            patch.setattr(screen, "open_page", lambda: narrow)
             assert collab(*arguments).status == 0
         check_fits(in_a_pipe[arguments], shown(narrow), width)
         return shown(narrow)

@@ -40,7 +40,7 @@ ALLOWED = {
     "cli/live/evaluating.py": SANDBOX,
     "cli/live/running.py": SANDBOX,
     "cli/screen/terminal.py": {"syntax"},  # rich.syntax
-    "cli/screen/tool_calls.py": {"code"},  # what the tool `python` is called with
+    "cli/screen/episode.py": {"code"},  # what the tool `python` is called with
     "rewards/library.py": {"code"},  # lists the families by their rooms
     "trainers/credit/games/__init__.py": {"code", "tests"},  # lists the games
 }

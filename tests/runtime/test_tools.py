@@ -13,7 +13,7 @@ import pytest
 
 import collab
 from collab.cli.screen.episode import show_episode
-from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.page import PlainPage
 from collab.errors import RecipeError
 from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, fenced, read_calls

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.page import PlainPage
 from collab.cli.screen.study import show_results
 from collab.study.page import curve_panels, study_tables
 from collab.study.results import (

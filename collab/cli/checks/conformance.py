@@ -23,7 +23,7 @@ MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": 
 
 def check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:
     """Hold an engine to the suite, tell what was found, and exit 1 where it fails."""
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
 
     model = _open(name, settings)
     page = None if json else open_page()

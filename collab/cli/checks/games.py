@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def check(name: str, trust: Consent) -> None:
     """Play many games of a suite's first problem, tell what was found, and exit 1 for a fault."""
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
     from collab.environments import environment_for
     from collab.environments.conformance import conform
     from collab.recipe import load_task

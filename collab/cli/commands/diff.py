@@ -36,9 +36,9 @@ def command(first: First, second: Second, *, json: Json = False) -> None:
       collab diff evals/first/coding evals/first/coding-single
       collab diff runs/first runs/second --json | jq .settings
     """
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.diff import show_diff
     from collab.cli.screen.streams import json_text
+    from collab.cli.screen.terminal import open_page
     from collab.evaluation.diff import diff
 
     for found in diff(first, second):

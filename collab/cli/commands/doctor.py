@@ -28,7 +28,7 @@ def command(
     from json import dumps
 
     from collab.cli.checks.machine import examine
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
 
     page = None if json else open_page()
     findings: list[Finding] = []

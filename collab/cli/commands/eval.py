@@ -189,7 +189,7 @@ def _plan(
     from json import dumps
 
     from collab.cli.checks.plan import plan_of, show_counts
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
     from collab.trust import settle
     from collab.wording import counted
 

@@ -89,8 +89,8 @@ def _print_json() -> None:
 
 
 def _show() -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column, Piece
+    from collab.cli.screen.terminal import open_page
     from collab.models.store import ALIASES
     from collab.recipe.model import ENGINES
 

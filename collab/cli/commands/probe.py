@@ -109,8 +109,8 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     from collab.cli.live.playing import exit_status, play
     from collab.cli.live.running import LiveRun, RunReport
     from collab.cli.live.views import JsonView, open_view
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.probe import show_probe
+    from collab.cli.screen.terminal import open_page
     from collab.probe.probe import probe
     from collab.runs.about import new_run_id
     from collab.runs.atomic import write_atomically

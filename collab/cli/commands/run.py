@@ -129,7 +129,7 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
     from json import dumps
 
     from collab.cli.checks.plan import make_plan, show_counts, show_recipe
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
 
     plan = asyncio.run(make_plan(recipe, addresses))
     if json:
@@ -186,7 +186,7 @@ def _combine(
     import asyncio
 
     from collab.cli.live.views import JsonView
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import BEST
     from collab.runtime.best_of import best_of

@@ -59,7 +59,7 @@ def command(
     Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
     """
     from collab.cli.arguments.split import HELPER
-    from collab.cli.screen.choose import open_page
+    from collab.cli.screen.terminal import open_page
     from collab.recipe.roles import HELPER_NAME
     from collab.runtime.problems import find_problems
 

@@ -70,8 +70,8 @@ def command(
 def _list_runs(folders: list[Path], *, json: bool) -> None:
     from json import dumps
 
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.runs import as_data, show_runs
+    from collab.cli.screen.terminal import open_page
     from collab.runs.listing import listed
 
     runs = listed(folders)
@@ -87,8 +87,8 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
 
 def _show_evaluation(folder: Path, *, json: bool) -> None:
     from collab.cli.live.evaluating import show_results
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.streams import json_text
+    from collab.cli.screen.terminal import open_page
     from collab.evaluation.folder import open_evaluation
 
     record = open_evaluation(folder)
@@ -115,9 +115,9 @@ def _show_run(
 ) -> None:
     from collab.cli.arguments.episodes import select
     from collab.cli.live.training import gains_table
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.episode_list import show_list
     from collab.cli.screen.streams import json_text
+    from collab.cli.screen.terminal import open_page
     from collab.recipe.dump import reward_in
     from collab.records.run import open_run
     from collab.rewards.declared import shown
@@ -200,8 +200,8 @@ def _show(page: Page, episode: Episode, *, whole: bool) -> None:
 
 
 def _show_decision(page: Page, decision: Decision) -> None:
+    from collab.cli.screen.episode import call_block
     from collab.cli.screen.page import Block
-    from collab.cli.screen.tool_calls import call_block
 
     action = decision.action
     place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent

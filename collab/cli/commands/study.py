@@ -89,8 +89,8 @@ def _show_plan(
 ) -> None:
     from json import dumps
 
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.study import show_plan
+    from collab.cli.screen.terminal import open_page
 
     if json:
         memory = {name: plan.total for name, plan in plans.items()}

@@ -52,8 +52,8 @@ def command(
 
 
 def _suites() -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column, Piece
+    from collab.cli.screen.terminal import open_page
     from collab.recipe import documents, library
 
     rows: list[list[Piece]] = []
@@ -76,8 +76,8 @@ def _source(source: Any) -> str:
 
 
 def _problems(name: str, trust: Consent) -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column
+    from collab.cli.screen.terminal import open_page
     from collab.recipe import about_rows, read_task
     from collab.tasks import open_suite
     from collab.trust import settle

@@ -30,8 +30,8 @@ def command(
 
 
 def _teams() -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column
+    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_recipe
     from collab.recipe.library import components
 
@@ -51,8 +51,8 @@ def _teams() -> None:
 
 
 def _team(name: str) -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Block
+    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_recipe
 
     spec = read_recipe(name)[0].team

@@ -38,8 +38,8 @@ def command(
 
 
 def _trainers() -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Column
+    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_trainer
     from collab.recipe.library import components
 
@@ -59,8 +59,8 @@ def _trainers() -> None:
 
 
 def _trainer(name: str) -> None:
-    from collab.cli.screen.choose import open_page
     from collab.cli.screen.page import Block
+    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_trainer
 
     spec = read_trainer(name)

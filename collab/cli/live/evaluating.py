@@ -14,8 +14,7 @@ from collab.cli.live.playing import Interruption
 from collab.cli.live.running import pace_lines
 from collab.cli.live.sample import Sample
 from collab.cli.live.views import Report, View
-from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
-from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
 from collab.cli.screen.terminal import TerminalPage
 from collab.errors import CollabError
 from collab.evaluation.evaluation import EvaluationRun as Evaluation

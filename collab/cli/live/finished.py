@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collab.cli.live.training import TrainingReport
 from collab.cli.live.views import JsonView
-from collab.cli.screen.choose import open_page
+from collab.cli.screen.terminal import open_page
 from collab.recipe import Recipe
 from collab.runtime.events import RunFinished
 from collab.trainers.training.folder import TrainingFolder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic
 
 from collab.cli.live.pace import memory
 from collab.cli.live.views import Event_contra, View, stage_text
-from collab.cli.screen.episode import WARN
+from collab.cli.screen.page import WARN
 from collab.cli.screen.terminal import TerminalPage
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collab.cli.live.episodes import Acting, Episodes
 from collab.cli.live.live import LiveView
 from collab.cli.live.sample import Sample, ending
 from collab.cli.live.views import Report
-from collab.cli.screen.episode import DIM, NAME, WARN, out_of, show_episode, show_line
-from collab.cli.screen.page import Column, Page
+from collab.cli.screen.episode import out_of, show_episode, show_line
+from collab.cli.screen.page import DIM, NAME, WARN, Column, Page
 from collab.cli.screen.terminal import TerminalPage
 from collab.runtime.events import (
     AgentActing,

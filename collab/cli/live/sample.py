@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from collab.cli.screen.episode import DIM, NAME, out_of
+from collab.cli.screen.episode import out_of
+from collab.cli.screen.page import DIM, NAME
 from collab.records import Episode
 
 if TYPE_CHECKING:

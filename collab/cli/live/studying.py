@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from collab.cli.live.views import Report
-from collab.cli.screen.episode import BAD, DIM, GOOD, NAME
-from collab.cli.screen.page import Page
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, Page
 from collab.cli.screen.study import show_results
 from collab.cli.screen.terminal import TerminalPage
 from collab.study.results import (

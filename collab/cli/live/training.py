@@ -15,10 +15,9 @@ from collab.cli.live.live import LiveView
 from collab.cli.live.pace import so_far, time_left
 from collab.cli.live.sample import Sample
 from collab.cli.live.views import Report
-from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN, out_of
-from collab.cli.screen.page import Column, Page, Piece
-from collab.cli.screen.tables import fitted_table
-from collab.cli.screen.terminal import TerminalPage
+from collab.cli.screen.episode import out_of
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
+from collab.cli.screen.terminal import TerminalPage, fitted_table
 from collab.records import Episode
 from collab.runs import metric_names as names
 from collab.runs.following import last_line

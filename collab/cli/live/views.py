@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Protocol, TextIO, TypeVar
 
-from collab.cli.screen.choose import open_page
 from collab.cli.screen.page import Page
 from collab.cli.screen.streams import guarded, json_text
-from collab.cli.screen.terminal import TerminalPage
+from collab.cli.screen.terminal import TerminalPage, open_page
 from collab.records import Record
 
 Event_contra = TypeVar("Event_contra", bound=Record, contravariant=True)

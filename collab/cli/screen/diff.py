@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
-from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
 from collab.evaluation.diff import RunDiff, Side
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import change_cell, estimate_text, title_of

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
-from collab.cli.screen.page import Block, Column, Page, Piece
-from collab.cli.screen.tool_calls import show_calls
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Column, Page, Piece
 from collab.models.tool_text import before_calls
-from collab.records import Action, Episode, Failure, PartScore, Scheme, Score, Turn
+from collab.records import Action, Episode, Failure, PartScore, Scheme, Score, ToolCall, Turn
 from collab.rewards.declared import language_of, told
 from collab.wording import counted
-
-GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 
 PARTS = (
     Column("part"),
@@ -37,6 +35,28 @@ def show_episode(page: Page, episode: Episode) -> None:
         reward = turn.score.reward if turn.score else None
     show_end(page, episode)
     page.line()
+
+
+def show_calls(page: Page, turn: Turn) -> None:
+    """Every call of the turn with its result, in the order of the record."""
+    for block in _calls_of(turn):
+        page.blocks([block])
+
+
+def _calls_of(turn: Turn) -> Iterator[Block]:
+    for decision in turn.decisions:
+        for message in decision.observation:
+            if call := message.answers:
+                yield call_block(decision.agent, call)
+                yield Block(f"{call.name} answers {decision.agent}", message.content, "text")
+
+
+def call_block(agent: str, call: ToolCall) -> Block:
+    """A call; code on its own is shown as code."""
+    title, code = f"{agent} calls {call.name}", call.arguments.get("code")
+    if isinstance(code, str) and len(call.arguments) == 1:
+        return Block(title, code, "python")
+    return Block(title, json.dumps(call.arguments, ensure_ascii=False), "text")
 
 
 def show_work(page: Page, turn: Turn) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collab.cli.screen.episode import DIM, NAME
-from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.page import DIM, NAME, Column, Page, Piece
 from collab.evaluation.results import Estimate
 from collab.probe.results import Best
 from collab.probe.results import GameProbe as Game

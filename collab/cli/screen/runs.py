@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from collab.cli.screen.episode import BAD, GOOD, WARN, out_of
-from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.episode import out_of
+from collab.cli.screen.page import BAD, GOOD, WARN, Column, Page, Piece
 from collab.runs.at_work import KILLED, RUNNING
 from collab.runs.listing import Listed
 

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import dumps
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from collab.cli.screen.clean import STEERING, clean
-
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 READER_LEFT = 141
 """The exit status of a program whose reader has left, as shells have it: 128 and SIGPIPE."""
+
+
+STEERING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Controls, marks of direction, separators, and what is not seen at all."""
+
+
+def clean(text: str) -> str:
+    """The text with a name in place of each character that steers what is around it.
+
+    What a model, a server or a file says may hold such characters.
+    """
+    return STEERING.sub(lambda match: _name(ord(match.group())), text.replace("\r\n", "\n"))
+
+
+def _name(point: int) -> str:
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
 class Guarded:
@@ -101,4 +121,4 @@ def safe_output() -> Iterator[None]:
 
 def json_text(record: BaseModel) -> str:
     """The record as JSON that steers no terminal: JSON has other spellings of such characters."""
-    return STEERING.sub(lambda found: dumps(found.group())[1:-1], record.model_dump_json())
+    return STEERING.sub(lambda match: dumps(match.group())[1:-1], record.model_dump_json())

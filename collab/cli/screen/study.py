@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from collab.cli.screen.episode import BAD, DIM, GOOD, NAME, WARN
-from collab.cli.screen.page import Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
 from collab.study.page import told_tokens
 from collab.study.results import OverSeeds, StudyResults
 from collab.study.results import TrainerDifference as Difference

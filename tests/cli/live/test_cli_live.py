@@ -18,7 +18,7 @@ from collab.cli.live.live import LiveView
 from collab.cli.live.running import LiveRun, RunReport
 from collab.cli.live.training import LiveTraining, TrainingReport
 from collab.cli.live.views import Report, open_view
-from collab.cli.screen.plain import PlainPage
+from collab.cli.screen.page import PlainPage
 from collab.cli.screen.terminal import TerminalPage
 from collab.records import Episode
 from collab.runtime.events import (
