@@ -2,26 +2,69 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 import traceback
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 import collab
-from collab.cli import debugging
-from collab.cli.listed import COMMANDS
-from collab.cli.screen.help import write_help
+from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
+
+RUN, TRAIN, SHARE = "Run and score", "Train", "Share"
+LOOK, START = "Look things up", "Start and check"
+
+
+class Entry(NamedTuple):
+    """How a command stands in `collab --help`, which imports none of them."""
+
+    panel: str
+    summary: str
+    """The first sentence of the command's own help."""
+
+
+COMMANDS = {
+    "run": Entry(RUN, "Run a team on problems, and score what it makes."),
+    "eval": Entry(RUN, "Compare teams on the same problems, with intervals."),
+    "replay": Entry(RUN, "Run a recorded run again without a model, and compare."),
+    "score": Entry(RUN, "Score programs or texts that are already written, as a team's would be."),
+    "show": Entry(RUN, "List the runs; show the episodes of one, or one of them turn by turn."),
+    "diff": Entry(RUN, "Compare two runs, trainings or evaluations that are recorded."),
+    "watch": Entry(RUN, "Follow a run, a training or an evaluation that another process does."),
+    "report": Entry(RUN, "Write one HTML file about runs: curves, comparisons, and every episode."),
+    "view": Entry(
+        RUN, "Show runs in the browser: list, filter, compare, and follow those at work."
+    ),
+    "serve": Entry(RUN, "Serve teams as OpenAI's servers serve models."),
+    "export": Entry(SHARE, "Write a trained team's weights for other programs."),
+    "push": Entry(SHARE, "Send a team to the Hugging Face hub, with a card made from its record."),
+    "probe": Entry(TRAIN, "Tell, before anyone trains, what a team's play says of training it."),
+    "train": Entry(
+        TRAIN, "Train a team: every agent by the joint reward, each with an adapter of its own."
+    ),
+    "study": Entry(TRAIN, "Train with several trainers at equal tokens, and compare them."),
+    "teams": Entry(LOOK, "List the teams, or show one with its agents and prompts."),
+    "tasks": Entry(LOOK, "List the suites, or the problems of one."),
+    "trainers": Entry(LOOK, "List the trainers, or show one with its settings."),
+    "models": Entry(LOOK, "List the model aliases, where they come from, and the engines."),
+    "schema": Entry(LOOK, "Print the JSON Schema of what you write, for editors and checkers."),
+    "init": Entry(START, "Make a project of your own: a team, a suite, a recipe."),
+    "doctor": Entry(START, "Check this machine: packages, devices, engines, isolation, data."),
+}
+
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
 _UsageError = typer.BadParameter.__mro__[1]
 _ClickError = _UsageError.__mro__[1]
+_MARKUP = re.compile(r"\[/?(?:bold)?\]")
 
 
 class Command(TyperCommand):
@@ -95,6 +138,35 @@ class Commands(TyperGroup):
             sys.exit(status if isinstance(status, int) else 0)
 
 
+def write_help(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write typer's help without rich, whose import takes most of the time of `--help`."""
+    formatter.width = ctx.terminal_width or 80
+    command.format_usage(ctx, formatter)
+    formatter.write_paragraph()
+    text = inspect.cleandoc(command.help or "")
+    for line in _MARKUP.sub("", text).replace("\\[", "[").splitlines():
+        formatter.write(f"{line}\n")
+    for title, rows in _panels(command, ctx).items():
+        formatter.write_paragraph()
+        formatter.write_heading(title)
+        with formatter.indentation():
+            formatter.write_dl(rows)
+
+
+def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """The rows of each panel by its title: arguments, then options, then commands."""
+    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        panel = "Arguments" if parameter.param_type_name == "argument" else "Options"
+        if row := parameter.get_help_record(ctx):
+            panels.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(row)
+    names = command.list_commands(ctx) if hasattr(command, "list_commands") else ()
+    for name in names:
+        below = command.get_command(ctx, name)
+        panels.setdefault(below.rich_help_panel, []).append((name, below.help))
+    return {title: rows for title, rows in panels.items() if rows}
+
+
 def _imported(name: str) -> Any:
     module = import_module(f"collab.cli.commands.{name}")
     single = typer.Typer(add_completion=False, rich_markup_mode="rich")
@@ -135,7 +207,7 @@ def report(error: Exception) -> int:
     """Tell the user of an error, on stderr; gives the exit status."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    if debugging.wanted:
+    if options.debugging:
         traceback.print_exception(error)
         if trace := getattr(error, "trace", None):
             print(f"this came of:\n{trace}", file=sys.stderr)
@@ -202,4 +274,4 @@ def collab_(
       collab score humaneval/12 mine.py       the reward of a program of yours
       collab init my-project                  a project of your own
     """
-    debugging.wanted = debug
+    options.debugging = debug

@@ -7,16 +7,14 @@ import pytest
 import typer
 from rich.console import Console
 
-from collab.cli.checks import engines as engine_checks
-from collab.cli.checks import machine
-from collab.cli.checks.findings import Finding
 from collab.cli.commands import doctor
+from collab.cli.commands.doctor import Finding
 from collab.cli.screen.terminal import TerminalPage
 from collab.recipe.model import ENGINES
 
 
 def engines(**ranges: str) -> dict[str, Finding]:
-    return {finding.name: finding for finding in engine_checks.engines(ranges)}
+    return {finding.name: finding for finding in doctor.engines(ranges)}
 
 
 def test_every_engine_has_a_line() -> None:
@@ -48,7 +46,7 @@ def test_keys_are_told_by_their_presence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     by_name = {name.replace("_", "-"): version for name, version in versions.items()}
-    monkeypatch.setattr(engine_checks, "version_of", by_name.get)
+    monkeypatch.setattr(doctor, "version_of", by_name.get)
 
 
 def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +90,7 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
         yield Finding("first", "b", False, "broken", "mend it", needed=True)
         seen.append(capsys.readouterr().out)
 
-    monkeypatch.setattr(machine, "examine", examine)
+    monkeypatch.setattr(doctor, "examine", examine)
     with pytest.raises(typer.Exit) as ended:
         doctor.command(json=False)
     assert ended.value.exit_code == 1
@@ -109,7 +107,7 @@ def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.Monkey
         raise AssertionError("the sandbox is attacked before its lines are asked for")
 
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
-    groups = [group for group, _ in machine.examine()]
+    groups = [group for group, _ in doctor.examine()]
     assert groups == ["packages", "devices", "engines", "data", "sandbox", "keys"]
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 import collab as package
-from collab.cli.listed import COMMANDS
+from collab.cli.app import COMMANDS
 
 pytestmark = pytest.mark.usefixtures("project")
 

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
+from collab.cli.commands.probe import show_probe
 from collab.cli.live.evaluating import show_results
 from collab.cli.live.running import LiveRun, RunReport
 from collab.cli.live.training import LiveTraining, gains_table
 from collab.cli.screen import terminal as screen
 from collab.cli.screen.page import Column, Page, PlainPage
-from collab.cli.screen.probe import show_probe
 from collab.cli.screen.study import show_results as show_study
 from collab.cli.screen.terminal import TerminalPage, Wish, fit
 from collab.evaluation.results import Results

@@ -14,7 +14,7 @@ from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.cli.arguments import ranks
+from collab.cli.launch import place as ranks
 from collab.recipe.dump import dump_recipe
 from collab.recipe.model import VLLMModel
 from collab.trainers.training.plan import cards

@@ -16,8 +16,7 @@ from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.cli.launch.sending import Given, sbatch_file
-from collab.cli.launch.slurm import Slurm, parse_slurm
+from collab.cli.launch.slurm import Given, Slurm, parse_slurm, sbatch_file
 from collab.errors import RecipeError
 from collab.recipe.dump import dump_recipe
 

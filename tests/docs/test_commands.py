@@ -12,8 +12,7 @@ from support.blocks import DOCS
 from typer import Context
 from typer.main import get_command
 
-from collab.cli.app import app
-from collab.cli.listed import COMMANDS
+from collab.cli.app import COMMANDS, app
 
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
 

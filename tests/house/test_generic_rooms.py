@@ -28,15 +28,13 @@ SCORE = {"aux", "code", "parses", "program", "programs", "syntax", "tests"}
 """`collab score` scores programs that are already written."""
 
 ALLOWED = {
-    "cli/arguments/options.py": SANDBOX,
-    "cli/arguments/split.py": SCORE,
-    "cli/checks/machine.py": SANDBOX,
+    "cli/options.py": SANDBOX,
+    "cli/commands/doctor.py": SANDBOX,
     "cli/commands/score.py": SCORE,
     "cli/commands/eval.py": {"program", "tests"},  # what `--select` chooses, and by what
     "cli/commands/init.py": {"code", "tests"},  # kinds of projects
-    "cli/listed.py": SCORE,
-    "cli/arguments/serving.py": {"code"},  # what `--run-code` lets feedback run
-    "cli/commands/serve.py": {"code"},  # the same
+    "cli/app.py": SCORE,
+    "cli/commands/serve.py": {"code"},  # what `--run-code` lets feedback run
     "cli/live/evaluating.py": SANDBOX,
     "cli/live/running.py": SANDBOX,
     "cli/screen/terminal.py": {"syntax"},  # rich.syntax

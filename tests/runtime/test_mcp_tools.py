@@ -14,7 +14,7 @@ import pytest
 from support.tools import mcp_server
 
 import collab
-from collab.cli.checks.plan import make_plan
+from collab.cli.plan import make_plan
 from collab.errors import RecipeError, ToolUnavailable
 from collab.recipe import load_recipe
 from collab.records import Episode

@@ -180,7 +180,7 @@ def test_the_real_exporter_sends_the_tree_to_a_collector() -> None:
 
 def test_a_collector_without_the_exporter_is_noted() -> None:
     blocked = "import sys; sys.modules['opentelemetry.exporter'] = None\n"
-    code = blocked + "from collab.cli.tracing import send_spans; send_spans()"
+    code = blocked + "from collab.cli.options import send_spans; send_spans()"
     done = told(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert done.stderr == (
         "note: OTEL_EXPORTER_OTLP_ENDPOINT is set, and no spans are sent: run"

@@ -9,7 +9,7 @@ import pytest
 from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 
 import collab
-from collab.cli.checks.plan import make_plan
+from collab.cli.plan import make_plan
 from collab.runtime.notes import tools_told
 
 WORDS = ["w3", "Say", "double"]

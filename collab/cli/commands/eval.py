@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments import completion
-from collab.cli.arguments.options import (
+from collab.cli.options import (
     SAMPLES,
     SEED,
     DryRun,
@@ -20,6 +19,7 @@ from collab.cli.arguments.options import (
     Settings,
     Trust,
     Workers,
+    complete_teams,
     consent,
     with_sandbox,
 )
@@ -36,7 +36,7 @@ Teams = Annotated[
     typer.Argument(
         metavar="TEAM|RECIPE|RUN...",
         help="Teams' names, team or recipe files, folders of runs and of training runs.",
-        autocompletion=completion.teams,
+        autocompletion=complete_teams,
     ),
 ]
 Split = Annotated[
@@ -188,7 +188,7 @@ def _plan(
     from dataclasses import asdict
     from json import dumps
 
-    from collab.cli.checks.plan import plan_of, show_counts
+    from collab.cli.plan import plan_of, show_counts
     from collab.cli.screen.terminal import open_page
     from collab.trust import settle
     from collab.wording import counted
@@ -225,7 +225,6 @@ def _evaluate(
     *,
     json: bool,
 ) -> int:
-    from collab.cli.checks.plan import warn
     from collab.cli.live.evaluating import (
         EvaluationReport,
         LiveEvaluation,
@@ -233,7 +232,8 @@ def _evaluate(
         follow,
     )
     from collab.cli.live.views import open_view
-    from collab.cli.tracing import send_spans
+    from collab.cli.options import send_spans
+    from collab.cli.plan import warn
     from collab.evaluation.evaluation import EvaluationRun as Evaluation
     from collab.runs.about import new_run_id
 

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from collab.cli.arguments import completion
+from collab.cli.options import complete_runs
 
 Run = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", help="The folder of a trained team.", autocompletion=completion.runs
+        metavar="RUN", help="The folder of a trained team.", autocompletion=complete_runs
     ),
 ]
 Adapters = Annotated[

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from collab.cli.screen.page import Page
+    from collab.models import Model
+    from collab.models.conformance import Verdict
 
 WRITTEN = {
     "transformers": "NAME, OWNER/NAME, ./FOLDER",
@@ -14,6 +23,10 @@ WRITTEN = {
     "anthropic": "anthropic:NAME",
     "openai": "openai:URL#NAME",
 }
+PATIENCE = 2.0
+"""Seconds that an engine's tasks may take to stop, once it is closed."""
+
+MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": ("-", "yellow")}
 
 
 def command(
@@ -56,9 +69,7 @@ def command(
       collab models --check engine.py:mine
     """
     if check is not None:
-        from collab.cli.checks import conformance
-
-        conformance.check(check, settings or (), adapter or (), json=json)
+        _check(check, settings or (), adapter or (), json=json)
     elif adapter or settings:
         raise typer.BadParameter("--adapter and --set are for --check: name the model with it")
     elif json:
@@ -125,3 +136,79 @@ def _show() -> None:
 
 def _first_sentence(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
+
+
+def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:
+    """Hold an engine to the suite, tell what was found, and exit 1 where it fails."""
+    from collab.cli.screen.terminal import open_page
+
+    model = _open(name, settings)
+    page = None if json else open_page()
+    raise typer.Exit(asyncio.run(_conforms(model, adapters, page)))
+
+
+async def _conforms(model: Model, adapters: Sequence[str], page: Page | None) -> int:
+    verdicts = await _verdicts(model, adapters, page)
+    conforms = all(verdict.outcome != "failed" for verdict in verdicts)
+    _conclude(model.name, verdicts, page, conforms=conforms)
+    status = 0 if conforms else 1
+    if not await _all_stopped():
+        sys.stdout.flush()
+        os._exit(status)
+    return status
+
+
+def _conclude(name: str, verdicts: Sequence[Verdict], page: Page | None, *, conforms: bool) -> None:
+    from json import dumps
+
+    if page is None:
+        checks = [verdict.model_dump() for verdict in verdicts]
+        print(dumps({"model": name, "conforms": conforms, "checks": checks}))
+    elif conforms:
+        page.line((f"{name} conforms", "bold green"))
+    else:
+        page.line((f"{name} does not conform", "bold red"), ": see the lines marked no")
+
+
+async def _all_stopped() -> bool:
+    """Whether what the engine began ends when it is cancelled; asyncio would wait without end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    return not tasks or not (await asyncio.wait(tasks, timeout=PATIENCE))[1]
+
+
+def _open(name: str, settings: Sequence[str]) -> Model:
+    from collab.cli.live.views import Stages
+    from collab.models.open import open_model
+    from collab.recipe import overrides
+    from collab.recipe.base import Spec
+    from collab.recipe.load import validate
+    from collab.recipe.model import ModelSpec, parse_model
+
+    class Checked(Spec):
+        model: ModelSpec
+
+    data = parse_model(name)
+    for setting in settings:
+        overrides.apply(data, setting)
+    spec = validate(Checked, {"model": data}, "--check").model
+    stages = Stages()
+    return open_model(spec, progress=lambda stage, _done, total: stages.see(stage, total))
+
+
+async def _verdicts(model: Model, adapters: Sequence[str], page: Page | None) -> list[Verdict]:
+    from collab.models.conformance import conform
+
+    verdicts = []
+    async for verdict in conform(model, adapters):
+        verdicts.append(verdict)
+        if page is not None:
+            _show_verdict(page, verdict)
+    return verdicts
+
+
+def _show_verdict(page: Page, verdict: Verdict) -> None:
+    mark, style = MARKS[verdict.outcome]
+    told = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
+    page.line((f"{mark:<2}", style), told, (verdict.why, "dim"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import (
+from collab.cli.options import (
     Isolation,
     Json,
     ModelName,
@@ -21,8 +21,11 @@ from collab.cli.arguments.options import (
     suite_of,
     with_sandbox,
 )
+from collab.cli.screen.page import DIM, NAME, Column, Page, Piece
 
 if TYPE_CHECKING:
+    from collab.evaluation.results import Estimate
+    from collab.probe.results import Best, GameProbe, TeamProbe
     from collab.recipe import Recipe
     from collab.records import Problem
 
@@ -84,7 +87,7 @@ def command(
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing, 130 interrupted.
     """
-    from collab.cli.checks.plan import check
+    from collab.cli.plan import check
     from collab.probe.probe import draw, training_addresses
     from collab.recipe import load_recipe
 
@@ -109,7 +112,6 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     from collab.cli.live.playing import exit_status, play
     from collab.cli.live.running import LiveRun, RunReport
     from collab.cli.live.views import JsonView, open_view
-    from collab.cli.screen.probe import show_probe
     from collab.cli.screen.terminal import open_page
     from collab.probe.probe import probe
     from collab.runs.about import new_run_id
@@ -126,10 +128,102 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
             told = f"{played.failure.type}: {played.failure.message}"
             print(f"error: every episode failed: {told}", file=sys.stderr)
         return status
-    found = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
-    write_atomically(folder / PROBE, found.model_dump_json(indent=2))
+    outcome = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
+    write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
     if isinstance(view, JsonView):
-        view.see(found)
+        view.see(outcome)
     else:
-        show_probe(open_page(), found)
+        show_probe(open_page(), outcome)
     return status
+
+
+def show_probe(page: Page, probe: TeamProbe) -> None:
+    """The numbers before training, the agents, and the advice."""
+    page.line()
+    rows = list(_rows(probe))
+    columns = [Column("before training"), Column("", right=True), Column("95 % interval")]
+    page.table(columns, rows)
+    page.line()
+    page.table(*_agents(probe))
+    page.line()
+    for text in probe.advice:
+        page.line(("· ", NAME), text)
+
+
+def _rows(probe: TeamProbe) -> Iterator[list[Piece]]:
+    groups = len(probe.tasks)
+    if probe.game is None or not probe.game.zero_sum:
+        yield _row("mean return", probe.mean, probe.maximum)
+    if probe.solved:
+        yield _row("solved", probe.solved)
+    if probe.game:
+        yield from _game_rows(probe.game)
+    yield ["dead groups, as played", f"{probe.dead} of {groups}", ""]
+    if probe.crossed:
+        yield ["dead groups, crossed", f"{probe.crossed.dead} of {groups}", ""]
+    if probe.best:
+        yield from _best_rows(probe, probe.best)
+    if probe.crossed and probe.crossed.interaction is not None:
+        yield ["decided only together", f"{probe.crossed.interaction:.0%}", "of the variance"]
+    text = f"{probe.seconds:.0f} s"
+    if probe.crossed:
+        text += f", and {probe.judging_seconds:.1f} s to judge {probe.crossed.scored:,} more"
+    yield ["generated tokens", f"{probe.tokens:,}", text]
+
+
+def _game_rows(game: GameProbe) -> Iterator[list[Piece]]:
+    for name, value in game.returns.items():
+        text = f"{value.low:.2f} to {value.high:.2f}"
+        yield [f"mean return of {name}", f"{value.mean:.2f}", (text, DIM)]
+    for name, value in game.at_end.items():
+        yield _row(f"{name}, at the end", value)
+
+
+def _best_rows(probe: TeamProbe, best: Best) -> Iterator[list[Piece]]:
+    if best.whole_games:
+        yield _row(f"best of {best.samples} games, return", best.reward, probe.maximum)
+        if best.solved:
+            yield _row(f"best of {best.samples} games, solved", best.solved)
+        return
+    where = " in turn 1" if probe.turns > 1 else ""
+    of = f"best of {best.samples}{where}"
+    yield _row(f"{of}, reward", best.reward, probe.reward_maximum)
+    if best.solved:
+        yield _row(f"{of}, solved", best.solved)
+    if best.reward_combined:
+        of = f"best of {best.combinations:,} combinations{where}"
+        yield _row(f"{of}, reward", best.reward_combined, probe.reward_maximum)
+        if best.solved_combined:
+            yield _row(f"{of}, solved", best.solved_combined)
+
+
+def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
+    """A share, or points of the most that there are."""
+    if most is None:
+        return [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
+    text = f"{value.low:.2f} to {value.high:.2f}"
+    return [name, f"{value.mean:.2f} of {most:.2f}", (text, DIM)]
+
+
+def _agents(probe: TeamProbe) -> tuple[list[Column], list[list[Piece]]]:
+    names = ("agent", "tokens", "limit", "cut off", "empty", "own", "influence")
+    columns = [Column(name, right=position > 0) for position, name in enumerate(names)]
+    crossed = probe.crossed
+    owns, influence = (crossed.own, crossed.influence) if crossed else ({}, {})
+    rows: list[list[Piece]] = [
+        [
+            (name, NAME),
+            f"{agent.tokens:.0f}",
+            str(agent.limit),
+            f"{agent.truncated.mean:.0%}",
+            f"{agent.empty.mean:.0%}",
+            _share(owns.get(name)),
+            _share(influence.get(name)),
+        ]
+        for name, agent in probe.agents.items()
+    ]
+    return columns, rows
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

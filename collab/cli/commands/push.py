@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from collab.cli.arguments import completion
+from collab.cli.options import complete_runs
 
 Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN",
         help="The folder of a run or a training.",
-        autocompletion=completion.runs,
+        autocompletion=complete_runs,
     ),
 ]
 To = Annotated[str, typer.Option("--to", metavar="OWNER/NAME", help="The repository on the hub.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import Json, Out, Trust
+from collab.cli.options import Json, Out, Trust
 from collab.wording import counted
 
 if TYPE_CHECKING:

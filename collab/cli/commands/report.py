@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from collab.cli.arguments import completion
+from collab.cli.options import complete_runs
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
@@ -19,7 +19,7 @@ def command(
         typer.Argument(
             metavar="RUN...",
             help="Folders of runs, training runs or evaluations.",
-            autocompletion=completion.runs,
+            autocompletion=complete_runs,
         ),
     ],
     out: Annotated[

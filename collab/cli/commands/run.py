@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli import debugging
-from collab.cli.arguments.options import (
+from collab.cli import options
+from collab.cli.options import (
     DryRun,
     Isolation,
     Json,
@@ -128,7 +128,7 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
     from dataclasses import asdict
     from json import dumps
 
-    from collab.cli.checks.plan import make_plan, show_counts, show_recipe
+    from collab.cli.plan import make_plan, show_counts, show_recipe
     from collab.cli.screen.terminal import open_page
 
     plan = asyncio.run(make_plan(recipe, addresses))
@@ -150,11 +150,11 @@ def _run(
     require_solved: bool,
     combine: bool,
 ) -> int:
-    from collab.cli.checks.plan import check
     from collab.cli.live.playing import exit_status, play
     from collab.cli.live.running import LiveRun, RunReport
     from collab.cli.live.views import open_view
-    from collab.cli.tracing import send_spans
+    from collab.cli.options import send_spans
+    from collab.cli.plan import check
     from collab.runs.about import new_run_id
 
     send_spans()
@@ -164,7 +164,7 @@ def _run(
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=require_solved)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
-        if debugging.wanted and played.failure.traceback:
+        if options.debugging and played.failure.traceback:
             print(played.failure.traceback, file=sys.stderr)
         told = f"{played.failure.type}: {played.failure.message}"
         print(f"error: every episode failed: {told}", file=sys.stderr)

@@ -23,7 +23,7 @@ def command(
     import json
     from typing import cast
 
-    from collab.cli.arguments.options import one_of
+    from collab.cli.options import one_of
     from collab.recipe.schema import PARTS, Part, json_schema
 
     chosen = cast(Part, one_of("schema", part, list(PARTS)))

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.arguments import completion
+from collab.cli.options import complete_runs
+from collab.cli.screen.page import BAD, GOOD, WARN, Block, Column, Page, Piece
 from collab.errors import RecipeError, RecordError
 from collab.wording import counted
 
 if TYPE_CHECKING:
-    from collab.cli.screen.page import Block, Page
     from collab.records import Decision, Episode, Turn
+    from collab.rewards.declared import Shown
+    from collab.runs.listing import Listed
+
+
+_RUNS = (
+    Column("run"),
+    Column("began", right=True, rank=5),
+    Column("kind", rank=3),
+    Column("team", rank=4),
+    Column("task", rank=2),
+    Column("status", wrap=True),
+    Column("return", right=True),
+    Column("solved", right=True),
+)
+"""On a terminal that is too narrow, columns that names tell as well are left out first."""
 
 
 def command(
@@ -24,7 +40,7 @@ def command(
         typer.Argument(
             metavar="RUN",
             help="The folder of a run. Default: a list of all runs.",
-            autocompletion=completion.runs,
+            autocompletion=complete_runs,
         ),
     ] = None,
     episode: Annotated[
@@ -70,19 +86,42 @@ def command(
 def _list_runs(folders: list[Path], *, json: bool) -> None:
     from json import dumps
 
-    from collab.cli.screen.runs import as_data, show_runs
     from collab.cli.screen.terminal import open_page
     from collab.runs.listing import listed
 
     runs = listed(folders)
     if json:
         for run in runs:
-            print(dumps(as_data(run)))
+            print(dumps(_as_data(run)))
     elif runs:
-        show_runs(open_page(), runs)
+        open_page().table(_RUNS, [_run_row(run) for run in runs])
     else:
         places = ", ".join(f"{folder}/" for folder in folders)
         print(f"no runs in {places}; begin with: collab run TEAM --task SUITE/0", file=sys.stderr)
+
+
+def _run_row(run: Listed) -> list[Piece]:
+    from collab.cli.screen.episode import out_of
+    from collab.runs.at_work import KILLED, RUNNING
+
+    tones = {"done": "", RUNNING: GOOD, KILLED: BAD, "failed": BAD}
+    earned, solved = run.outcome.mean_return, run.outcome.solved
+    return [
+        run.folder,
+        f"{run.began:%Y-%m-%d %H:%M}",
+        run.kind,
+        run.team,
+        run.task,
+        (run.status, tones.get(run.status, WARN)),
+        "-" if earned is None else out_of(earned, run.outcome.largest_return),
+        "-" if solved is None else f"{solved:.0%}",
+    ]
+
+
+def _as_data(run: Listed) -> dict[str, Any]:
+    """A row as `--json` gives it."""
+    row = asdict(run)
+    return {**row, **row.pop("outcome"), "began": run.began.isoformat(timespec="seconds")}
 
 
 def _show_evaluation(folder: Path, *, json: bool) -> None:
@@ -113,9 +152,7 @@ def _teams_in(folder: Path) -> str:
 def _show_run(
     run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
 ) -> None:
-    from collab.cli.arguments.episodes import select
     from collab.cli.live.training import gains_table
-    from collab.cli.screen.episode_list import show_list
     from collab.cli.screen.streams import json_text
     from collab.cli.screen.terminal import open_page
     from collab.recipe.dump import reward_in
@@ -123,14 +160,14 @@ def _show_run(
     from collab.rewards.declared import shown
 
     record = open_run(run)
-    chosen = record.episodes if episode is None else select(record.episodes, episode)
+    chosen = record.episodes if episode is None else _select(record.episodes, episode)
     chosen = [_narrowed(item, turn, agent) for item in _with_turn(chosen, turn)]
     if json:
         for item in chosen:
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
         page = open_page()
-        show_list(page, record.about, chosen, shown(reward_in(run)))
+        _show_list(page, record.about, chosen, shown(reward_in(run)))
         if gains := record.about.get("summary", {}).get("gains"):
             page.table(*gains_table(gains))
     else:
@@ -138,6 +175,65 @@ def _show_run(
             _show(open_page(), item, whole=turn is None)
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
+
+
+def _show_list(
+    page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[Shown]
+) -> None:
+    """The table; of the columns that a reward has `declared`, those without a cell are left out."""
+    if about:
+        models = ", ".join(sorted(set(about.get("models", {}).values())))
+        page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
+    columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
+    scores = [episode.score for episode in episodes if episode.score]
+    declared = [item for item in declared if any(map(item.cell, scores))]
+    ranks = {"return": 0, "of": 3, **{item.head: 0 for item in declared}, "turns": 4, "tokens": 2}
+    columns += [Column(name, right=True, rank=rank) for name, rank in ranks.items()]
+    has_schemes = any(score.scheme for score in scores)
+    columns += [Column("scheme", rank=1)] * has_schemes
+    columns += [Column("flags", style="yellow", wrap=True)]
+    rows = [_episode_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
+    page.table(columns, rows)
+
+
+def _episode_row(
+    number: int, episode: Episode, declared: Sequence[Shown], has_schemes: bool
+) -> list[Any]:
+    score, failure = episode.score, episode.failure
+    if failure:
+        verdict = (f"failed: {failure.type}", "red")
+    elif score is None or score.solved is None:
+        verdict = ("done", "")
+    else:
+        verdict = ("solved", "green") if score.solved else ("not solved", "red")
+    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
+    earned = [
+        "-" if points is None else f"{points:.2f}"
+        for points in (episode.joint_return, episode.largest_return)
+    ]
+    measured = [(item.cell(score) if score else "") or "-" for item in declared]
+    played = str(len(episode.turns))
+    turns = f"{played} of {episode.horizon}" if episode.unplayed else played
+    counts = [*measured, turns, str(tokens)]
+    scheme = [(score.scheme if score else None) or "-"] * has_schemes
+    flags = ", ".join(score.flags) if score else ""
+    return [str(number), episode.id, verdict, *earned, *counts, *scheme, flags or "-"]
+
+
+def _select(episodes: list[Episode], name: str) -> list[Episode]:
+    """The episodes that `name` means: an id, a problem's address, or a position in the list.
+
+    Raises:
+        UnknownName: none; with the nearest id.
+    """
+    from collab.errors import UnknownName
+
+    if name.isdecimal() and len(name) < 10 and int(name) < len(episodes):
+        return [episodes[int(name)]]
+    named = [episode for episode in episodes if name in (episode.id, episode.task)]
+    if not named:
+        raise UnknownName("episode", name, [episode.id for episode in episodes])
+    return named
 
 
 def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
@@ -201,7 +297,6 @@ def _show(page: Page, episode: Episode, *, whole: bool) -> None:
 
 def _show_decision(page: Page, decision: Decision) -> None:
     from collab.cli.screen.episode import call_block
-    from collab.cli.screen.page import Block
 
     action = decision.action
     place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments.options import Json, Trust, consent
+from collab.cli.options import Json, Trust, consent
 
 if TYPE_CHECKING:
     from collab.study.spec import StudySpec

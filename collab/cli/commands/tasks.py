@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.arguments.options import Trust, consent
+from collab.cli.options import Trust, consent
+from collab.errors import RecipeError
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -40,11 +41,9 @@ def command(
       collab tasks nim --check
     """
     if check:
-        from collab.cli.checks import games
-
         if suite is None:
             raise typer.BadParameter("--check plays the games of a suite: name one")
-        games.check(suite, consent(trust))
+        _check(suite, consent(trust))
     elif suite is None:
         _suites()
     else:
@@ -120,3 +119,31 @@ def _first_line(public: dict[str, Any]) -> str:
         .splitlines()
     )
     return shorten(lines[0], _WIDTH, placeholder=" ...") if lines else ""
+
+
+def _check(name: str, trust: Consent) -> None:
+    """Play many games of a suite's first problem, tell the results, and exit 1 for a fault."""
+    from collab.cli.screen.terminal import open_page
+    from collab.environments import environment_for
+    from collab.environments.conformance import conform
+    from collab.recipe import load_task
+    from collab.runtime.game import options_of
+    from collab.tasks import open_suite
+
+    spec = load_task(name, trust=trust)
+    if spec.environment is None:
+        raise RecipeError(
+            f"--check plays games, and '{spec.name}' is no environment; name one whose kind is"
+            " environment"
+        )
+    make, fields = environment_for(spec.environment), options_of(spec, open_suite(spec).problem(0))
+    make(fields)  # an option that it does not take is told as what it is
+    page, results = open_page(), conform(lambda: make(fields))
+    for result in results:
+        mark = ("no  ", "bold red") if result.fault else ("ok  ", "green")
+        page.line(
+            mark, result.check.rstrip("."), (f": {result.fault}" if result.fault else "", "red")
+        )
+    conforms = not any(result.fault for result in results)
+    page.line((f"{spec.name} conforms" if conforms else f"{spec.name} does not conform", "bold"))
+    raise typer.Exit(0 if conforms else 1)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments import completion
-from collab.cli.arguments.options import (
+from collab.cli.launch.place import Gpus, RanksHere, ranks_wanted
+from collab.cli.options import (
     DryRun,
     Isolation,
     Json,
@@ -18,13 +18,16 @@ from collab.cli.arguments.options import (
     ShowRecipe,
     Trust,
     Workers,
+    complete_runs,
+    complete_suites,
+    complete_teams,
+    complete_trainers,
     consent,
     with_sandbox,
 )
-from collab.cli.arguments.ranks import Gpus, RanksHere, ranks_wanted
 
 if TYPE_CHECKING:
-    from collab.cli.launch.sending import Given
+    from collab.cli.launch.slurm import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
@@ -35,7 +38,7 @@ TrainableRecipe = Annotated[
     typer.Argument(
         metavar="RECIPE|TEAM|FOLDER",
         help="A recipe file, a team's name, or a trained team's folder.",
-        autocompletion=completion.teams,
+        autocompletion=complete_teams,
     ),
 ]
 Suite = Annotated[
@@ -45,7 +48,7 @@ Suite = Annotated[
         "-t",
         metavar="SUITE[/TASKS]",
         help="In place of the recipe's own, e.g. humaneval/0-19.",
-        autocompletion=completion.suites,
+        autocompletion=complete_suites,
     ),
 ]
 Trainer = Annotated[
@@ -54,7 +57,7 @@ Trainer = Annotated[
         "--trainer",
         metavar="NAME",
         help="In place of the recipe's own; magrpo where it names none.",
-        autocompletion=completion.trainers,
+        autocompletion=complete_trainers,
     ),
 ]
 SeedOfTraining = Annotated[
@@ -66,7 +69,7 @@ Resume = Annotated[
         "--resume",
         metavar="RUN",
         help="Go on with a run from its last checkpoint.",
-        autocompletion=completion.runs,
+        autocompletion=complete_runs,
     ),
 ]
 TrainingOut = Annotated[
@@ -130,8 +133,8 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.launch.planning import Asked, check_options, place_of
-    from collab.cli.launch.sending import Given, send
+    from collab.cli.launch.place import Asked, check_options, place_of
+    from collab.cli.launch.slurm import Given, send
     from collab.cli.live.finished import show_finished
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
@@ -207,7 +210,7 @@ def _job(
     recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
 ) -> tuple[str, Path]:
     """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
-    from collab.cli.launch.sending import sbatch_file
+    from collab.cli.launch.slurm import sbatch_file
     from collab.runs.about import new_run_id
     from collab.trainers.training.check import check_recipe
 
@@ -255,7 +258,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     from collab.cli.live.playing import Interruption
     from collab.cli.live.training import LiveTraining, TrainingReport
     from collab.cli.live.views import open_view
-    from collab.cli.tracing import send_spans
+    from collab.cli.options import send_spans
     from collab.runs.about import mark_interrupted
     from collab.runs.layout import TRAINING
     from collab.trainers.training.events import TrainingEvent, TrainingProgress

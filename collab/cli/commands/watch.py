@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.arguments import completion
-from collab.cli.arguments.options import Json
+from collab.cli.options import Json, complete_runs
 
 if TYPE_CHECKING:
     from collab.cli.live.views import View
@@ -20,7 +19,7 @@ Watched = Annotated[
     typer.Argument(
         metavar="RUN",
         help="The folder of a run, a training or an evaluation.",
-        autocompletion=completion.runs,
+        autocompletion=complete_runs,
     ),
 ]
 

@@ -9,14 +9,14 @@ from typing import get_type_hints
 import pytest
 from typer.testing import CliRunner
 
-from collab.cli import debugging
+from collab.cli import options
 from collab.cli.app import app
-from collab.cli.arguments import completion
+from collab.cli.options import complete_runs, complete_suites, complete_teams, complete_trainers
 
 
 @pytest.fixture(autouse=True)
 def quiet_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debugging, "wanted", False)
+    monkeypatch.setattr(options, "debugging", False)
 
 
 def test_debug_shows_where_an_error_comes_from(collab) -> None:
@@ -39,11 +39,11 @@ def test_debug_shows_the_line_of_a_users_function(collab) -> None:
 
 def test_teams_suites_trainers_and_runs_are_completed(collab) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
-    assert completion.teams("pai") == ["pair"]
-    assert "runs/first" in completion.teams("")
-    assert completion.suites("wor") == ["words"]
-    assert "magrpo" in completion.trainers("mag")
-    assert completion.runs("runs/f") == ["runs/first"]
+    assert complete_teams("pai") == ["pair"]
+    assert "runs/first" in complete_teams("")
+    assert complete_suites("wor") == ["words"]
+    assert "magrpo" in complete_trainers("mag")
+    assert complete_runs("runs/f") == ["runs/first"]
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_a_shell_is_answered(collab, line: str, told: str) -> None:
 def test_commands_that_take_a_run_complete_its_name(name: str) -> None:
     command = import_module(f"collab.cli.commands.{name}").command
     first = next(iter(get_type_hints(command, include_extras=True).values()))
-    assert first.__metadata__[0].autocompletion in (completion.runs, completion.teams)
+    assert first.__metadata__[0].autocompletion in (complete_runs, complete_teams)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and checks of their values."""
+"""Options that several commands share: their completion, and checks of their values."""
 
 from __future__ import annotations
 
@@ -9,18 +9,58 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.arguments import completion
 from collab.errors import UnknownName
 
 if TYPE_CHECKING:
+    from collab.recipe.library import Kind
     from collab.trust import Consent, Question
+
+debugging = False
+"""The user wants to see where errors come from: `collab --debug COMMAND`."""
+
+
+def complete_teams(incomplete: str) -> list[str]:
+    """Teams by name, and folders of runs."""
+    return [*_named("team", incomplete), *complete_runs(incomplete)]
+
+
+def complete_suites(incomplete: str) -> list[str]:
+    """Suites by name."""
+    return _named("task", incomplete)
+
+
+def complete_trainers(incomplete: str) -> list[str]:
+    """Trainers by name."""
+    return _named("trainer", incomplete)
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """Folders of runs, of evaluations and of their teams, where the commands leave them."""
+    from collab.runs.layout import MARKS, PLACES
+
+    folders = {
+        str(file.parent)
+        for place in PLACES
+        for mark in MARKS
+        for pattern in (f"*/{mark}", f"*/*/{mark}")
+        for file in Path(place).glob(pattern)
+    }
+    return sorted(folder for folder in folders if folder.startswith(incomplete))
+
+
+def _named(kind: Kind, incomplete: str) -> list[str]:
+    from collab.recipe import library
+
+    names = {name for name, _ in library.components(kind)}
+    return sorted(name for name in names if name.startswith(incomplete))
+
 
 Team = Annotated[
     str,
     typer.Argument(
         metavar="TEAM|RECIPE|FOLDER",
         help="A team's name, a team or recipe file, or the folder of a run.",
-        autocompletion=completion.teams,
+        autocompletion=complete_teams,
     ),
 ]
 Settings = Annotated[
@@ -38,7 +78,7 @@ Problems = Annotated[
         "-t",
         metavar="ADDRESS",
         help="Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipe's.",
-        autocompletion=completion.suites,
+        autocompletion=complete_suites,
     ),
 ]
 ModelName = Annotated[
@@ -134,3 +174,11 @@ def with_sandbox(
     if workers is not None:
         found.append(f"sandbox.workers={workers}")
     return found
+
+
+def send_spans() -> None:
+    """Begin to send spans where the environment names a collector; note where that fails."""
+    from collab.telemetry import set_up
+
+    if trouble := set_up():
+        print(f"note: {trouble}", file=sys.stderr)

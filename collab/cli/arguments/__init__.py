@@ -1,1 +1,0 @@
-"""What a command line gives: options, names of episodes, programs."""

@@ -1,1 +1,0 @@
-"""What is looked at before, or instead of, a run: the plan, the machine, an engine."""
