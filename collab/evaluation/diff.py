@@ -22,8 +22,8 @@ from collab.runs.about import read_about
 from collab.runs.at_work import status_of
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS, METRICS, RECIPE, TRAINING
 from collab.runs.reading import read_lines
-from collab.trainers.training.changes import flat
 from collab.trainers.training.events import Evaluation
+from collab.trainers.training.folder import flat
 
 
 class DifferingSetting(Record):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collab.report.runs import Run, value_at
-from collab.trainers.training.changes import flat
+from collab.trainers.training.folder import flat
 
 APART = ("seed", "name", "description")
 """Keys of a recipe in which the runs of a cohort may differ."""
