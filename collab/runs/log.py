@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from collab.errors import RecordError
@@ -47,8 +48,21 @@ class Log:
         return self._stream.seek(0, 2)
 
     def cut(self, size: int) -> None:
-        """Forget what lies beyond `size` bytes."""
+        """Forget what lies beyond `size` bytes.
+
+        Raises:
+            RecordError: the file is shorter, and would be filled up with zeros.
+        """
+        if size > self.size():
+            raise RecordError(
+                f"{self.path} has {self.size():,} bytes, too few to be cut to {size:,}; put the"
+                " whole file back"
+            )
         self._stream.truncate(size)
+
+    def sync(self) -> None:
+        """Bring all lines to the disk."""
+        os.fsync(self._stream.fileno())
 
     def close(self) -> None:
         self._stream.close()

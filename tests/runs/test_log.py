@@ -73,6 +73,14 @@ def test_cut_forgets_what_came_later(open_log: Open) -> None:
     assert log.path.read_text() == "kept\nnext\n"
 
 
+def test_a_file_is_not_cut_beyond_its_end(open_log: Open) -> None:
+    log = open_log()
+    log.append("kept")
+    with pytest.raises(RecordError, match="log has 5 bytes, too few to be cut to 1,000"):
+        log.cut(1000)
+    assert log.path.read_text() == "kept\n"
+
+
 def test_a_killed_writer_leaves_whole_lines_to_go_on_from(tmp_path: Path, open_log: Open) -> None:
     path = tmp_path / "log"
     code = (

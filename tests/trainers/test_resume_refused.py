@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,75 @@ def test_a_damaged_checkpoint_is_refused(
     (tmp_path / "run" / "checkpoints" / "step-000001" / name).write_bytes(content)
     with pytest.raises(RecordError, match=r"checkpoint .*step-000001 does not fit"):
         asyncio.run(TrainingRun(recipe, tmp_path / "run", resume=True).run())
+
+
+def finished(recipe: Recipe, tmp_path: Path) -> tuple[Path, Path]:
+    """The folder of a run of one step, and the state of its checkpoint."""
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(one_step(recipe), run).run())
+    return run, run / "checkpoints" / "step-000001" / "state.json"
+
+
+def refusal(recipe: Recipe, run: Path) -> str:
+    """The message of a run that is gone on with, which leaves every file as it is."""
+    before = files_of(run)
+    with pytest.raises(RecordError) as error:
+        asyncio.run(TrainingRun(recipe, run, resume=True).run())
+    assert files_of(run) == before
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ([], "object, got []"),
+        ("x", "object, got 'x'"),
+        ({"step": 1_000_000_000}, "step is 1000000000, and the folder is called step-000001"),
+        ({"step": -1}, "step: Input should be greater than or equal to 0, got -1"),
+        ({"step": "1"}, "step: Input should be a valid integer, got '1'"),
+        ({"step": True}, "step: Input should be a valid integer, got True"),
+        ({"sizes": {"episodes.jsonl": -5}}, "sizes.episodes.jsonl: Input should be greater"),
+        ({"sizes": None}, "sizes: Input should be an object, got None"),
+        ({"best_step": "../x"}, "best_step: Input should be a valid integer, got '../x'"),
+        ({"levels": {"shares": [2.0]}}, "levels.shares.0: Input should be less than or equal to 1"),
+    ],
+)
+def test_a_state_that_no_checkpoint_has_is_refused(
+    recipe: Recipe, tmp_path: Path, change: object, told: str
+) -> None:
+    run, state = finished(recipe, tmp_path)
+    data = json.loads(state.read_text()) | change if isinstance(change, dict) else change
+    state.write_text(json.dumps(data))
+    message = refusal(recipe, run)
+    assert told in message
+    assert message.startswith(f"{state}: ")
+    assert f"; remove {state.parent} to go on from an earlier one" in message
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"\xff"])
+def test_a_state_that_is_no_json_is_refused(
+    recipe: Recipe, tmp_path: Path, content: bytes | None
+) -> None:
+    run, state = finished(recipe, tmp_path)
+    state.unlink() if content is None else state.write_bytes(content)
+    assert str(state) in refusal(recipe, run)
+
+
+def test_a_checkpoint_of_a_later_step_than_the_last_one(recipe: Recipe, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(recipe, run).run())
+    told = "step-000004 is of step 4, and the run has 1 steps; set trainer.steps to 4 or more"
+    assert told in refusal(one_step(recipe), run)
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
+@pytest.mark.parametrize("kept", [None, 10])
+def test_files_that_are_shorter_than_the_checkpoint_says(
+    recipe: Recipe, tmp_path: Path, name: str, kept: int | None
+) -> None:
+    run, _ = finished(recipe, tmp_path)
+    file = run / name
+    size = file.stat().st_size
+    file.unlink() if kept is None else os.truncate(file, kept)
+    told = f"{file} has {kept or 0} bytes, and {size:,} when step-000001 was written; put the whole"
+    assert told in refusal(recipe, run)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from collab.errors import RecordError
-from collab.recipe.documents import parse_json
 from collab.runs.atomic import sync_files, sync_names
+from collab.runs.checkpoint import State, check_fits, name_of, read_state
 from collab.runs.layout import (
     CHECKPOINT,
     CHECKPOINT_POLICIES,
@@ -69,7 +69,17 @@ class Checkpoints:
         self._prune(state.get("best_step"))
         return path
 
-    def restore(self, learner: Learner, algorithm: Algorithm) -> dict[str, Any] | None:
+    def check(self, run: Path, steps: int) -> None:
+        """Check that the run in the folder `run`, which takes so many `steps`, can go on.
+
+        Raises:
+            RecordError: the newest checkpoint says what no run does, or files are shorter than it
+                says.
+        """
+        if (newest := self.latest()) is not None:
+            check_fits(read_state(newest), newest, run, steps)
+
+    def restore(self, learner: Learner, algorithm: Algorithm) -> State | None:
         """Restore the newest checkpoint; returns its state, None where there is none.
 
         Raises:
@@ -100,7 +110,7 @@ class Checkpoints:
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 
 
-def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> dict[str, Any]:
+def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State:
     """Restore learner, algorithm and random states; returns the checkpoint's `state`.
 
     Raises:
@@ -113,21 +123,9 @@ def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> dict[
         learner.restore(saved["learner"])
         algorithm.restore(saved["algorithm"])
         restore_random_states(saved["random"])
-    except (OSError, EOFError, UnpicklingError, RuntimeError, KeyError, ValueError) as error:
+    except (OSError, EOFError, UnpicklingError, RuntimeError, LookupError, ValueError) as error:
         raise RecordError(f"checkpoint {path} does not fit this recipe: {error}") from error
     return state
-
-
-def read_state(path: Path) -> dict[str, Any]:
-    try:
-        state: dict[str, Any] = parse_json((path / CHECKPOINT_STATE).read_bytes())
-    except (OSError, ValueError) as error:
-        raise RecordError(f"checkpoint {path} cannot be read: {error}") from error
-    return state
-
-
-def name_of(step: int) -> str:
-    return f"{CHECKPOINT}{step:06d}"
 
 
 def seed_random_states(seed: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import ceil
@@ -13,6 +13,7 @@ from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.recipe.training.curriculum import LevelsSpec, MeasuredBy
 from collab.records import Episode, Problem
+from collab.runs.checkpoint import LevelsState
 from collab.stats import mean
 from collab.tasks import open_suite
 from collab.trainers.training.recorded import Recorded, kept_episodes
@@ -192,18 +193,18 @@ class Levels:
         """What a checkpoint keeps."""
         return {"level": self.level, "since": self._since, "shares": self._shares}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: LevelsState) -> None:
         """Go on from what `state` gave.
 
         Where that level is there no more, or it was of a run without levels, go on from the next
         one.
         """
-        if not self._names or state.get("level") is None:
+        if not self._names or state.level is None:
             return
-        later = [n for n, name in enumerate(self._names) if name >= state["level"]]
+        later = [n for n, name in enumerate(self._names) if name >= state.level]
         self._at = later[0] if later else len(self._names) - 1
-        self._since = int(state["since"])
-        self._shares = list(state["shares"]) if self.level == state["level"] else []
+        self._since = state.since
+        self._shares = list(state.shares) if self.level == state.level else []
 
 
 @dataclass(frozen=True)

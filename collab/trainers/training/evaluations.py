@@ -11,6 +11,7 @@ from typing import Any
 from collab.models import Model
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
+from collab.runs.checkpoint import State
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
@@ -152,10 +153,10 @@ class Evaluations:
         best, step = self._best or (None, None)
         return {"best": best, "best_step": step}
 
-    def restore(self, state: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: State, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take up a checkpoint's state and the evaluations among the rows of `metrics.jsonl`."""
-        if state["best_step"] is not None:
-            self._best = (state["best"], state["best_step"])
+        if state.best is not None and state.best_step is not None:
+            self._best = (state.best, state.best_step)
         found = [Evaluation.model_validate(r) for r in rows if r["type"] == "evaluation.finished"]
         self._found = {evaluation.step: evaluation for evaluation in found}
 

@@ -259,6 +259,12 @@ class TrainingFolder:
             return self._before_step
         return {name: log.size() for name, log in self._logs.items()}
 
+    def sync(self) -> dict[str, int]:
+        """Bring the logs to the disk, where a checkpoint needs them; gives their sizes."""
+        for log in self._logs.values():
+            log.sync()
+        return self.sizes()
+
     def cut(self, sizes: Mapping[str, int]) -> None:
         """Forget what was logged later, which is to be done again."""
         for name, log in self._logs.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
 from collab.records import Episode, failure_of
 from collab.runs import metric_names as names
+from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
 from collab.runs.lock import Lock
 from collab.runtime.events import RunFinished, RunStarted
@@ -215,7 +216,7 @@ class TrainingRun:
         loading: StoreProgress | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.out, self._resume, self._ranks = out, resume, ranks
+        self.out, self._resume, self._ranks, self._loading = out, resume, ranks, loading
         self._before: Recipe | None = None
         """Of a run that goes on: the recipe that it had."""
         self.spec = check_recipe(recipe)
@@ -226,12 +227,10 @@ class TrainingRun:
         self._ending = Ending.of(self.spec, self.total_steps)
         self._history = History(recipe, self.spec, self.total_steps)
         self._emit = emit or (lambda _: None)
-        self._loading = loading
         self.levels = Levels(self.tasks, self.spec.levels)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
-        self._saved_step = -1
-        self._trackers = Trackers(self.spec.report_samples)
+        self._saved_step, self._trackers = -1, Trackers(self.spec.report_samples)
         self._opening = run_started(recipe, self.spec, self.tasks, out)
         self._began = time.perf_counter()
 
@@ -281,13 +280,13 @@ class TrainingRun:
         about: dict[str, Any],
         policies: Policies,
         stepper: AnyStepper,
-        checkpoint: Mapping[str, Any] | None,
+        checkpoint: State | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
         about.update(self._stateful[0].about())
         if told := tools_told(self.recipe):
             about["tools"] = told
-        step = int(checkpoint["step"]) if checkpoint else 0
+        step = checkpoint.step if checkpoint else 0
         self._folder = self._open_folder(about, step)
         status = "interrupted"
         try:
@@ -324,12 +323,12 @@ class TrainingRun:
         """What `run.json` is to say from the start; nothing is written yet."""
         if self._resume:
             self._before, about = TrainingFolder.check(self.out, self.recipe)
+            self._checkpoints.check(self.out, self.total_steps)
             for ended in ("summary", "failure", "tools", "ranks"):
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
-            about = self._opening.model_dump(mode="json", exclude={"type"})
-            about.update(begun_by(self.recipe))
+            about = self._opening.model_dump(mode="json", exclude={"type"}) | begun_by(self.recipe)
         return {**about, **self._ending.planned(), **self._ranks.about(), "status": "running"}
 
     @property
@@ -364,20 +363,20 @@ class TrainingRun:
             if not stepper.torn and self._saved_step < self.step:
                 self._save(policies)
 
-    def _begin(self, policies: Policies, state: Mapping[str, Any] | None) -> None:
+    def _begin(self, policies: Policies, state: State | None) -> None:
         """Bring the folder to where the checkpoint's `state` was, or leave the first checkpoint."""
         if state is None:
             self._folder.cut({})
             seed_random_states(self.recipe.seed)
             self._save(policies)
             return
-        self._folder.cut(state["sizes"])
+        self._folder.cut(state.sizes)
         self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
         rows = self._folder.rows()
-        self._history.restore(int(state["step"]), rows)
+        self._history.restore(state.step, rows)
         self._saved_step = policies.version = self.step
         self.evaluations.restore(state, rows)
-        self.levels.restore(state.get("levels", {}))
+        self.levels.restore(state.levels)
 
     async def _take_step(self, stepper: AnyStepper, policies: Policies) -> None:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
@@ -422,7 +421,7 @@ class TrainingRun:
             self._save(policies)
 
     def _save(self, policies: Policies) -> None:
-        own = {"levels": self.levels.state(), "sizes": self._folder.sizes()}
+        own = {"levels": self.levels.state(), "sizes": self._folder.sync()}
         state = {**self.evaluations.state(), **own}
         path = self._checkpoints.save(self.step, *self._stateful, state)
         self._folder.save_team(self.recipe, policies)

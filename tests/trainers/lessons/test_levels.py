@@ -14,6 +14,7 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import LevelsSpec, TaskSpec, TrainerSpec
 from collab.records import Episode, Problem, Score, Turn
+from collab.runs.checkpoint import LevelsState
 from collab.tasks import open_suite
 from collab.trainers.training.data import Levels, TaskOrder, choose_tasks
 
@@ -131,7 +132,7 @@ def test_the_state_goes_on_and_outlives_a_change_of_the_tasks() -> None:
     levels = Levels(order(1, 1, 2, 2, 3, 3), spec)
     for step in range(3):
         take(levels, step, 4)
-    state = json.loads(json.dumps(levels.state()))
+    state = LevelsState.model_validate_json(json.dumps(levels.state()))
     again = Levels(order(1, 1, 2, 2, 3, 3), spec)
     again.restore(state)
     assert (again.level, again.batch(3)) == (2, levels.batch(3))

@@ -1,0 +1,93 @@
+"""`state.json` of a checkpoint: how far the run was, and how long its files were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from collab.errors import RecordError
+from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class LevelsState(BaseModel):
+    """The level of a run whose tasks become harder."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    level: float | None = None
+    """None without levels."""
+    since: Count = 0
+    """The step at which the level began."""
+    shares: list[Annotated[float, Field(ge=0, le=1)]] = []
+    """The last measured shares on this level."""
+
+
+class State(BaseModel):
+    """The part of a checkpoint that is no tensor."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    step: Count
+    sizes: dict[str, Count]
+    """Bytes of the run's logs, by file."""
+    best: float | None = None
+    best_step: Count | None = None
+    """The step of the best evaluation on held-out tasks."""
+    levels: LevelsState = LevelsState()
+
+
+def read_state(path: Path) -> State:
+    """The state of the checkpoint in a folder.
+
+    Raises:
+        RecordError: it cannot be read, or says what no checkpoint does.
+    """
+    file = path / CHECKPOINT_STATE
+    try:
+        state = State.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise RecordError(f"{file} cannot be read: {error.strerror}; {_remedy(path)}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        told = f"{place + ': ' if place else ''}{first['msg']}, got {first['input']!r:.60}"
+        raise RecordError(f"{file}: {told}; {_remedy(path)}") from error
+    if path.name != name_of(state.step):
+        raise RecordError(
+            f"{file}: step is {state.step}, and the folder is called {path.name}; {_remedy(path)}"
+        )
+    return state
+
+
+def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
+    """Check a state of the checkpoint `path` against the files of its run.
+
+    Raises:
+        RecordError: it is of a later step than the run has, or of longer files.
+    """
+    if state.step > steps:
+        raise RecordError(
+            f"{path} is of step {state.step}, and the run has {steps} steps; set trainer.steps to"
+            f" {state.step} or more"
+        )
+    for name, size in state.sizes.items():
+        file = run / name
+        there = file.stat().st_size if file.is_file() else 0
+        if there < size:
+            raise RecordError(
+                f"{file} has {there:,} bytes, and {size:,} when {path.name} was written; put the"
+                f" whole file back, or {_remedy(path)}"
+            )
+
+
+def name_of(step: int) -> str:
+    """The name of the folder of a step's checkpoint."""
+    return f"{CHECKPOINT}{step:06d}"
+
+
+def _remedy(path: Path) -> str:
+    return f"remove {path} to go on from an earlier one"
