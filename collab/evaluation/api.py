@@ -114,9 +114,9 @@ def evaluate(
 
 
 def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
-    """What was given, or else what the first team that was made with it has: one for all."""
-    own = (getattr(team, what) for team in teams if isinstance(team, Team))
-    return given if given is not None else next((item for item in own if item is not None), None)
+    """The argument that was given, else that of the first team that was made with one."""
+    theirs = (getattr(team, what) for team in teams if isinstance(team, Team))
+    return given if given is not None else next((item for item in theirs if item is not None), None)
 
 
 async def _follow(evaluation: EvaluationRun, emit: OnEvent) -> None:

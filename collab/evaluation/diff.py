@@ -83,8 +83,8 @@ def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
     shared = [name for name in sides[0] if name in sides[1]]
     if not shared:
-        told = " and ".join(f"{', '.join(map(str, side.values()))}" for side in sides)
-        raise RecordError(f"no team is in both; give two folders of {told}")
+        folders = " and ".join(f"{', '.join(map(str, side.values()))}" for side in sides)
+        raise RecordError(f"no team is in both; give two folders of {folders}")
     return [(sides[0][name], sides[1][name]) for name in shared]
 
 

@@ -187,8 +187,8 @@ def headline(results: Results) -> str:
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
     samples = counted(results.samples, "sample")
-    told = f"{results.suite}: {problems}, {samples}"
-    return f"{told}, {', '.join(models)}, seed {results.seed}"
+    size = f"{results.suite}: {problems}, {samples}"
+    return f"{size}, {', '.join(models)}, seed {results.seed}"
 
 
 def sections(results: Results) -> list[ResultTable]:
@@ -221,8 +221,8 @@ def _metric_rows(results: Results) -> Iterator[TableRow]:
 def _names(results: Results) -> Iterator[str]:
     """The metrics in the order of the table; those that say the same twice once."""
     yield from (names.named(names.PASS_AT, k) for k in results.k)
-    told = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
-    for name in dict.fromkeys(name for name in told if name):
+    best = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
+    for name in dict.fromkeys(name for name in best if name):
         found = (key for team in results.teams for key in team.metrics)
         yield from dict.fromkeys(key for key in found if names.what_is_best_in(key) == name)
     if 1 not in results.k:

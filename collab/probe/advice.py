@@ -21,8 +21,8 @@ Advice = Callable[[TeamProbe], Iterator[str]]
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
     """Every sentence that there is reason for; one that says so where there is none."""
-    found = [text for advice in ADVICE for text in advice(probe)]
-    yield from found or ["nothing that was measured speaks against training this team so"]
+    advices = [text for advice in ADVICE for text in advice(probe)]
+    yield from advices or ["nothing that was measured speaks against training this team so"]
     yield from of_games(probe)
     yield from few_tasks(probe)
 

@@ -51,7 +51,7 @@ async def probe(
     is_game = recipe.task is not None and recipe.task.environment is not None
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
-    found = TeamProbe(
+    result = TeamProbe(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),
         turns=recipe.team.turns,
@@ -73,7 +73,7 @@ async def probe(
         seconds=round(seconds, 3),
         judging_seconds=round(time.perf_counter() - began, 3),
     )
-    return found.model_copy(update={"advice": tuple(advice_on(found))})
+    return result.model_copy(update={"advice": tuple(advice_on(result))})
 
 
 def _groups(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:

@@ -64,14 +64,14 @@ def _compared(run: Run) -> dict[str, Any]:
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     if len(groups) == 1 and len(groups[0]) > 1:
         return [_base(groups[0][0]) + _seeds(groups[0])]
-    labels = [_told(differing) for differing in _differences([group[0] for group in groups])]
+    labels = [_short(differing) for differing in _differences([group[0] for group in groups])]
     if "" in labels or len(set(labels)) < len(labels):
         labels = [" + ".join(run.name for run in group) for group in groups]
         return labels if len(set(labels)) == len(labels) else [str(g[0].path) for g in groups]
     return [label + _seeds(group) for label, group in zip(labels, groups, strict=True)]
 
 
-def _told(differing: Mapping[str, str]) -> str:
+def _short(differing: Mapping[str, str]) -> str:
     """What sets a recipe apart in a few words; empty where that takes many."""
     if len(differing) > LABEL_DIFFERENCES or any(
         len(v) > LABEL_LETTERS for v in differing.values()

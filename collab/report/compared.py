@@ -62,8 +62,8 @@ def evaluation_opening(results: Results) -> Opening:
     largest = [team.largest_return or 0.0 for team in results.teams]
     cards = _cards(found, max(largest), results.differences)
     size = size_of(len(results.tasks), results.samples)
-    told = _best_of(found, results.differences)
-    return Opening(f"{told} ({size})." if told else "", cards, f"{METHOD} {PAIRED}")
+    sentence = _best_of(found, results.differences)
+    return Opening(f"{sentence} ({size})." if sentence else "", cards, f"{METHOD} {PAIRED}")
 
 
 def evaluation_table(results: Results) -> ResultTable | None:
@@ -99,8 +99,9 @@ def _run_sentence(runs: Sequence[Run], found: Named) -> str:
         tasks = {episode.task for episode in run.episodes}
         samples, rest = divmod(len(run.episodes), len(tasks))
         sizes.append(size_of(len(tasks), None if rest else samples))
-    told = _best_of(found)
-    return f"{told} ({sizes[0]})." if told and len(set(sizes)) == 1 else told and f"{told}."
+    sentence = _best_of(found)
+    size = f" ({sizes[0]})" if len(set(sizes)) == 1 else ""
+    return f"{sentence}{size}." if sentence else ""
 
 
 def _one_problem(run: Run) -> str:
@@ -109,12 +110,12 @@ def _one_problem(run: Run) -> str:
     known = [e.score.solved for e in run.episodes if e.score and e.score.solved is not None]
     returns = [e.joint_return for e in run.episodes if e.joint_return is not None]
     earned = in_words(mean(returns), "points", largest_return(run)) if returns else "nothing"
-    told = "mean return" if played > 1 else "return"
+    measure = "mean return" if played > 1 else "return"
     if not known:
-        return f"The team earns a {told} of {earned} at {task}."
+        return f"The team earns a {measure} of {earned} at {task}."
     solves, of = ("solves", f"{sum(known)} of ") if any(known) else ("does not solve", "")
     often = f" in {of}{counted(played, 'sample')}" if played > 1 else ""
-    return f"The team {solves} {task}{often}; {told} {earned}."
+    return f"The team {solves} {task}{often}; {measure} {earned}."
 
 
 def _best_of(found: Named, differences: Sequence[Difference] = ()) -> str:
@@ -205,8 +206,8 @@ def _metrics(found: Sequence[Metrics]) -> list[str]:
         left_out.add(names.LAST_REWARD_SHARE)
     places = {name: _place(name) for name in known if name not in left_out}
     shown = [name for name, place in places.items() if place is not None]
-    told = [names.what_is_best_in(name) for name in shown]
-    return sorted(shown, key=lambda name: (places[name], told.index(names.what_is_best_in(name))))
+    best = [names.what_is_best_in(name) for name in shown]
+    return sorted(shown, key=lambda name: (places[name], best.index(names.what_is_best_in(name))))
 
 
 def _place(name: str) -> int | None:

@@ -8,7 +8,7 @@ from math import ceil
 from statistics import fmean, stdev
 
 from collab.report.cohorts import Cohort
-from collab.report.panels import FAMILIES, MetricFamily, Panel, Series, bounded, most_of, told_equal
+from collab.report.panels import FAMILIES, MetricFamily, Panel, Series, bounded, mark_equal, most_of
 from collab.report.runs import Row, names_of_parts
 
 MOST_POINTS = 400
@@ -84,7 +84,7 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
     runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
             for run in cohort.runs]  # fmt: skip
     most = most_of(family.reach, family.unit, name, runs)
-    return told_equal(bounded(panel, most), merge=len({line.key for line in lines}) > 1)
+    return mark_equal(bounded(panel, most), merge=len({line.key for line in lines}) > 1)
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:

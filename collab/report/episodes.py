@@ -104,10 +104,11 @@ def problems_of(run: Run) -> dict[str, Fields]:
 
 
 def is_recorded(fields: Fields, episode: Episode) -> bool:
-    """Whether what the agents were told repeats some of the problem."""
+    """Whether the observations of the agents repeat some of the problem."""
     decisions = [decision for turn in episode.turns for decision in turn.decisions]
-    told = "\n".join(message.content for d in decisions for message in d.observation)
-    return any(text.strip() and text.strip() in told for text in map(as_text, fields.values()))
+    observations = "\n".join(message.content for d in decisions for message in d.observation)
+    texts = (as_text(value).strip() for value in fields.values())
+    return any(text and text in observations for text in texts)
 
 
 def as_text(value: Any) -> str:

@@ -58,9 +58,9 @@ class RunFacts:
     @property
     def summary(self) -> str:
         """The settings in a line, where they are folded."""
-        told = [self.facts.get(label, "") for label in ("team", "task")]
-        told.append(self.trainer.get("algorithm", ""))
-        return " · ".join(text for text in told if text)
+        parts = [self.facts.get(label, "") for label in ("team", "task")]
+        parts.append(self.trainer.get("algorithm", ""))
+        return " · ".join(text for text in parts if text)
 
     @property
     def priced(self) -> bool:

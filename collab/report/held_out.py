@@ -32,7 +32,7 @@ from collab.report.opening import (
     make_plot,
     size_of,
 )
-from collab.report.panels import RETURN, Panel, Series, Unit, bounded, most_of, told_equal
+from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equal, most_of
 from collab.report.problems import MOST_TASKS, natural
 from collab.report.runs import Run, at_most, largest_return, value_at
 from collab.runs import metric_names as names
@@ -61,7 +61,7 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             unit: Unit = "share" if solved else "number"
             panel = Panel(title, RETURN, series, unit, note)
             most = 1.0 if solved else most_of("return", unit, "", runs)
-            yield told_equal(bounded(panel, most), merge=len(cohorts) == 1)
+            yield mark_equal(bounded(panel, most), merge=len(cohorts) == 1)
 
 
 def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool) -> Series | None:
@@ -263,8 +263,8 @@ def _row(change: Change, *, labels: bool, modes: bool) -> PlotRow:
     before, after = (show(v.mean, change.form) for v in (change.before, change.after))
     values = [change.before, change.after]
     # A single cohort's gain stands above its rows.
-    told = change.gain_text if labels else change.limits_text
-    return PlotRow(label, values, f"{before} → {after}", told, change.tone)
+    interval = change.gain_text if labels else change.limits_text
+    return PlotRow(label, values, f"{before} → {after}", interval, change.tone)
 
 
 def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
@@ -377,6 +377,6 @@ def _cells(
         return
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
-    told = f"{show(before, 'points')} → {show(after, 'points')}" if short else ""
+    interval = f"{show(before, 'points')} → {show(after, 'points')}" if short else ""
     gain = estimate(after - before, None, "points", change=True)
-    yield replace(gain, pair=link, interval=told)
+    yield replace(gain, pair=link, interval=interval)

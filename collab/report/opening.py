@@ -38,11 +38,11 @@ class Opening:
 
 def joined(openings: Sequence[Opening]) -> Opening:
     """Several as one."""
-    told = [opening for opening in openings if opening]
+    filled = [opening for opening in openings if opening]
     return Opening(
-        " ".join(o.sentence for o in told if o.sentence),
-        [card for opening in told for card in opening.cards],
-        " ".join(dict.fromkeys(o.note for o in told if o.note)),
+        " ".join(o.sentence for o in filled if o.sentence),
+        [card for opening in filled for card in opening.cards],
+        " ".join(dict.fromkeys(o.note for o in filled if o.note)),
     )
 
 
@@ -119,7 +119,7 @@ class DrawnRow:
 
     row: PlotRow
     marks: list[PlotMark]
-    told: str
+    text: str
     """What is drawn, in words."""
 
 
@@ -159,13 +159,13 @@ def make_plot(
         low, high = value.limits or (value.mean, value.mean)
         return PlotMark(place(low), place(value.mean), place(high), value.before)
 
-    drawn = [DrawnRow(row, [mark(v) for v in row.values], _told(row)) for row in rows]
+    drawn = [DrawnRow(row, [mark(v) for v in row.values], _in_words(row)) for row in rows]
     digits = _digits(form, ticks)
     shown = [Tick(place(tick), _label(tick, form, digits)) for tick in ticks]
     return Plot(title, drawn, shown, place(0.0) if change or start < 0 else None)
 
 
-def _told(row: PlotRow) -> str:
+def _in_words(row: PlotRow) -> str:
     return f"{row.label}: {row.text}" + (f", 95 % {row.interval}" if row.interval else "")
 
 

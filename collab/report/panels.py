@@ -154,8 +154,8 @@ FAMILIES = (
 )
 
 
-def told_equal(panel: Panel, *, merge: bool) -> Panel:
-    """The panel with equal curves told apart, and a word on them.
+def mark_equal(panel: Panel, *, merge: bool) -> Panel:
+    """Dash or merge curves that are equal, and name them in the panel's note.
 
     Args:
         merge: draw them as one, under both names; else the later one is dashed, so that the colours
@@ -164,20 +164,20 @@ def told_equal(panel: Panel, *, merge: bool) -> Panel:
     if panel.stacked:
         return panel
     kept: list[Series] = []
-    told = []
+    notes = []
     for line in panel.series:
         place = next((n for n, one in enumerate(kept) if _equal(one, line)), None)
         if place is None:
             kept.append(line)
             continue
         first = kept[place]
-        told.append(f"{first.label} and {line.label} are equal.")
+        notes.append(f"{first.label} and {line.label} are equal.")
         if merge:
             label = f"{first.label} = {line.label}"
             kept[place] = replace(first, label=label, short=label, dashed=False)
         else:
             kept.append(replace(line, dashed=True))
-    return replace(panel, series=kept, note=" ".join([n for n in (panel.note, *told) if n]))
+    return replace(panel, series=kept, note=" ".join([n for n in (panel.note, *notes) if n]))
 
 
 def _equal(one: Series, other: Series) -> bool:

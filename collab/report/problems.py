@@ -34,14 +34,14 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
     tasks = sorted({task for task, _ in groups}, key=natural)
     if len(tasks) < 2:
         return None
-    told = tasks[:MOST_TASKS]
+    first_tasks = tasks[:MOST_TASKS]
     if len(runs) > 1:
-        columns, rows = _side_by_side(runs, groups, told)
+        columns, rows = _side_by_side(runs, groups, first_tasks)
     else:
         trained = any(item.phase for items in groups.values() for _, item in items)
         columns = ["Problem", "Episodes", "Solved", "Return"]
         columns += ["First step", "Last step", "Schemes"] if trained else ["Schemes"]
-        rows = [_task_row(task, groups[task, 0], trained) for task in told]
+        rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
     note = f"Mean returns{at_most(runs)}, of the episodes in this report."
     if len(tasks) > MOST_TASKS:
         note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
@@ -65,10 +65,10 @@ def _side_by_side(
 
 def _run_cell(items: Items) -> TableCell:
     """What one run earned at a problem, and how often it solved it."""
-    own = [item.episode for _, item in items if not item.episode.further]
-    known = [e.score.solved for e in own if e.score and e.score.solved is not None]
-    told = f"{sum(known)} of {len(known)} solved" if known else ""
-    return replace(_mean_return(own), interval=told, pair=_ends(items))
+    played = [item.episode for _, item in items if not item.episode.further]
+    known = [e.score.solved for e in played if e.score and e.score.solved is not None]
+    solved = f"{sum(known)} of {len(known)} solved" if known else ""
+    return replace(_mean_return(played), interval=solved, pair=_ends(items))
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
@@ -78,8 +78,8 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
-    own = [item for _, item in items if not item.episode.further]
-    episodes = [item.episode for item in own]
+    played = [item for _, item in items if not item.episode.further]
+    episodes = [item.episode for item in played]
     known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
     row = [
         words(title, pair=_ends(items)),
@@ -90,7 +90,7 @@ def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
     if trained:
         steps = sorted({item.step for _, item in items if item.step is not None})
         for step in (steps[:1], steps[1:][-1:]):
-            row.append(_mean_return([item.episode for item in own if item.step in step]))
+            row.append(_mean_return([item.episode for item in played if item.step in step]))
     schemes = Counter(e.score.scheme for e in episodes if e.score and e.score.scheme)
     return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
 

@@ -143,8 +143,8 @@ def make_page(report: RunReport, runs: Sequence[Run], follows: Follows | None = 
     for limit in TEXT_LIMITS:
         texts = Texts(limit)
         data = pack(_data(report, runs, texts))
-        told = [_cut_note(texts)] if texts.shortened else []
-        page = render(replace(report, notes=[*report.notes, *told]), data, follows)
+        cut_notes = [_cut_note(texts)] if texts.shortened else []
+        page = render(replace(report, notes=[*report.notes, *cut_notes]), data, follows)
         if len(page) <= largest:
             break
     return page
@@ -203,9 +203,9 @@ def _title(reading: Reading) -> str:
 
 
 def _lead(runs: Sequence[Run]) -> str:
-    told = {value_at(run.recipe, "description") or value_at(run.recipe, "team.description")
+    leads = {value_at(run.recipe, "description") or value_at(run.recipe, "team.description")
             for run in runs}  # fmt: skip
-    return str(told.pop() or "") if len(told) == 1 else ""
+    return str(leads.pop() or "") if len(leads) == 1 else ""
 
 
 def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:

@@ -95,9 +95,9 @@ def read_run(path: Path) -> Run:
     about, episodes = _read_record(path, complaints)
     steps, evaluations = _read_metrics(path / METRICS, complaints)
     if not (episodes or steps or evaluations):
-        told = ["no episode and no step of training can be read", *_first(complaints)]
-        found = "; ".join(told)
-        raise RecordError(f"{path} holds nothing to report: {found}")
+        reasons = ["no episode and no step of training can be read", *_first(complaints)]
+        why = "; ".join(reasons)
+        raise RecordError(f"{path} holds nothing to report: {why}")
     recipe, text = _read_recipe(path, complaints)
     held_out = _read_held_out(path / EVALUATION, complaints)
     resolved = path.resolve()
@@ -120,8 +120,8 @@ def read_run(path: Path) -> Run:
 def _first(complaints: Sequence[str]) -> list[str]:
     """As many as a reader reads, and how many more there are."""
     more = len(complaints) - MOST_COMPLAINTS
-    told = [f"{more:,} more of this kind are left out"] if more > 0 else []
-    return [*complaints[:MOST_COMPLAINTS], *told]
+    rest = [f"{more:,} more of this kind are left out"] if more > 0 else []
+    return [*complaints[:MOST_COMPLAINTS], *rest]
 
 
 def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], list[Episode]]:
@@ -176,8 +176,8 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
         text = file.read_text(encoding="utf-8")
         data = parse_yaml(text, str(file))
     except (OSError, UnicodeDecodeError, RecipeError) as error:
-        told = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
-        complaints.append(f"{file}: the recipe cannot be read: {told}")
+        why = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
+        complaints.append(f"{file}: the recipe cannot be read: {why}")
         return {}, ""
     if not isinstance(data, dict):
         complaints.append(f"{file}: the recipe is not a mapping")

@@ -148,14 +148,14 @@ def trainer_results(
 ) -> list[TrainerResult]:
     """Every trainer on every suite that has a cell that is done; `level` is a share."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
-    found = []
+    results = []
     for task in dict.fromkeys(cell.task for cell in done):
         of_task = [cell for cell in done if cell.task == task]
         goal = _level(of_task, marks, level)
         for trainer in dict.fromkeys(cell.trainer for cell in of_task):
-            own = [cell for cell in of_task if cell.trainer == trainer]
-            found.append(_result(own, marks, goal))
-    return found
+            same = [cell for cell in of_task if cell.trainer == trainer]
+            results.append(_result(same, marks, goal))
+    return results
 
 
 def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[TrainerDifference]:
@@ -235,8 +235,8 @@ def _difference(
 ) -> Iterator[TrainerDifference]:
     pairs = [
         (done[name, base, seed], cell)
-        for (name, own, seed), cell in done.items()
-        if own == trainer and (task is None or name == task) and (name, base, seed) in done
+        for (name, other, seed), cell in done.items()
+        if other == trainer and (task is None or name == task) and (name, base, seed) in done
     ]
     if not pairs:
         return

@@ -215,8 +215,8 @@ def _end_with(parent: int) -> Callable[[], None]:
 
 def _last_error(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return told[-1] if told else (lines[-1] if lines else "it said nothing")
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else (lines[-1] if lines else "it said nothing")
 
 
 SPARE = 0.9

@@ -64,9 +64,9 @@ class Folders:
         """What changes whenever the runs go on, and whether one of them is at work."""
         folders = self.find(names)
         files = [file for folder in folders for file in _growing(folder)]
-        told = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
+        stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
         rows = [row_of(file.parent) for file in files if file.name == RUN]
-        return "-".join(told), any(row.status == RUNNING for row in rows)
+        return "-".join(stamps), any(row.status == RUNNING for row in rows)
 
     def _runs(self) -> dict[str, Path]:
         return {

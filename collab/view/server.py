@@ -175,13 +175,13 @@ class Pages:
         key = tuple(names)
         stamp, _ = self._folders.stamp(names)
         with self._one:
-            found = self._made.get(key)
-            if found is None or found[0] != stamp:
-                self._made[key] = found = (stamp, self._make(names, stamp))
+            kept = self._made.get(key)
+            if kept is None or kept[0] != stamp:
+                self._made[key] = kept = (stamp, self._make(names, stamp))
             self._made.move_to_end(key)
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
-        return found[1]
+        return kept[1]
 
     def _make(self, names: Sequence[str], stamp: str) -> str:
         follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)

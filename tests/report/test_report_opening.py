@@ -175,4 +175,4 @@ def test_all_rows_are_on_one_scale_up_to_the_maximum() -> None:
     assert [line.marks[0].at for line in plot.rows] == [20.0, 60.0]
     assert (plot.rows[1].marks[0].low, plot.rows[1].marks[0].high) == (40.0, 100.0)
     assert plot.zero is None
-    assert plot.rows[1].told == "b: 3"
+    assert plot.rows[1].text == "b: 3"
