@@ -55,7 +55,7 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class RunReport:
+class HtmlReport:
     """What the page's template shows; curves and episodes are drawn from the data instead."""
 
     title: str
@@ -80,7 +80,7 @@ class RunReport:
         return bool(self.panels or self.constants)
 
 
-def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES) -> RunReport:
+def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES) -> HtmlReport:
     """Write one HTML file about some runs.
 
     Raises:
@@ -97,7 +97,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     return report
 
 
-def make_report(reading: Reading, most: int = MOST_EPISODES) -> RunReport:
+def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
     """All that is told of the runs."""
     runs = reading.runs
     trained = [run for run in runs if run.is_training]
@@ -117,7 +117,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> RunReport:
     ]
     openings = [opening_of_training(cohorts), *map(evaluation_opening, reading.results)]
     facts = [facts_of(run) for run in runs]
-    return RunReport(
+    return HtmlReport(
         title=_title(reading),
         lead=_lead(runs),
         opening=joined([*openings, run_opening(played)]),
@@ -133,7 +133,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> RunReport:
     )
 
 
-def make_page(report: RunReport, runs: Sequence[Run], follows: Follows | None = None) -> str:
+def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None = None) -> str:
     """The HTML, with texts cut where it would become too large, and a word on what was cut.
 
     `follows` is of a page that is served.
@@ -150,7 +150,7 @@ def make_page(report: RunReport, runs: Sequence[Run], follows: Follows | None = 
     return page
 
 
-def _data(report: RunReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
+def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
     columns = [listed(reward_of(run)) for run in runs]
     episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
     known = [problems_of(run) for run in runs]

@@ -9,12 +9,12 @@ import pytest
 from support.report_runs import add_held_out, make_training
 
 from collab.evaluation.table import ResultTable
-from collab.report.report import RunReport, make_report
+from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all
 from collab.trainers.training.events import HeldOut
 
 
-def changes(report: RunReport) -> ResultTable:
+def changes(report: HtmlReport) -> ResultTable:
     [table] = [table for table in report.tables if table.title == "Held-out problem by problem"]
     return table
 

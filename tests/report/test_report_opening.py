@@ -10,15 +10,15 @@ import pytest
 from support.report_runs import make_episode, make_run, make_training, page_of
 
 from collab.report.opening import OpeningCard, PlotRow, Value, in_words, make_plot
-from collab.report.report import RunReport, make_report
+from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all, read_run
 
 
-def report_of(*folders: Path) -> RunReport:
+def report_of(*folders: Path) -> HtmlReport:
     return make_report(read_all(folders))
 
 
-def card(report: RunReport, title: str) -> OpeningCard:
+def card(report: HtmlReport, title: str) -> OpeningCard:
     [found] = [card for card in report.opening.cards if card.title == title]
     return found
 

@@ -14,11 +14,11 @@ from collab.evaluation.table import ResultTable, TableCell, estimate, make_table
 from collab.records import Score
 from collab.report.episodes import ShownEpisode, episode_data
 from collab.report.page import Texts
-from collab.report.report import RunReport, make_report
+from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all, read_run
 
 
-def named(report: RunReport, title: str) -> ResultTable:
+def named(report: HtmlReport, title: str) -> ResultTable:
     [table] = [table for table in report.tables if table.title == title]
     return table
 
