@@ -22,3 +22,34 @@ def test_plurals_are_made_in_one_place() -> None:
     by_hand = re.compile(r"""['"]s['"] \* """)
     files = [path for path in PACKAGE.rglob("*.py") if path.name != "wording.py"]
     assert [str(path) for path in files if by_hand.search(path.read_text())] == []
+
+
+ROOT = PACKAGE.parent
+PLAIN = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "migration", "runs", "study")),
+]
+"""Pages that are in plain English; add a page here once it is rewritten."""
+LONGEST = 25
+"""Words in a sentence."""
+BANNED = re.compile(r"\b(anew|beforehand|of late|is told|are told|nor)\b", re.IGNORECASE)
+
+
+def sentences(page: Path) -> list[str]:
+    """The sentences of a page's paragraphs and lists; code, tables and titles are left out."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^(\||#).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *(- |\d+\. )", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "code", text)
+    blocks = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
+    return [part for block in blocks for part in re.split(r"(?<=[.?!:;])\s+", block) if part]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.name)
+def test_sentences_are_short_and_words_are_plain(page: Path) -> None:
+    written = sentences(page)
+    assert [sentence for sentence in written if len(sentence.split()) > LONGEST] == []
+    assert [sentence for sentence in written if BANNED.search(sentence)] == []
