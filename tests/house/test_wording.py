@@ -29,7 +29,7 @@ PLAIN = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "migration", "runs", "study")),
+    *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "migration", "runs", "study", "tasks")),
 ]
 """Pages that are in plain English; add a page here once it is rewritten."""
 LONGEST = 25
