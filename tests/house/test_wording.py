@@ -29,7 +29,10 @@ PLAIN = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "migration", "runs", "study", "tasks")),
+    *(
+        ROOT / "docs" / f"{page}.md"
+        for page in ("tutorial", "migration", "runs", "study", "tasks", "teams")
+    ),
 ]
 """Pages that are in plain English; add a page here once it is rewritten."""
 LONGEST = 25
