@@ -80,10 +80,11 @@ def test_two_evaluations_do_not_write_to_one_folder(collab, held: Path) -> None:
     assert "out is being written by another process" in second.err
 
 
-def test_an_interrupted_evaluation_shows_what_is_there(held: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_evaluation_shows_what_is_there(held: Path, number: int) -> None:
     process = begin("--json")
     interrupted = time.monotonic()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=10)
     assert time.monotonic() - interrupted < 3
     assert process.returncode == 130

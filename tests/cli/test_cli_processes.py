@@ -59,7 +59,7 @@ def left_behind(session: int) -> list[str]:
 
 
 @pytest.mark.parametrize("model", ["patient", "stubborn"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_within_two_seconds(model: str, number: signal.Signals) -> None:
     process = begin("--model", f"models.py:{model}", "--json")
     interrupted = time.monotonic()
@@ -73,6 +73,41 @@ def test_an_interrupted_run_ends_within_two_seconds(model: str, number: signal.S
     assert [episode.id for episode in read_episodes(Path("out"))] == ["words/0#0"]
     assert json.loads(Path("out/run.json").read_text())["status"] == "interrupted"
     assert left_behind(process.pid) == []
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_a_terminal_that_is_closed_interrupts(command: str) -> None:
+    master, slave = os.openpty()
+    line = ["pair", "--task", "words/0-3", "--out", "out", "--model", "models.py:patient"]
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(slave), *COLLAB, command, *line],
+        env={**ENVIRONMENT, "TERM": "xterm"},
+        start_new_session=True,  # so that the terminal that it opens is its own
+    )
+    folder = Path("out/pair") if command == "eval" else Path("out")
+    episodes, deadline = folder / "episodes.jsonl", time.monotonic() + 30
+    while not (episodes.exists() and episodes.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.close(slave)
+    os.close(master)
+    process.wait(10)
+    assert json.loads((folder / "run.json").read_text())["status"] == "interrupted"
+    assert left_behind(process.pid) == []
+
+
+def test_nohup_goes_on_when_the_terminal_is_closed() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup starts a command
+    try:
+        process = begin("--model", "models.py:patient")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
 
 
 def test_every_line_of_a_run_with_the_best_of_its_answers_is_on_stdout() -> None:

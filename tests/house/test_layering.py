@@ -12,7 +12,7 @@ PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
     {"distribution", "errors", "given", "loopback", "naming"}
-    | {"seeds", "stats", "syntax", "wording"},
+    | {"seeds", "signals", "stats", "syntax", "wording"},
     {"runs"},
     {"trust"},
     {"records", "plugins", "analysis"},

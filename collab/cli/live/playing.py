@@ -24,6 +24,7 @@ from collab.runs.about import mark_interrupted
 from collab.runtime import team
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.summary import summarise
+from collab.signals import ending_signals
 from collab.wording import counted
 
 GRACE_SECONDS = 1.0
@@ -117,7 +118,7 @@ def play(
 
 
 class Interruption:
-    """While entered, SIGINT and SIGTERM cancel the task that entered it.
+    """While entered, SIGINT, SIGTERM and SIGHUP cancel the task that entered it.
 
     When the process is still there after `GRACE_SECONDS`, e.g. because a thread does not end,
     `give_up` is called, children are killed, and the process exits.
@@ -133,7 +134,7 @@ class Interruption:
     def __enter__(self) -> Interruption:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ending_signals():
             self._handlers[number] = signal.signal(number, self._interrupt)
         return self
 

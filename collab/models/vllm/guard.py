@@ -22,7 +22,8 @@ GRACE_SECONDS = 10.0
 def main(process: int, command: list[str]) -> int:
     """Run `command` until it ends or `process`, the parent of this one, does."""
     signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the parent says when
     with subprocess.Popen(command) as child:
         try:
             while child.poll() is None and os.getppid() == process:

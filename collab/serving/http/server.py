@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from collab.errors import RecipeError
 from collab.serving.service import Service
+from collab.signals import ending_signals
 
 _HEADER_BYTES = 16_384
 _HEADER_SECONDS = 20.0
@@ -52,7 +53,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: float) -> None:
-    """Answer until SIGTERM or SIGINT, then for up to `drain` seconds what is under way.
+    """Answer until SIGTERM, SIGINT or SIGHUP, then for up to `drain` seconds what is under way.
 
     A second signal ends it at once.
     """
@@ -98,8 +99,7 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        caught = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in caught}
+        before = {n: signal.signal(n, self.handle_exit) for n in ending_signals()}
         try:
             yield
         finally:

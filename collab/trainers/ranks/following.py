@@ -13,6 +13,7 @@ from threading import Event
 import torch
 
 from collab.runs.layout import LOGS
+from collab.signals import ending_signals
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
 from collab.trainers.ranks.group import TorchRanks
@@ -37,7 +38,7 @@ def follow() -> None:
     Raises:
         What failed on any rank before the training began. RankLost: another rank is not there.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
     ranks = TorchRanks()
     begin: Order = ranks.hand_over()
