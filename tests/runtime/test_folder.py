@@ -46,7 +46,9 @@ def test_a_broken_line_in_the_middle_is_named(project: Path) -> None:
 
 
 def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
-    RunFolder.create(project / "run", load_recipe("pair"), {}).close()
+    folder = RunFolder.create(project / "run", load_recipe("pair"), {})
+    folder.append(episode(0))
+    folder.close()
     with pytest.raises(RecordError, match="holds a run already"):
         RunFolder.create(project / "run", load_recipe("pair"), {})
 

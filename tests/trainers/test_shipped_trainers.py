@@ -30,16 +30,26 @@ def some_rows(file: Path) -> list[str]:
         "prompt": "def f(x):\n",
         "entry_point": "f",
         "test": "def check(f):\n    assert f(1) == 1",
+        "raw_problem": "# One.\ndef g(x):\n",
+        "raw_solution": "    return 1",
+        "new_problem": "# The same.\ndef f(x):\n",
+        "new_solution": "    return g(x)",
+        "test_code": "assert f(1) == 1\nassert f(2) == 1",
     }
-    file.write_text("".join(json.dumps({"task_id": str(n), **row}) + "\n" for n in range(4)))
-    return [f"task.source.path={file}", "task.splits={train: '0-2', test: '3-3'}"]
+    rows = ({"task_id": str(n), "id": n, **row} for n in range(4))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    splits = "{train: '0-2', test: '3-3', validation: '3-3'}"
+    return [f"task.source.path={file}", f"task.splits={splits}"]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_shipped_recipe_can_be_trained(path: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(path))
     if recipe.task and recipe.task.source.hub:
-        recipe = load_recipe(str(path), settings=some_rows(tmp_path / "rows.jsonl"))
+        settings = some_rows(tmp_path / "rows.jsonl")
+        if recipe.task.source.adapt and recipe.task.source.adapt.use == "pro":
+            settings.append("task.source.adapt.options.known=null")
+        recipe = load_recipe(str(path), settings=settings)
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
     assert tasks.training
