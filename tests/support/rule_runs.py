@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.trainer_recipes import make_game
+from support.worlds.run_states import flat
 
 from collab.recipe import Recipe
 from collab.trainers import TrainingRun
@@ -19,7 +21,8 @@ def check_resume(
 ) -> list[dict[str, Any]]:
     """Train three steps at once, and again with a stop after two; returns the steps' metrics.
 
-    Adapters, gradient norms and what the rule told must come out the same, bit by bit.
+    Adapters, gradient norms, what the rule told and the states of random numbers must come out the
+    same, bit by bit.
     """
     given = {"steps": 3, "checkpoint_every": 1, **trainer}
     recipe = recipe or make_game(model, folder, algorithm=algorithm, **given)
@@ -30,6 +33,7 @@ def check_resume(
     assert len(resumed) == given["steps"]
     assert [_kept(row) for row in resumed] == [_kept(row) for row in whole]
     assert _adapters(folder / "part") == _adapters(folder / "whole")
+    assert _random(folder / "part") == _random(folder / "whole")
     return whole
 
 
@@ -49,6 +53,12 @@ def _adapters(out: Path) -> dict[str, bytes]:
     found = {p.parent.name: p.read_bytes() for p in out.glob("adapters/*/*.safetensors")}
     assert found
     return found
+
+
+def _random(out: Path) -> Any:
+    """The states of all global sources of random numbers at the end of a run."""
+    newest = sorted((out / "checkpoints").glob("step-*"))[-1]
+    return flat(torch.load(newest / "state.pt", weights_only=True)["random"])
 
 
 def _stop_after(step: int) -> Any:

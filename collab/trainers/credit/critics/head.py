@@ -23,15 +23,11 @@ class Head:
 
     def __init__(self, hidden_size: int, *, rate: float, width: int = 0, seed: int = 0) -> None:
         self._size = hidden_size
-        layers: list[nn.Module] = [nn.Linear(hidden_size, width or 1)]
-        if width:
-            layers += [nn.Tanh(), nn.Linear(width, 1)]
-        self.network = nn.Sequential(*layers)
         generator = torch.Generator().manual_seed(seed)
-        for layer in layers:
-            if isinstance(layer, nn.Linear):
-                nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
-                nn.init.zeros_(layer.bias)
+        layers: list[nn.Module] = [linear(hidden_size, width or 1, generator)]
+        if width:
+            layers += [nn.Tanh(), linear(width, 1, generator)]
+        self.network = nn.Sequential(*layers)
         self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
@@ -64,6 +60,18 @@ class Head:
         """Go on from what `state` gave; raises RuntimeError where the shapes are others."""
         self.network.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
+
+
+def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
+    """A layer whose weights come from `generator` alone.
+
+    A layer made in the usual way draws from torch's global state, which a resumed run has restored
+    by the time at which its rule makes the layer.
+    """
+    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # nothing is drawn
+    nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:

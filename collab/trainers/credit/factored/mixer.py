@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from collab.trainers.credit.critics.head import INITIAL_STD, Head, descend
+from collab.trainers.credit.critics.head import Head, descend, linear
 from collab.trainers.credit.factored.rule import Batch
 
 
@@ -48,15 +49,11 @@ class Mixer:
 
     def __init__(self, hidden_size: int, n_agents: int, *, rate: float) -> None:
         self._size, self._n_agents = hidden_size, n_agents
-        self._w1, self._b1 = nn.Linear(hidden_size, n_agents * WIDTH), nn.Linear(hidden_size, WIDTH)
-        self._w2 = nn.Linear(hidden_size, WIDTH)
-        self._b2 = nn.Sequential(nn.Linear(hidden_size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+        make = partial(linear, generator=torch.Generator().manual_seed(1))
+        self._w1, self._b1 = make(hidden_size, n_agents * WIDTH), make(hidden_size, WIDTH)
+        self._w2 = make(hidden_size, WIDTH)
+        self._b2 = nn.Sequential(make(hidden_size, WIDTH), nn.ReLU(), make(WIDTH, 1))
         self.network = nn.ModuleList([self._w1, self._b1, self._w2, self._b2])
-        generator = torch.Generator().manual_seed(1)
-        for part in self.network.modules():
-            if isinstance(part, nn.Linear):
-                nn.init.normal_(part.weight, std=INITIAL_STD, generator=generator)
-                nn.init.zeros_(part.bias)
         for layer in (self._w1, self._w2):  # as the sum at first, about
             nn.init.ones_(layer.bias)
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=rate)

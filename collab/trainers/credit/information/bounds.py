@@ -81,7 +81,7 @@ class Bound(ABC):
 
     def __init__(self, n_in: int, n_out: int, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # and not those of GPUs, which stay
             self.network = nn.Sequential(nn.Linear(n_in, WIDTH), nn.ReLU(), nn.Linear(WIDTH, n_out))
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=RATE)
 
