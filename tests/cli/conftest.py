@@ -1,6 +1,8 @@
 """A small project: one team of two agents, one text task without a sandbox, plug-in models."""
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,11 @@ def shouting(project: Path) -> None:
     """A team of which one agent is always wrong."""
     agents = 'agents:\n  a: {prompt: "SAY {{ task.word }}."}\n'
     (project / "agents" / "shouting.yaml").write_text("extends: pair\n" + agents)
+
+
+@pytest.fixture(autouse=True)
+def hearing_hang_ups() -> Iterator[None]:
+    """Commands hear SIGHUP, also where the tests run under nohup, which has them ignore it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
