@@ -187,7 +187,9 @@ class Chooser:
         return programs
 
     async def _choose(self, problem: Problem, programs: Sequence[str]) -> float:
-        """The chance that the chosen program is solved."""
+        """The chance that the chosen program is solved; 0 if no program could be joined."""
+        if not programs:
+            return 0.0
         looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
         passing = [n for n, look in enumerate(looks) if look.passes] or range(len(programs))
         alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
