@@ -111,7 +111,7 @@ def test_one_agent_and_two_on_humaneval(
         task="humaneval/133-134",
         samples=2,
         k=[1, 2],
-        model=None if model == "smollm2-135m" else model,  # the default
+        model=model,
         settings=["team.sampling.max_new_tokens=24"],
     )
     single, pair = found.teams

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -164,10 +165,16 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "load_recipe": lambda folder: load_recipe(str(folder)),
     "read_recipe": lambda folder: read_recipe(str(folder)),
     "load_task": lambda folder: load_task(f"{folder}/suite.yaml"),
-    "evaluate": lambda folder: collab.evaluate(str(folder)),
+    "evaluate": lambda folder: _evaluated(folder),  # noqa: PLW0108
     "overlap": lambda folder: [*overlap_notes(_with_adapter(folder), [])],
 }
 """All that takes a recipe, a suite or a run's folder."""
+
+
+def _evaluated(folder: Path) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is not counted of a server that is not started
+        return collab.evaluate(str(folder))
 
 
 def _with_adapter(folder: Path) -> collab.Recipe:
