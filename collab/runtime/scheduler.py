@@ -103,7 +103,7 @@ class Scheduler:
     async def aclose(self) -> None:
         """Cancel what is in flight and wait until the engines have stopped."""
         for flight in self._flights:
-            flight.cancel()
+            _cancel(flight)
         await asyncio.gather(*self._flights, return_exceptions=True)
 
     def _withdraw(self, wait: _Wait) -> None:
@@ -114,7 +114,7 @@ class Scheduler:
             self._busy += 1
         for flight, batch in self._flights.items():
             if not any(wait.missing for _, wait, _ in batch):
-                flight.cancel()
+                _cancel(flight)
 
     def _dispatch_static(self) -> None:
         if self._busy or self._static_in_flight:
@@ -178,3 +178,9 @@ def _place(entry: tuple[Request, _Wait, int]) -> tuple[str, int, int, int, int]:
     """The same order in every run, however the waits came in."""
     call, position = entry[0].call, entry[2]
     return (call.task, call.sample, call.turn, call.round, position)
+
+
+def _cancel(flight: asyncio.Task[None]) -> None:
+    """Cancel once: a second time would end the engine's own wait for its call to stop."""
+    if not flight.cancelling():
+        flight.cancel()

@@ -261,3 +261,33 @@ def test_who_is_cancelled_as_the_answers_come_spoils_no_other_answer() -> None:
 
     action = asyncio.run(main())
     assert (action.text, action.failure) == ("a", None)
+
+
+def test_a_call_under_way_is_cancelled_once() -> None:
+    """A second time would end the engine's own wait for its call to stop."""
+    stopped = []
+
+    class Stopping(Recorder):
+        async def generate(
+            self, requests: Sequence[Request], progress: Progress | None = None
+        ) -> list[Action]:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.05)
+                stopped.append(len(requests))
+                raise
+            return []
+
+    async def go() -> None:
+        scheduler = Scheduler(2)
+        model = Stopping()
+        asking = [asyncio.create_task(scheduler.act([(model, request(n, 0, "a"))])) for n in "xy"]
+        await asyncio.sleep(0.01)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        await scheduler.aclose()
+
+    asyncio.run(go())
+    assert stopped == [2]
