@@ -16,7 +16,7 @@ JOINED = 3
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name a file or a folder, wherever that lies."""
+    """True if a text can name a file or folder without leaving its parent."""
     return (
         bool(text)
         and all(map(_fits, text))

@@ -1,4 +1,4 @@
-"""What a device reaches at best: products, copies, launches, the threshold of top_p, attention."""
+"""Upper limits of a device: products, copies, launches, the top_p threshold, attention."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def launch(device: str, *, tiny: bool) -> dict[str, Any]:
 
 
 def top_p(device: str, *, tiny: bool) -> dict[str, Any]:
-    """Of the vocabularies of 128 tokens, by sorting them and by the learner's threshold."""
+    """Time top_p over the vocabulary for 128 tokens: a sort, and the learner's threshold."""
     from collab.trainers.learner.logprobs import least_kept
 
     rows, vocabulary = (8, 512) if tiny else (128, 151_936)

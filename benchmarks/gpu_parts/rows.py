@@ -1,4 +1,4 @@
-"""What is measured, each row by a function that a process of its own calls."""
+"""The rows of the benchmark; each is a function that runs in its own process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPU_ALONE = "varlen", "compiled"
 
 
 class Machine(NamedTuple):
-    """Where it is measured, and how much of it."""
+    """The device, and the size of each measurement."""
 
     device: str
     tiny: bool
@@ -53,7 +53,7 @@ class Row:
     needs: str = ""
 
     def possible(self, machine: Machine) -> bool:
-        """Whether the machine has what it needs."""
+        """True if the machine can run this row."""
         return not self.needs or machine.device == "cuda"
 
 

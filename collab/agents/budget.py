@@ -1,4 +1,4 @@
-"""What one rendering of a template may handle, and what each operation takes of it.
+"""The budget of one template rendering, and the cost of each operation.
 
 A rendering may handle so many characters; each step of a loop, call and value counts as a few of
 them. They are charged before the work is done, so that no single operation runs away: an operator,
@@ -96,7 +96,7 @@ def weighed(value: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """What an argument multiplies or adds: a number's value, or the length of anything else."""
+    """Weigh an argument: a number by its value, anything else by its length."""
     return abs(value) if isinstance(value, int) else weight_of(value) - STEP
 
 
@@ -118,12 +118,12 @@ def _by_indent(*values: Any) -> int:
 
 
 def _by_characters(*values: Any) -> int:
-    """What is taken by making a value of each character."""
+    """Cost of making a value per character."""
     return 4 * sum(map(weight_of, values))
 
 
 def _by_items(values: Any, *_: Any) -> int:
-    """What is taken by handling each item, in Python."""
+    """Cost of handling each item in Python."""
     return 5 * STEP * len(values) if isinstance(values, Sized) else 0
 
 
@@ -143,7 +143,7 @@ def _of_sum(values: Any, *options: Any) -> int:
 
 
 def cost_of_format(text: str, *values: Any) -> int:
-    """What `text % values` takes; an asterisk takes its width from the values."""
+    """Cost of `text % values`; an asterisk takes its width from the values."""
     widths = sum(_size(inner) for value in values for inner in (value, *_held_in(value)))
     return (
         numbers_in(text)
@@ -165,7 +165,7 @@ _COSTS: dict[str, Callable[..., int]] = {
     "replace": _of_replace,
     "sum": _of_sum,
 }
-"""What filters and methods take besides reading their arguments, by name."""
+"""Cost of filters and methods by name, on top of reading their arguments."""
 
 
 def charge_call(name: str, values: Sequence[Any]) -> None:
@@ -178,7 +178,7 @@ def charge_call(name: str, values: Sequence[Any]) -> None:
 
 
 def cost_of_operator(operator: str, left: Any, right: Any) -> int:
-    """What an operator between two values takes."""
+    """Cost of an operator between two values."""
     if isinstance(left, int) and isinstance(right, int):
         if operator == "**":
             return int((1 + left.bit_length() * max(right, 0) // 30) ** 2)

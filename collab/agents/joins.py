@@ -126,7 +126,7 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """As `python`, but a helper's function is taken from that helper only.
+    """Join as `python` does, but take a helper's function from that helper only.
 
     What others define under its name stands in the program under another one.
     """

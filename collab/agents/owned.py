@@ -56,7 +56,7 @@ def without(source: str, names: Collection[str]) -> str:
 
 
 def _defines(scope: Scope, name: str) -> bool:
-    """Whether `name` is the module's here, or that of a local function, class or import."""
+    """True if the scope binds `name` for the module, or as a local function, class or import."""
     if name not in scope.bound:
         return False
     if scope.resolve(name) == Variable(0, name):
@@ -71,7 +71,7 @@ def _is_definition(node: ast.AST, name: str) -> bool:
 
 
 class _Places:
-    """Where a tree's nodes stand in its source, in characters."""
+    """Character positions of a tree's nodes in its source."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -23,7 +23,7 @@ LOOK, START = "Look things up", "Start and check"
 
 
 class Entry(NamedTuple):
-    """How a command stands in `collab --help`, which imports none of them."""
+    """A command's entry in `collab --help`, which imports no command."""
 
     panel: str
     summary: str

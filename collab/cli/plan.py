@@ -38,7 +38,7 @@ class Plan:
     """At most, of all agents in all turns of all episodes."""
     isolation: str
     judging: str
-    """How many programs are judged at the same time, and where; empty if there are none."""
+    """The number of programs judged at once and their place; empty if there are none."""
     rounds: list[str]
     """Who acts when."""
     outlook: list[str]

@@ -38,7 +38,7 @@ _RECOMBINED = names.named(names.BEST_OF, names.RECOMBINED)
 
 @dataclass(frozen=True)
 class Selection:
-    """How one program of several samples is chosen."""
+    """Options for choosing one program of several samples."""
 
     recombine: bool = False
     """Choose from all combinations of the samples' parts as well: agents' artefacts, or, for a
@@ -49,12 +49,12 @@ class Selection:
 
 @dataclass(frozen=True)
 class Look:
-    """What the shown tests and the further inputs say of a program."""
+    """Results of a program on the shown tests and the further inputs."""
 
     passes: bool
     """Every shown test holds."""
     returns: tuple[str, ...]
-    """What it returned or raised, by further input."""
+    """The value returned or error raised for each further input."""
 
 
 async def selected(
@@ -243,7 +243,7 @@ def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
-    """What can be recombined: the agents' artefacts, or the two halves of a single agent's."""
+    """The parts to recombine: the agents' artefacts, or the two halves of a single agent's."""
     turn = episode.turns[-1]
     agents = turn.artefacts if turn.joined is None else turn.joined
     artefacts = {agent: turn.artefacts[agent] for agent in agents}

@@ -1,4 +1,4 @@
-"""How many episodes are under way at the same time."""
+"""The number of episodes under way at the same time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collab.recipe import Recipe
 from collab.recipe.model import VLLMModel
 
 LANES = 32
-"""Where neither the recipe nor an engine wants another number."""
+"""Default if neither the recipe nor the engine sets a number."""
 
 VLLM_LANES = 256
 """For each engine or server of vLLM, which computes so many responses side by side at least."""

@@ -95,7 +95,7 @@ def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """What a gzipped file holds; no more of it is unpacked than it may hold."""
+    """Unpack a gzipped file, up to the limit for its size."""
     most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
     with gzip.open(path) as file:
         data = file.read(most + 1)

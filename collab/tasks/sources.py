@@ -38,7 +38,7 @@ def _id(row: PlacedRow) -> str:
 
 
 def _unfit(source: SourceSpec, unfit: dict[str, str], total: int) -> str:
-    """What cannot be run here, and why, one in a line."""
+    """List the unfit problems with their reasons, one per line."""
     listed = "".join(f"\n  {name}: {told}" for name, told in unfit.items())
     every = ",".join([*source.leave_out, *unfit])
     return (

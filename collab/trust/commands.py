@@ -19,7 +19,7 @@ from collab.trust.held import agreed, check, of_server
 from collab.trust.sources import digest_of, sources_of
 
 PYTHONS = ("python", "python3")
-"""As a command: the Python that collab runs in."""
+"""In a command, stands for the Python that runs collab."""
 _BETWEEN = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
 
 
@@ -43,14 +43,14 @@ def files_of(command: Sequence[str]) -> dict[Path, str]:
 
 
 def content_of(command: Sequence[str], given: Sequence[str], files: Mapping[Path, str]) -> str:
-    """What exactly a command is, with the variables it is `given`; files by their digests."""
+    """Identify a command with its `given` variables; files count by their digests."""
     shown = [files.get(path.resolve(), str(path)) for path in map(Path, command)]
     within = [digest for digest in files.values() if digest not in shown]
     return "\0".join(["mcp", *shown, " ".join(given), *within])
 
 
 def _runs(folder: Path) -> bool:
-    """Whether Python takes a folder for a program."""
+    """True if Python can run the folder as a program."""
     return any(_is("is_file", folder / f"__main__.{suffix}") for suffix in ("py", "pyc"))
 
 

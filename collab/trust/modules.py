@@ -159,7 +159,7 @@ class _Finder(MetaPathFinder):
         return spec
 
     def _is_closed(self, entry: Any) -> bool:
-        """Whether an entry of a search path lies in such a folder; "" is the current one."""
+        """True if a search path entry lies in such a folder; "" is the current folder."""
         if not self.closed or not isinstance(entry, str):
             return False
         real = Path(os.path.realpath(entry))

@@ -43,9 +43,9 @@ class Finding:
     fine: bool
     detail: str
     remedy: str = ""
-    """What to do where it is not fine."""
+    """The remedy for a failed check."""
     needed: bool = False
-    """Whether the main job cannot do without."""
+    """True if the main job needs it."""
 
 
 def command(
@@ -255,7 +255,7 @@ def _versions(packages: tuple[str, ...]) -> str:
 
 
 def tested_ranges() -> dict[str, str]:
-    """By package: the versions that this release was tested with, from its own metadata."""
+    """The version range tested with this release, per package, from its metadata."""
     try:
         from packaging.requirements import Requirement
 
@@ -274,7 +274,7 @@ def version_of(package: str) -> str | None:
 
 
 def is_within(found: str, tested: str) -> bool:
-    """Whether a version lies in a range; every one does where none is known."""
+    """True if a version lies in a range; an unknown range accepts every version."""
     if not tested:
         return True
     from packaging.specifiers import SpecifierSet

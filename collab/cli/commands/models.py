@@ -171,7 +171,7 @@ def _conclude(name: str, verdicts: Sequence[Verdict], page: Page | None, *, conf
 
 
 async def _all_stopped() -> bool:
-    """Whether what the engine began ends when it is cancelled; asyncio would wait without end."""
+    """True if the engine's work ends on cancellation; asyncio would wait forever."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

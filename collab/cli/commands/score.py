@@ -216,7 +216,7 @@ def _show(page: Page, address: str, results: list[Result]) -> None:
 
 
 def split_program(source: str, function: str = HELPER) -> dict[str, str]:
-    """By agent: the top-level definitions of the helper's `function`, and the rest of the program.
+    """Split a program by agent: the helper's top-level `function`, and the rest.
 
     The join puts the helper first, so what its definition reads (decorators, defaults,
     annotations) and stands above it is copied to it, and `from __future__` lines move there.

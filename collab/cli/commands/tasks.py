@@ -137,7 +137,7 @@ def _check(name: str, trust: Consent) -> None:
             " environment"
         )
     make, fields = environment_for(spec.environment), options_of(spec, open_suite(spec).problem(0))
-    make(fields)  # an option that it does not take is told as what it is
+    make(fields)  # an unknown option raises its own error
     page, results = open_page(), conform(lambda: make(fields))
     for result in results:
         mark = ("no  ", "bold red") if result.fault else ("ok  ", "green")

@@ -113,7 +113,7 @@ REMEDY = "name one to plan for, as in --dry-run --card h100 (its name, or its me
 
 
 class Asked(NamedTuple):
-    """What the command was told of the machines."""
+    """The machine options of the command."""
 
     card: str | None = None
     slurm: str | None = None
@@ -163,7 +163,7 @@ def check_options(asked: Asked) -> None:
 
 
 def _here(recipe: Recipe, asked: Asked) -> tuple[Card | None, int]:
-    """What the run would take of this machine."""
+    """Resources of this machine that the run would use."""
     from collab.errors import RecipeError
 
     gpus = usable_gpus(recipe)

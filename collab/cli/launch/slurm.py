@@ -118,7 +118,7 @@ def submit(text: str, run: Path) -> str:
 
 @dataclass(frozen=True)
 class Given:
-    """What `collab train` was given, to be given once more by a job."""
+    """The arguments of `collab train`, for the job to repeat."""
 
     recipe: str | None
     settings: list[str]
@@ -148,7 +148,7 @@ class Given:
 
 
 def sbatch_file(slurm: str, given: Given, folder: Path, *, resumed: bool) -> str:
-    """The sbatch file of a run in `folder`; a job that is queued again changes nothing anew."""
+    """The sbatch file of a run in `folder`; a requeued job changes no setting twice."""
     again = given.changes if resumed else ["--trust"] if given.trust else []
     return render(parse_slurm(slurm), folder, again if resumed else given.begin, again)
 

@@ -14,7 +14,7 @@ from collab.trainers.training.folder import TrainingFolder
 
 
 def show_finished(recipe: Recipe, run: Path, *, json: bool) -> bool:
-    """Whether the run is finished by this recipe; shows its result if it is."""
+    """Show the result of a run that this recipe has finished; returns True if so."""
     summary = TrainingFolder.finished(run, recipe)
     if summary is None:
         return False

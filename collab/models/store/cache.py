@@ -1,4 +1,4 @@
-"""Where models are kept, and how the progress of fetching one is reported."""
+"""The cache folder for models, and progress of downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cache_root() -> Path:
 
 
 def bytes_in(folder: Path) -> int:
-    """What lies in a folder; the temporary files of a program come and go meanwhile."""
+    """Bytes in a folder; temporary files may appear and vanish meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):  # passes over folders that are gone
         for name in names:

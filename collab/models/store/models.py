@@ -42,7 +42,7 @@ def resolve(name: str, revision: str | None = None, progress: StoreProgress = qu
 
 
 def public_name(name: str) -> str:
-    """What other programs find a model by: its name on the hub, or the whole path of its folder."""
+    """The name for other programs: the hub name, or the absolute path of the folder."""
     if name in ALIASES:
         return ALIASES[name].hub
     path = Path(name).expanduser()
@@ -62,7 +62,7 @@ def at_hand(name: str, revision: str | None = None) -> Path | None:
 
 
 def _local(name: str) -> bool:
-    """Whether `name` is a folder with a model; raises for a path that holds none."""
+    """True if `name` is a folder with a model; raises for a path without one."""
     path = Path(name).expanduser()
     if path.is_dir() and (path / "config.json").is_file():
         return True
