@@ -22,6 +22,7 @@ from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attr
 from collab.given import given, is_of_python, plain_name
 from collab.trust.held import agreed, is_held, of_function
 from collab.trust.modules import keep_to_its_source, load_file
+from collab.trust.sources import digest_of, sources_of
 
 _LOADING = threading.RLock()  # else a second thread would be given a file that is half read
 
@@ -245,12 +246,14 @@ def _from_file(kind: str, name: str) -> ModuleType:
 
 
 def _loaded(kind: str, name: str, path: Path) -> ModuleType:
+    sources = sources_of(path)
+    version = agreed(str(path)) or digest_of(sources)
     stem = re.sub(r"\W", "_", path.stem)
-    module_name = f"collab_plugin_{stem}_{abs(hash((str(path), agreed(str(path)))))}"
+    module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
     if module_name in sys.modules:
         return sys.modules[module_name]
     try:
-        return load_file(module_name, path)
+        return load_file(module_name, sources)
     except RecipeError:
         raise
     except Exception as error:

@@ -20,21 +20,20 @@ from typing import Any
 
 from collab.trust.elsewhere import is_own, run_folder_of
 from collab.trust.held import agreed, check
-from collab.trust.sources import Source, digest_of, is_installed, sources_of, sources_of_module
+from collab.trust.sources import Source, digest_of, is_installed, sources_of_module
 
 
-def load_file(name: str, file: Path) -> ModuleType:
-    """A user's file as the module `name`; its local modules are copies of its own.
+def load_file(name: str, sources: Sequence[Source]) -> ModuleType:
+    """Import a user's file, the first of `sources`, as the module `name`.
 
-    An import statement anywhere in these files finds them, now and later.
+    The other sources are the local modules that it imports; it gets copies of its own. An import
+    statement anywhere in these files finds them, now and later.
 
     Raises:
-        RecipeError: a file that cannot be read.
         Untrusted: a file has changed since there was a yes to it.
     """
-    sources = sources_of(file)
-    _check(str(file), sources)
     main, *others = sources
+    _check(str(main.path), sources)
     local = {source.module.partition(".")[0] for source in others}
     loader = _Loader(main, name, local)
     _know({name: loader} | {f"{name}.{s.module}": _Loader(s, name, local) for s in others})

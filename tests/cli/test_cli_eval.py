@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +175,6 @@ def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
 ) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     (project / "parts.py").write_text("def right(context):\n    return 0.25\n")
-    for name in [name for name in sys.modules if name.startswith("collab_plugin_parts_")]:
-        del sys.modules[name]  # like a new process
     both = ("eval", "pair", "runs/first", "-t", "words/0", "-m", "echo", "--out", "out")
     refused = collab(*both)
     assert refused.status == 2
