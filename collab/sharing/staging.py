@@ -20,12 +20,13 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
     The record itself stays: neither episodes nor the command line are handed on.
 
     Raises:
-        RecordError: the folder holds no team, or `out` is not empty.
+        RecordError: the folder holds no team or a link out of it, or `out` is not empty.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} holds no {RECIPE}; give the folder of a run or a training")
     if out.exists() and any(out.iterdir()):
         raise RecordError(f"{out} is not empty; give another folder")
+    _check_links(run)
     out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / RECIPE, out / RECIPE)
     for part in PARTS:
@@ -40,6 +41,16 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
     if licence is None:
         notes.append("the card names no licence; give --licence, e.g. apache-2.0")
     return notes
+
+
+def _check_links(run: Path) -> None:
+    """Refuse links to files outside the folder: the hub would get files that are no part of it."""
+    parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
+    for path in (run / RECIPE, *parts):
+        if not path.resolve().is_relative_to(run.resolve()):
+            raise RecordError(
+                f"{path} is a link to {path.resolve()}, outside {run}; put the file itself there"
+            )
 
 
 def _places(data: Any, above: str) -> list[tuple[str, str]]:

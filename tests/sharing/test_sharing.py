@@ -167,6 +167,16 @@ def with_a_function(run: Path) -> None:
     (run / "recipe.yaml").write_text(text)
 
 
+def test_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("key")
+    (run / "data").mkdir(exist_ok=True)
+    (run / "data" / "more.jsonl").symlink_to(secret)
+    with pytest.raises(RecordError, match=r"more.jsonl is a link to .*secret.txt, outside"):
+        stage(run, tmp_path / "sent", repository="me/pair", licence=None)
+    assert not (tmp_path / "sent").exists()
+
+
 def test_a_team_of_the_hub_is_asked_about_then_runs(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
