@@ -48,7 +48,10 @@ def held_out_of(run: Path) -> list[Any]:
 
 
 def timed(key: str) -> bool:
-    return key in ("seconds", "tokens_per_second", "memory_gb") or key.startswith("time/")
+    """Whether a metric depends on how fast the machine is, as the most requests at once does."""
+    return key in ("seconds", "tokens_per_second", "memory_gb") or key.startswith(
+        ("time/", "server/")
+    )
 
 
 def flat(value: Any) -> Any:
