@@ -17,7 +17,7 @@ made: from steps of 8 groups, of which as many as `--warmup` says are played bef
 counted. Their features tell histories and responses apart and nothing more. `madpo`, `marlhf`,
 `qmix` and `pmic` follow another gradient than the reward's, which shows as bias.
 
-It prints a table in Markdown, as it stands in docs/algorithms.md.
+It prints a table in Markdown, for docs/credit.md.
 """
 
 from __future__ import annotations

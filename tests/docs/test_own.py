@@ -1,4 +1,4 @@
-"""What docs/protocols.md and docs/algorithms.md tell to write, written and run."""
+"""The programs in docs/protocols.md and docs/own_algorithm.md, run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     protocol, harness = blocks("protocols.md", "python")
     (tmp_path / "moderated.py").write_text(protocol)
     (tmp_path / "harness.py").write_text(harness)
-    (tmp_path / "credit.py").write_text("\n".join(blocks("algorithms.md", "python")))
+    (tmp_path / "credit.py").write_text("\n".join(blocks("own_algorithm.md", "python")))
     for room in ("agents", "tasks"):
         (tmp_path / room).mkdir()
     (tmp_path / "agents/moderated.yaml").write_text(blocks("protocols.md", "yaml")[1])
@@ -97,7 +97,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_algorithms_train_and_their_state_goes_on(
     folder: Path, tiny: Path, number: int
 ) -> None:
-    algorithm = yaml.safe_load(blocks("algorithms.md", "yaml")[number])["trainer"]["algorithm"]
+    algorithm = yaml.safe_load(blocks("own_algorithm.md", "yaml")[number])["trainer"]["algorithm"]
     recipe = make_game(tiny, folder, algorithm=algorithm, steps=2, checkpoint_every=1)
     asyncio.run(TrainingRun(recipe, folder / "whole").run())
     with pytest.raises(KeyboardInterrupt):
@@ -122,13 +122,14 @@ def test_the_shipped_algorithms_are_those_of_the_page() -> None:
     from collab.runtime.protocols import BUILT_IN as protocols
     from collab.trainers.credit import BUILT_IN as algorithms
 
-    for page, names in (("algorithms.md", algorithms), ("protocols.md", protocols)):
+    pages = {"algorithms.md": algorithms, "credit.md": algorithms, "protocols.md": protocols}
+    for page, names in pages.items():
         text = (Path(__file__).parents[2] / "docs" / page).read_text()
         missing = [name for name in names if f"| `{name}` |" not in text]
         assert missing == [], page
 
 
 def test_a_rule_is_checked_as_the_page_says() -> None:
-    page = Path(__file__).parents[2] / "docs" / "algorithms.md"
+    page = Path(__file__).parents[2] / "docs" / "own_algorithm.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert (failed, tried > 5) == (0, True)

@@ -31,7 +31,17 @@ PLAIN = [
     ROOT / "CHANGELOG.md",
     *(
         ROOT / "docs" / f"{page}.md"
-        for page in ("tutorial", "migration", "runs", "study", "tasks", "teams")
+        for page in (
+            "algorithms",
+            "credit",
+            "migration",
+            "own_algorithm",
+            "runs",
+            "study",
+            "tasks",
+            "teams",
+            "tutorial",
+        )
     ),
 ]
 """Pages that are in plain English; add a page here once it is rewritten."""

@@ -123,7 +123,7 @@ class Removal(Counterfactual):
     Wolpert and Tumer 2001. Unbiased wherever nobody's answer of the turn depends on the agent's;
     others get leave-one-out. A diagnosis first of all: `credit/AGENT/contribution` is the mean of
     it, whether the agent's answer helped at all. As a rule to train by it has no mean of the group
-    taken off: on the games of docs/algorithms.md its variance is between 0.6 and 2.4 times that of
+    taken off: on the games of docs/credit.md its variance is between 0.6 and 2.4 times that of
     `marloo`, and always more than that of `cross`, but where both are leave-one-out.
 
     Costs no generation, but the judging of n G joint actions a turn.
