@@ -33,7 +33,9 @@ PLAIN = [
         ROOT / "docs" / f"{page}.md"
         for page in (
             "algorithms",
+            "concepts",
             "credit",
+            "index",
             "migration",
             "own_algorithm",
             "runs",
