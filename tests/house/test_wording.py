@@ -43,6 +43,7 @@ PLAIN = [
             "tasks",
             "teams",
             "tutorial",
+            "why_teams",
         )
     ),
 ]
