@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -29,6 +30,13 @@ def test_the_evaluation_of_the_page_is_taken() -> None:
     assert spec.evaluation == EvaluationSpec.model_validate(data["trainer"]["evaluation"])
     keys = re.findall(r"^\| `(\w+)` \|", (DOCS / "held_out.md").read_text(), re.MULTILINE)
     assert keys == list(EvaluationSpec.model_fields)
+
+
+def test_the_first_recipe_can_be_trained(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(blocks("start.md", "yaml")[0])
+    spec = check_recipe(load_recipe(recipe))
+    assert (spec.steps, spec.evaluation) == (10, EvaluationSpec(samples=2))
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

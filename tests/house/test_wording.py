@@ -39,6 +39,7 @@ PLAIN = [
             "migration",
             "own_algorithm",
             "runs",
+            "start",
             "study",
             "tasks",
             "teams",
