@@ -36,6 +36,7 @@ PLAIN = [
             "concepts",
             "credit",
             "index",
+            "metrics",
             "migration",
             "own_algorithm",
             "runs",
@@ -43,6 +44,7 @@ PLAIN = [
             "study",
             "tasks",
             "teams",
+            "terms",
             "tutorial",
             "why_teams",
         )
