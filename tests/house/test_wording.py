@@ -40,6 +40,8 @@ PLAIN = [
             "migration",
             "own_algorithm",
             "runs",
+            "schemes",
+            "small_models",
             "start",
             "study",
             "tasks",
