@@ -37,6 +37,7 @@ PLAIN = [
             "credit",
             "gpu",
             "index",
+            "launch",
             "metrics",
             "migration",
             "own_algorithm",
