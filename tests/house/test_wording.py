@@ -33,14 +33,18 @@ PLAIN = [
         ROOT / "docs" / f"{page}.md"
         for page in (
             "algorithms",
+            "beside_others",
             "concepts",
             "credit",
+            "from_comlrl",
+            "from_trl",
             "gpu",
             "index",
             "launch",
             "metrics",
             "migration",
             "own_algorithm",
+            "python",
             "ranks",
             "runs",
             "schemes",
