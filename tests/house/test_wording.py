@@ -33,6 +33,7 @@ PLAIN = [
         ROOT / "docs" / f"{page}.md"
         for page in (
             "algorithms",
+            "architecture",
             "beside_others",
             "concepts",
             "credit",
