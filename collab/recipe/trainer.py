@@ -36,9 +36,8 @@ class TrainerSpec(Spec):
     (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
     `maac`, critics; `vdn` and `qmix`, parts of the return; `madpo` and `marlhf`, preferences;
     `pmic`, a bonus of mutual information; `rae`, a moving average; `at-grpo`, for `greedy` trees;
-    `c3`, for sequential teams that fan out; `ccpo`, whose last agent also answers alone; `sft`,
-    the likelihood of solved episodes; `shaped`, another rule with process rewards; or one's own, a
-    function or a class: `file.py:NAME`, or a registered name. Options are given as
+    `sft`, the likelihood of solved episodes; `shaped`, another rule with process rewards; or your
+    own function or class: `file.py:NAME`, or a registered name. Options are given as
     `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, episodes of one task that are compared with each other."""

@@ -17,7 +17,6 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
 from collab.records import Action
 from collab.trainers.credit.group import Group, Key, Weights
-from collab.trainers.credit.shape import Further
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -130,23 +129,6 @@ class Describes(Protocol):
         """Lines of `collab train --dry-run`."""
 
 
-@runtime_checkable
-class FansOut(Protocol):
-    """An algorithm for agents that act one after the other, whose episodes share answers."""
-
-    @property
-    def fan_out(self) -> tuple[int, ...]:
-        """How often each agent answers to the same answers before its own; see `Shape`."""
-
-
-@runtime_checkable
-class PlaysFurther(Protocol):
-    """An algorithm that needs further episodes beside those of a group."""
-
-    def further(self, recipe: Recipe) -> Further:
-        """Which; `Group.further` holds those that were played."""
-
-
 def pays_as_played(algorithm: object) -> bool:
     """Whether a response's weight is of the joint action that it was part of.
 
@@ -160,10 +142,10 @@ def pays_as_played(algorithm: object) -> bool:
 def goes_by_rewards(algorithm: object) -> bool:
     """Whether weights come from the rewards and returns of the groups alone, whatever those are.
 
-    They do unless the algorithm has an attribute `goes_by_rewards` that says otherwise, or asks
-    for more than a group: joint actions beside those that were played, or further episodes.
+    They do unless the algorithm has an attribute `goes_by_rewards` that says otherwise, or has
+    joint actions scored beside those that were played.
     """
-    asks = isinstance(algorithm, Prepares | FansOut | PlaysFurther)
+    asks = isinstance(algorithm, Prepares)
     return not asks and bool(getattr(algorithm, "goes_by_rewards", True))
 
 

@@ -72,8 +72,6 @@ class Group:
     """Of every joint action, those that follow it and make its return: in `greedy` none."""
     discount: float = 1.0
     """gamma."""
-    further: tuple[FurtherEpisode, ...] = ()
-    """Whole episodes that were played beside those of the group."""
 
     @property
     def task(self) -> str:
@@ -273,27 +271,3 @@ def earned_from(
 def geometric(discount: float, terms: int) -> float:
     """The sum of the first `terms` of 1 + gamma + gamma^2 + .."""
     return fsum(discount**k for k in range(terms))
-
-
-@dataclass(frozen=True)
-class FurtherEpisode:
-    """An episode that was played beside a group, which nothing is learned from."""
-
-    episode: Episode
-    """Its `further` says what for."""
-    of: tuple[int, int]
-    """The position in the group of the episode that it belongs to; and of a continuation the turn
-    after which it goes on by itself, else -1."""
-    rewards: tuple[Mapping[str, float], ...]
-    """By turn, those included that it shares: what each trained agent earned."""
-
-    def earned(self, agent: str, discount: float) -> float:
-        """The return of an agent from the first turn on that the episode played by itself."""
-        own = [rewards[agent] for rewards in self.rewards[self.of[1] + 1 :]]
-        own += own[-1:] * self.episode.absorbed
-        return fsum(discount**turn * reward for turn, reward in enumerate(own))
-
-
-def own_episodes(episodes: Sequence[Episode]) -> list[Episode]:
-    """The episodes that a team played as it plays, none that were played beside them."""
-    return [episode for episode in episodes if not episode.further]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from collab.trainers.credit.c3 import C3
-from collab.trainers.credit.ccpo import CCPO
 from collab.trainers.credit.counterfactual.algorithms import Coma, Cross, Removal, Shapley
 from collab.trainers.credit.critics.actor_critic import IAC, MAAC
 from collab.trainers.credit.factored.qmix import QMIX
@@ -36,6 +34,4 @@ RULES: dict[str, Any] = {
     "rae": Rae,
     "sft": Sft,
     "at-grpo": at_grpo,
-    "c3": C3,
-    "ccpo": CCPO,
 }

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import isfinite
 
@@ -17,14 +17,12 @@ from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
 from collab.trainers.credit.group import (
-    FurtherEpisode,
     Group,
     Node,
     Rewards,
     Tree,
     Weights,
     make_group,
-    own_episodes,
     tree_of,
 )
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction, reward_of
@@ -43,11 +41,7 @@ async def group_of(
     spec: TrainerSpec,
     shape: Shape,
 ) -> Group:
-    """A task's episodes in the terms of credit; `joint` scores joint actions beside them.
-
-    Episodes that were played beside the group stand in its `further`.
-    """
-    played, episodes = episodes, own_episodes(episodes)
+    """A task's episodes in the terms of credit; `joint` scores joint actions beside them."""
     tree = tree_of(episodes, shape)
     aligned = {
         node: {agent: reward_of(_score_at(episodes, node), agent, spec) for agent in agents}
@@ -56,30 +50,9 @@ async def group_of(
     rewards: Rewards = aligned
     if spec.joint_mode == "cross":
         rewards = await _crossed(joint, tree, aligned, agents)
-    group = make_group(
+    return make_group(
         episodes, agents, rewards, tree, spec.discount, aligned=aligned, ask=joint.score
     )
-    return replace(group, further=_further(played, agents, spec, shape))
-
-
-def _further(
-    played: Sequence[Episode], agents: Sequence[str], spec: TrainerSpec, shape: Shape
-) -> tuple[FurtherEpisode, ...]:
-    """Those of a group's whole episodes that were played beside it.
-
-    Those that belong to an episode of the group that was lost are left out.
-    """
-    numbers = {episode.sample: n for n, episode in enumerate(own_episodes(played))}
-    found = []
-    for episode in played:
-        if not episode.further:
-            continue
-        sample, turn = shape.beside_which(episode.sample)
-        if sample in numbers:
-            scores = [t.score for t in episode.turns if t.score]
-            rewards = tuple({a: reward_of(s, a, spec) for a in agents} for s in scores)
-            found.append(FurtherEpisode(episode, (numbers[sample], turn), rewards))
-    return tuple(found)
 
 
 def _score_at(episodes: Sequence[Episode], node: Node) -> Score:
@@ -186,7 +159,7 @@ class StepCredit:
     def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
         """Begin with a task's episodes, those without failures."""
         key = tuple(episode.id for episode in episodes)
-        enough = len(own_episodes(episodes)) >= min(2, self._spec.group_size)
+        enough = len(episodes) >= min(2, self._spec.group_size)
         if enough and key not in self._groups:
             self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
 
@@ -214,7 +187,7 @@ class StepCredit:
         await asyncio.gather(*self._groups.values(), return_exceptions=True)
 
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
-        joint = JointActions(problem, own_episodes(episodes), self._spec, self._judge)
+        joint = JointActions(problem, episodes, self._spec, self._judge)
         self._joint.append(joint)
         group = await group_of(
             episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape

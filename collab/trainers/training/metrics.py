@@ -18,7 +18,6 @@ from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
-from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.base import TokenSums, Update
 from collab.trainers.learner.policy import Policies
@@ -83,7 +82,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
-            metrics.update(_agent(agent, own_episodes(episodes), data.update.sums.get(agent)))
+            metrics.update(_agent(agent, episodes, data.update.sums.get(agent)))
         for pattern, values in (
             (names.LOSS, data.update.losses),
             (names.GRADIENT_NORM, data.update.gradient_norms),
@@ -211,7 +210,7 @@ def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, flo
     """How far behind the policy was that each response was drawn from, where responses say it."""
     if data.unlearned:
         return
-    episodes = own_episodes([episode for group in data.groups for episode in group])
+    episodes = [episode for group in data.groups for episode in group]
     actions = [d.action for e in episodes for agent in agents for d in e.decisions(agent)]
     versions = [action.version for action in actions if action.version is not None]
     if versions:

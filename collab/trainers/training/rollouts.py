@@ -10,7 +10,6 @@ from collab.records import Episode, Problem
 from collab.runtime import Event, Session
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
-from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.shape import Shape
 
 Watch = Callable[[Event], None]
@@ -27,10 +26,11 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
 def played_out(episodes: Sequence[Episode]) -> list[Episode]:
     """The whole episodes that were played to their end: those whose return is that of a team.
 
-    In a `greedy` tree the others were left for a better one. What was played beside a group is
-    none of them.
+    In a `greedy` tree the others were left for a better one. Older runs also recorded `further`
+    episodes, which are left out.
     """
-    return [e for e in own_episodes(whole(episodes)) if len(e.turns) == e.horizon or _is_solved(e)]
+    own = [e for e in whole(episodes) if not e.further]
+    return [e for e in own if len(e.turns) == e.horizon or _is_solved(e)]
 
 
 async def play_groups(
@@ -53,9 +53,8 @@ async def play_groups(
     starts = [
         Start(problem, group=number, sample=shape.first(sibling), until=until)
         for number, problem in enumerate(problems)
-        for sibling in range(shape.roots)
+        for sibling in range(shape.group_size)
     ]
-    starts += [s for number, problem in enumerate(problems) for s in _solos(problem, number, shape)]
     left = Counter(start.group for start in starts)
     siblings: dict[int, list[Episode]] = {number: [] for number in range(len(groups))}
     following: list[Start] = []
@@ -71,8 +70,6 @@ async def play_groups(
             return
         group, problem, parents = groups[number], problems[number], _go_on(siblings[number], shape)
         starts = [s for parent in parents for s in _children(parent, problem, shape)]
-        starts += [s for e in siblings[number] for s in _beside(e, problem, shape)]
-        starts += [s for e in siblings[number] for s in _continuations(e, problem, shape)]
         following.extend(starts)
         gone_on = {parent.sample for parent in parents}
         group.extend(e for e in siblings[number] if e.sample not in gone_on)
@@ -140,47 +137,4 @@ def _children(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
             until=turn + 1,
         )
         for sibling in range(shape.group_size)
-    ]
-
-
-def _beside(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
-    """With `fan_out`: episodes in which further answers are given to an episode's answers."""
-    if not shape.fan_out or episode.failure:
-        return []
-    decisions = episode.turns[0].decisions
-    order = list(dict.fromkeys(decision.agent for decision in decisions))
-    return [
-        Start(
-            problem,
-            group=episode.group,
-            sample=sample,
-            given=tuple(d for d in decisions if d.agent in order[:taken]),
-        )
-        for sample, taken in shape.beside(episode.sample)
-    ]
-
-
-def _solos(problem: Problem, group: int, shape: Shape) -> list[Start]:
-    """Episodes in which some agents are silent, as many as the group has."""
-    silent = shape.further.silent
-    return [
-        Start(problem, group=group, sample=shape.solo(sample), silent=silent, further="solo")
-        for sample in range(shape.episodes if silent else 0)
-    ]
-
-
-def _continuations(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
-    """The rest of a whole episode, played anew from the states that it went on from."""
-    if episode.failure or episode.further:
-        return []
-    return [
-        Start(
-            problem,
-            group=episode.group,
-            sample=shape.continuation(episode.sample, turn, number),
-            turns=episode.turns[: turn + 1],
-            further="continuation",
-        )
-        for turn in range(len(episode.turns) - 1)
-        for number in range(shape.further.continuations)
     ]

@@ -11,7 +11,6 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
 from collab.stats import mean
-from collab.trainers.credit.group import own_episodes
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.training.alarms import Alarms
@@ -34,7 +33,7 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     if len(failed) > spec.max_dropped * len(episodes):
         told = _failures(failed, len(episodes))
         return f"{told}; more than trainer.max_dropped {spec.max_dropped:g}"
-    if failed and all(len(own_episodes(whole(g))) < min(2, spec.group_size) for g in groups):
+    if failed and all(len(whole(g)) < min(2, spec.group_size) for g in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
 

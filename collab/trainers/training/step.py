@@ -23,8 +23,8 @@ from collab.runtime.events import (
 )
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import FansOut, PlaysFurther, UsesModels
-from collab.trainers.credit.shape import Further, Shape
+from collab.trainers.credit.base import UsesModels
+from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner, Update
 from collab.trainers.learner.models import PolicyModels
@@ -169,7 +169,7 @@ class Stepper:
         session = await self._session_at(step)
         problems = self._levels.batch(step)
         shape = self._shape(session)
-        total = len(problems) * (shape.episodes + shape.further_episodes)
+        total = len(problems) * shape.episodes
         timer, done = StepTimer(), 0
 
         def watch(event: Event) -> None:
@@ -274,9 +274,5 @@ class Stepper:
             await credit.aclose()
 
     def _shape(self, session: Session) -> Shape:
-        spec = self._spec
-        fan_out = self.algorithm.fan_out if isinstance(self.algorithm, FansOut) else ()
-        recipe, further = session.recipe, Further()
-        if isinstance(self.algorithm, PlaysFurther):
-            further = self.algorithm.further(recipe)
-        return Shape(spec.turn_structure, spec.group_size, recipe.team.turns, fan_out, further)
+        turns = session.recipe.team.turns
+        return Shape(self._spec.turn_structure, self._spec.group_size, turns)

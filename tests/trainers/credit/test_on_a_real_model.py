@@ -37,21 +37,15 @@ SMALL = {
 }
 
 IN_TURNS = {"turns": 2}
-IN_ORDER = {"protocol": "sequential"}
 TEAMS: dict[str, dict[str, Any]] = {
     "at-grpo": IN_TURNS,
-    "c3": IN_ORDER,
-    "ccpo": IN_ORDER,
     "magrpo-tree": IN_TURNS,
     "shaped": IN_TURNS,
-    "shaped-monte-carlo": IN_TURNS,
 }
 """What a trainer asks of the team, where one parallel turn is not what it is for."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "alternating": {"alternate_every": 1},
-    "c3": {"algorithm": {"use": "c3", "options": {"fan_out": [2, 2]}}},
-    "ccpo": {"alternate_every": 1},
     "iac": {"group_size": 1, "tasks_per_step": 2},
     "maac": {"group_size": 1, "tasks_per_step": 2},
     "magrpo-tree": {"group_size": 2},

@@ -20,7 +20,7 @@ from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.shaped import Shaped, shaped
 from collab.trainers.training.check import check_recipe
 
-MADE_OF_MORE = ["cross", "removal", "ccpo", "madpo", "marlhf", "pmic", "sft"]
+MADE_OF_MORE = ["cross", "removal", "madpo", "marlhf", "pmic", "sft"]
 """Rules whose weights are not made of the played rewards alone."""
 
 
@@ -125,7 +125,6 @@ def test_a_rule_with_state_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) 
     ("options", "trainer", "told"),
     [
         *(({"rule": name}, {}, f"cannot shape '{name}'") for name in MADE_OF_MORE),
-        ({"rule": "c3", "options": {"fan_out": [2, 2]}}, {}, "cannot shape 'c3'"),
         ({}, {"turn_structure": "greedy"}, "does nothing in turn_structure 'greedy'"),
         ({"rule": "shaped"}, {}, "unknown algorithm 'shaped'"),
         ({"rule": "margpo"}, {}, "magrpo"),
@@ -148,19 +147,19 @@ def test_a_solved_task_that_earns_nothing_more_is_refused(tiny_words: Path, tmp_
         check_recipe(recipe.model_copy(update={"team": team}))
 
 
-def test_a_rule_of_ones_own_that_plays_further_is_refused(
+def test_a_rule_of_ones_own_that_scores_more_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own.py").write_text(
-        "class Fans:\n"
-        "    fan_out = (2, 2)\n"
+        "class Asks:\n"
+        "    async def prepare(self, group): pass\n"
         "    async def credit(self, groups): return []\n"
         "    def state(self): return {}\n"
         "    def restore(self, state): pass\n"
     )
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RecipeError, match=r"cannot shape 'own\.py:Fans'"):
-        Shaped(rule="own.py:Fans")
+    with pytest.raises(RecipeError, match=r"cannot shape 'own\.py:Asks'"):
+        Shaped(rule="own.py:Asks")
 
 
 def test_a_game_of_several_turns_may_be_shaped() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
 
 from collab.records import Action, Decision, Episode, Message, Score, Turn
-from collab.records.episode import Further
 from collab.trainers.credit.games.game import Game, Table
-from collab.trainers.credit.group import Choice, FurtherEpisode, Group, Node, make_group, tree_of
+from collab.trainers.credit.group import Choice, Group, Node, make_group, tree_of
 from collab.trainers.credit.shape import Shape
 
 Draw = Callable[[Table], int]
@@ -31,23 +30,16 @@ class Records:
 
     game: Game
     _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
-    _episodes: dict[tuple[int | str, ...], Episode] = field(default_factory=dict)
+    _episodes: dict[tuple[int, ...], Episode] = field(default_factory=dict)
     _earned: dict[tuple[int, Joint], dict[str, float]] = field(default_factory=dict)
 
-    def act(self, turn: int, state: int, draw: Draw, silent: Sequence[str] = ()) -> Joint:
-        """Have every agent draw its action, by what it sees; `silent` ones say nothing."""
+    def act(self, turn: int, state: int, draw: Draw) -> Joint:
+        """Have every agent draw its action, given the earlier actions that it sees."""
         joint: Joint = ()
         for agent in self.game.agents:
-            said = agent not in silent
-            own = self.draw(turn, state, joint, draw) if said else self.game.empty[agent]
-            joint = (*joint, own)
+            seen = tuple(joint[n] for n in self.game.axes(agent)[:-1])
+            joint = (*joint, draw(self.game.policies[agent, turn, state][seen]))
         return joint
-
-    def draw(self, turn: int, state: int, before: Joint, draw: Draw) -> int:
-        """Have the next agent draw its action, by what it sees of those before it."""
-        agent = self.game.agents[len(before)]
-        seen = tuple(before[n] for n in self.game.axes(agent)[:-1])
-        return draw(self.game.policies[agent, turn, state][seen])
 
     def earned(self, turn: int, joint: Joint) -> dict[str, float]:
         """By agent."""
@@ -64,9 +56,9 @@ class Records:
             self._turns[key] = self._make(turn, state, joint)
         return self._turns[key]
 
-    def episode(self, sample: int, turns: Sequence[Turn], further: Further = "") -> Episode:
+    def episode(self, sample: int, turns: Sequence[Turn]) -> Episode:
         """The record of an episode."""
-        key = (further, sample, *map(id, turns))
+        key = (sample, *map(id, turns))
         if key not in self._episodes:
             self._episodes[key] = Episode.model_construct(
                 id=f"game#{sample}",
@@ -75,7 +67,6 @@ class Records:
                 sample=sample,
                 turns=tuple(turns),
                 horizon=self.game.turns,
-                further=further,
             )
         return self._episodes[key]
 
@@ -156,8 +147,7 @@ def play(
         joined = [_joined(game, made, choice) for choice in choices]
         return [None if joint is None else records.earned(turn, joint) for joint in joined]
 
-    group = make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
-    return replace(group, further=tuple(further_episodes(episodes, shape, draw, records)))
+    return make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
 
 
 def sample(
@@ -213,10 +203,6 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
     if shape.structure == "greedy":
         yield from _best_path(game, shape, draw, records)
         return
-    if shape.fan_out:
-        for sample, joint in enumerate(_fan_out(records, shape, draw, ())):
-            yield records.episode(sample, [records.turn(0, 0, joint)])
-        return
     drawn: dict[tuple[int, int], Joint] = {}
     ended: set[tuple[int, int]] = set()
     for sample in range(shape.episodes):
@@ -238,44 +224,6 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
             yield records.episode(sample, turns)
 
 
-def further_episodes(
-    episodes: Sequence[Episode], shape: Shape, draw: Draw, records: Records
-) -> Iterator[FurtherEpisode]:
-    """What is played beside chains: episodes without the silent agents, and continuations."""
-    silent = shape.further.silent
-    for number in range(len(episodes) if silent else 0):
-        turns = _rest([], 0, draw, records, silent)
-        episode = records.episode(shape.solo(number), turns, "solo")
-        yield FurtherEpisode(episode, (number, -1), _earned(turns, records))
-    for number, played in enumerate(episodes):
-        for turn in range(len(played.turns) - 1):
-            begun = played.turns[: turn + 1]
-            state = records.game.state_after(actions_of(begun[-1]))
-            for again in range(shape.further.continuations):
-                turns = _rest(begun, state, draw, records)
-                sample = shape.continuation(number, turn, again)
-                episode = records.episode(sample, turns, "continuation")
-                yield FurtherEpisode(episode, (number, turn), _earned(turns, records))
-
-
-def _rest(
-    begun: Sequence[Turn], state: int, draw: Draw, records: Records, silent: Sequence[str] = ()
-) -> list[Turn]:
-    """The turns of an episode of which some were played."""
-    turns = list(begun)
-    for turn in range(len(begun), records.game.turns):
-        joint = records.act(turn, state, draw, silent)
-        turns.append(records.turn(turn, state, joint))
-        if records.game.solves(joint):
-            break
-        state = records.game.state_after(joint)
-    return turns
-
-
-def _earned(turns: Sequence[Turn], records: Records) -> tuple[Mapping[str, float], ...]:
-    return tuple(records.earned(turn.index, actions_of(turn)) for turn in turns)
-
-
 def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
     """At each turn the siblings; all but the best one end there."""
     state, before = 0, list[Turn]()
@@ -291,15 +239,6 @@ def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterat
             return
         before.append(records.turn(turn, state, joint[best]))
         state = game.state_after(joint[best])
-
-
-def _fan_out(records: Records, shape: Shape, draw: Draw, before: Joint) -> Iterator[Joint]:
-    """The joint actions of one turn in which each agent answers several times to what it sees."""
-    if len(before) == len(shape.fan_out):
-        yield before
-        return
-    for _ in range(shape.fan_out[len(before)]):
-        yield from _fan_out(records, shape, draw, (*before, records.draw(0, 0, before, draw)))
 
 
 def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
