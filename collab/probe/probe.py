@@ -181,8 +181,7 @@ class Crossing:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         trainer = recipe.trainer or TrainerSpec()
-        chains = {"joint_mode": "aligned", "turn_structure": "chains"}
-        self._spec = trainer.model_copy(update=chains)
+        self._spec = trainer.model_copy(update={"turn_structure": "chains"})
         is_game = recipe.task is not None and recipe.task.environment is not None
         self.crosses = not (is_game and recipe.team.turns > 1)
         """Not in a game of several turns: what a joint action earns depends on those before it."""
@@ -225,7 +224,7 @@ class Crossing:
         joint = JointActions(problem, episodes, self._spec, score)
         agents = tuple(self._recipe.team.agents)
         shape = Shape("chains", len(episodes), self._recipe.team.turns)
-        group = await group_of(episodes, joint, agents=agents, spec=self._spec, shape=shape)
+        group = group_of(episodes, joint, agents=agents, spec=self._spec, shape=shape)
         nodes = [(number, 0) for number in range(len(episodes))]
         scores = [e.turns[0].score for e in episodes]
         judged = Judged(group, forms(group, nodes), [s for s in scores if s is not None])

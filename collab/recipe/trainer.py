@@ -59,10 +59,6 @@ class TrainerSpec(Spec):
     """Divide advantages by their standard deviation: that of the episodes that are compared
     (`group`, GRPO), of each agent's within each task (`agent`, Dr. MAS), or of each agent's over
     all tasks of the step (`step`)."""
-    joint_mode: Literal["aligned", "cross"] = "aligned"
-    """`aligned` joins the g-th responses of all agents; `cross` scores all G^n combinations, and
-    a response's reward is the mean over those that it is in: for one parallel turn, or trees. The
-    algorithm `cross` does it with less noise, and wherever it is right."""
     turn_structure: TurnStructure = "chains"
     """`chains` plays G episodes; `tree` goes on from every joint action G times: G^turns leaves,
     R_t = r_t + gamma x mean of the children's R; `greedy` goes on G times from the best of each
@@ -214,6 +210,19 @@ class TrainerSpec(Spec):
         if self.mismatch_tolerance is not None:
             return self.mismatch_tolerance
         return STALE_TOLERANCE if self.max_staleness else TOLERANCE
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_joint_mode(cls, data: Any) -> Any:
+        """Drop the default of `joint_mode`, a key of older recipes; refuse `cross`."""
+        if isinstance(data, dict) and "joint_mode" in data:
+            if data["joint_mode"] != "aligned":
+                raise ValueError(
+                    f"joint_mode '{data['joint_mode']}' was removed; leave the key out, and set"
+                    " algorithm to 'cross', which has less noise"
+                )
+            data = {key: value for key, value in data.items() if key != "joint_mode"}
+        return data
 
     @field_validator("token_weighting", mode="before")
     @classmethod

@@ -17,7 +17,6 @@ TRAINER_FACTS = {
     "algorithm": "algorithm",
     "group size": "group_size",
     "groups per step": "tasks_per_step",
-    "credit": "joint_mode",
     "turn structure": "turn_structure",
     "discount": "discount",
     "normalise": "normalise",

@@ -109,7 +109,7 @@ def test_joint_actions_of_one_turn_are_crossed(project: Path, tiny_words: Path) 
 @pytest.mark.parametrize(
     "trainer",
     [{"algorithm": "cross"}, {"algorithm": "removal"},
-     {"joint_mode": "cross", "turn_structure": "tree"}],
+     {"algorithm": "cross", "turn_structure": "tree"}],
 )  # fmt: skip
 def test_joint_actions_of_several_turns_are_not(
     project: Path, tiny_words: Path, trainer: dict[str, Any]

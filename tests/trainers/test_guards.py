@@ -155,12 +155,6 @@ def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:
         TrainingRun(frozen, tmp_path / "run")
 
 
-def test_cross_has_a_limit(tiny_words: Path, tmp_path: Path) -> None:
-    recipe = make_game(tiny_words, tmp_path, joint_mode="cross", group_size=100)
-    with pytest.raises(RecipeError, match=r"100\^2 = 10000 joint actions"):
-        TrainingRun(recipe, tmp_path / "run")
-
-
 def test_a_tracker_that_is_not_installed(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, report_to=["wandb"])
     with pytest.raises(RecipeError, match=r"pip install 'collab-agents\[wandb\]'"):

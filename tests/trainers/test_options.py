@@ -46,7 +46,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "tokens": (20, {"steps": None}),
     "discount": (0.5, TWO_TURNS),
     "normalise": ("agent", {}),
-    "joint_mode": ("cross", {}),
     "turn_structure": ("tree", {**TWO_TURNS, "group_size": 2}),
     "local_parts": ({"a": ["a_left"]}, {}),
     "team_weight": (0.0, {"local_parts": {"a": ["a_left"], "b": ["b_left"]}}),

@@ -177,7 +177,7 @@ def said(episode: Episode, turn: int) -> list[tuple[int, ...]]:
 
 def test_crossing_scores_every_combination(tiny_words: Path, tmp_path: Path) -> None:
     """Crossed, a reward that only looks at `a` says nothing about `b`."""
-    game = make_game(tiny_words, tmp_path, joint_mode="cross", **KEEP_ALL)
+    game = make_game(tiny_words, tmp_path, algorithm="cross", **KEEP_ALL)
     data = game.model_dump()
     del data["task"]["reward"]["parts"]["b_left"]
     train(Recipe.model_validate(data), tmp_path / "run")

@@ -53,7 +53,7 @@ class Group:
     agents: tuple[str, ...]
     """The agents that are trained."""
     rewards: Rewards
-    """r_t; the same for every agent unless it has local parts or joint actions are crossed."""
+    """r_t; the same for every agent unless it has local parts."""
     returns: Rewards
     """R_t = r_t + gamma x mean of R_t+1 over the joint actions that follow; where the episode
     stays in its solved state for n more turns, r_t + (gamma + .. + gamma^n) x r_t. In `greedy` r_t:
@@ -178,15 +178,9 @@ def make_group(
     tree: Tree,
     discount: float,
     *,
-    aligned: Rewards | None = None,
     ask: Ask | None = None,
 ) -> Group:
-    """Work out the returns, from the last turn to the first.
-
-    `aligned` are the rewards of the joint actions as they were played, where `rewards` are of
-    crossed ones: a solved state goes on earning what its own joint action earned.
-    """
-    lasting = rewards if aligned is None else aligned
+    """Compute the returns, from the last turn to the first."""
     returns: dict[Node, dict[str, float]] = {}
     for node in sorted(tree.nodes, key=lambda node: -node[1]):
         following = [returns[child] for child in tree.children[node]]
@@ -194,11 +188,11 @@ def make_group(
         again = geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
         returns[node] = {
             agent: rewards[node][agent]
-            + discount * (mean([r[agent] for r in following]) + again * lasting[node][agent])
+            + discount * (mean([r[agent] for r in following]) + again * rewards[node][agent])
             for agent in agents
         }
     absorbed = {
-        turn: tuple(earned_from(turn, lasting[p], p, episodes, discount) for p in nodes)
+        turn: tuple(earned_from(turn, rewards[p], p, episodes, discount) for p in nodes)
         for turn, nodes in tree.solved.items()
     }
     return Group(

@@ -54,7 +54,7 @@ class JointActions:
             raise TrainingError(
                 "responses can be joined anew only where the same agents' answers make every joint"
                 f" artefact, and the team's protocol chose others in {self._problem.address}; set"
-                " joint_mode to 'aligned'"
+                " trainer.algorithm to 'marloo'"
             )
         return teams[0]
 

@@ -77,7 +77,6 @@ class Sft:
         check_no_opponents("sft", recipe)
         plain = {
             "turn_structure": ("chains", "whole episodes are kept or not"),
-            "joint_mode": ("aligned", "episodes are kept as they were played"),
             "normalise": ("none", "its weights are 1 and 0, and no advantages"),
             "objective_used": ("reinforce", "a likelihood has no ratio to clip"),
         }

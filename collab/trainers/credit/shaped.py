@@ -102,11 +102,6 @@ class Shaped:
                 " and with team.when_solved 'stop' one that solves the task earns nothing more; set"
                 f" team.when_solved to 'absorb', or algorithm to '{self._name}'"
             )
-        if spec.joint_mode != "aligned":
-            raise RecipeError(
-                f"algorithm 'shaped' shapes what was played, and joint_mode '{spec.joint_mode}'"
-                " compares what was not; set joint_mode to 'aligned'"
-            )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
         """What is shaped, and what the rule has to say."""

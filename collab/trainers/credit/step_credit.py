@@ -7,20 +7,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
 from math import isfinite
 
 from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
 from collab.runs import metric_names
-from collab.stats import mean
 from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
 from collab.trainers.credit.group import (
     Group,
     Node,
-    Rewards,
-    Tree,
     Weights,
     make_group,
     tree_of,
@@ -29,11 +25,8 @@ from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction,
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.credit.shape import Shape
 
-MAX_COMBINATIONS = 4096
-"""The most joint actions that `cross` may score at one turn of one group."""
 
-
-async def group_of(
+def group_of(
     episodes: Sequence[Episode],
     joint: JointActions,
     *,
@@ -41,56 +34,14 @@ async def group_of(
     spec: TrainerSpec,
     shape: Shape,
 ) -> Group:
-    """A task's episodes in the terms of credit; `joint` scores joint actions beside them."""
+    """The group of one task's whole episodes; `joint` scores further joint actions."""
     tree = tree_of(episodes, shape)
-    aligned = {
-        node: {agent: reward_of(_score_at(episodes, node), agent, spec) for agent in agents}
-        for node in tree.nodes
-    }
-    rewards: Rewards = aligned
-    if spec.joint_mode == "cross":
-        rewards = await _crossed(joint, tree, aligned, agents)
-    return make_group(
-        episodes, agents, rewards, tree, spec.discount, aligned=aligned, ask=joint.score
-    )
-
-
-def _score_at(episodes: Sequence[Episode], node: Node) -> Score:
-    score = episodes[node[0]].turns[node[1]].score
-    assert score is not None, "episodes without a score are not whole"
-    return score
-
-
-async def _crossed(
-    joint: JointActions, tree: Tree, aligned: Rewards, agents: Sequence[str]
-) -> Rewards:
-    """Score every combination of the responses that are compared; each gets the mean over its own.
-
-    An agent whose answer is not in the joint artefact gets its own joint action's reward.
-    """
-    rewards: dict[Node, Mapping[str, float]] = {}
-    for nodes in tree.baselines_over:
-        team = joint.team(nodes)
-        choices = list(product(range(len(nodes)), repeat=len(team)))
-        missing = [choice for choice in choices if len(set(choice)) > 1]
-        found = await joint.score(nodes, [dict(zip(team, c, strict=True)) for c in missing])
-        results = {(n,) * len(team): aligned[node] for n, node in enumerate(nodes)}
-        results |= {c: r for c, r in zip(missing, found, strict=True) if r is not None}
-        for position, node in enumerate(nodes):
-            rewards[node] = {
-                agent: _mean_reward(results, team.index(agent), position, agent)
-                if agent in team
-                else aligned[node][agent]
-                for agent in agents
-            }
-    return rewards
-
-
-def _mean_reward(
-    results: Mapping[tuple[int, ...], Mapping[str, float]], slot: int, position: int, agent: str
-) -> float:
-    own = [result[agent] for choice, result in results.items() if choice[slot] == position]
-    return mean(own)
+    rewards: dict[Node, dict[str, float]] = {}
+    for node in tree.nodes:
+        score = episodes[node[0]].turns[node[1]].score
+        assert score is not None, "episodes without a score are not whole"
+        rewards[node] = {agent: reward_of(score, agent, spec) for agent in agents}
+    return make_group(episodes, agents, rewards, tree, spec.discount, ask=joint.score)
 
 
 def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
@@ -189,9 +140,7 @@ class StepCredit:
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
         joint = JointActions(problem, episodes, self._spec, self._judge)
         self._joint.append(joint)
-        group = await group_of(
-            episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape
-        )
+        group = group_of(episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape)
         if isinstance(self._algorithm, Prepares):
             try:
                 await self._algorithm.prepare(group)

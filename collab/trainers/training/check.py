@@ -15,11 +15,8 @@ from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
-from collab.runtime.independence import dependence_planned
-from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
-from collab.trainers.credit.step_credit import MAX_COMBINATIONS
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
 
@@ -52,7 +49,6 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     _check_functions(recipe)
     check_trackers(spec.report_to)
     _check_local_parts(recipe, spec)
-    _check_combinations(recipe, spec)
     _check_game(recipe, spec)
     return spec
 
@@ -82,13 +78,11 @@ def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def _check_order(spec: TrainerSpec, algorithm: Algorithm) -> None:
-    as_played = pays_as_played(algorithm) and spec.joint_mode == "aligned"
-    if spec.update_order == "sequential" and not as_played:
+    if spec.update_order == "sequential" and not pays_as_played(algorithm):
         raise RecipeError(
-            "update_order 'sequential' multiplies a weight by how much likelier teammates have made"
-            f" the joint action that it is of, and those of algorithm '{spec.algorithm.use}' with"
-            f" joint_mode '{spec.joint_mode}' are not its return beside a baseline; set"
-            " update_order to 'simultaneous', or algorithm to e.g. 'marloo', 'coma' or 'maac'"
+            "update_order 'sequential' (HAPPO) needs the advantage of the joint action that was"
+            f" played; algorithm '{spec.algorithm.use}' gives another weight; set update_order to"
+            " 'simultaneous', or algorithm to e.g. 'marloo', 'coma' or 'maac'"
         )
 
 
@@ -172,38 +166,6 @@ def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
                 raise UnknownName(f"reward part in trainer.local_parts.{agent}", name, parts)
 
 
-def _check_combinations(recipe: Recipe, spec: TrainerSpec) -> None:
-    if spec.joint_mode != "cross":
-        return
-    n_agents, n_turns = len(recipe.team.agents), recipe.team.turns
-    combinations = spec.group_size**n_agents
-    if combinations > MAX_COMBINATIONS:
-        raise RecipeError(
-            f"joint_mode 'cross' would score {spec.group_size}^{n_agents} = {combinations} joint"
-            f" actions at each of {n_turns} turns, more than {MAX_COMBINATIONS}; lower"
-            " trainer.group_size, or set joint_mode to 'aligned'"
-        )
-    remedy = (
-        "; set joint_mode to 'aligned', and trainer.algorithm to 'cross', which crosses only where"
-        " that is right"
-    )
-    turn = rehearsed(recipe)
-    found = dependence_planned(turn)
-    if not all(found.is_alone(agent, turn.joined) for agent in turn.joined):
-        raise RecipeError(
-            "joint_mode 'cross' joins each answer with others that were never given together, and"
-            f" in the team's protocol '{recipe.team.protocol}' agents answer to what others of the"
-            f" turn said, so that credit would be biased{remedy}"
-        )
-    most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
-    if spec.turn_structure == "chains" and most_turns > 1:
-        raise RecipeError(
-            f"joint_mode 'cross' compares answers of different histories in the later of"
-            f" {most_turns} turns, so that credit would be biased{remedy}; or set turn_structure to"
-            " 'tree'"
-        )
-
-
 def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
     """Further joint actions of a game of several turns are not scored: no state is kept."""
     if recipe.task is None or recipe.task.environment is None:
@@ -214,13 +176,11 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
             " which in a zero-sum game is always 0; set turn_structure to 'chains' or 'tree'"
         )
     most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
-    asks = isinstance(algorithm_for(spec.algorithm), Prepares) or spec.joint_mode == "cross"
-    if asks and most_turns > 1:
+    if isinstance(algorithm_for(spec.algorithm), Prepares) and most_turns > 1:
         raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' with joint_mode '{spec.joint_mode}' judges more than"
-            f" what was played, and what a joint action is worth in a game of {most_turns} turns"
-            " depends on those before it; set algorithm to e.g. 'marloo' or 'rae', and joint_mode"
-            " to 'aligned'"
+            f"algorithm '{spec.algorithm.use}' judges joint actions that were not played, and the"
+            f" value of a joint action in a game of {most_turns} turns depends on those before it;"
+            " set algorithm to e.g. 'marloo' or 'rae'"
         )
 
 

@@ -59,7 +59,6 @@ def test_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     ("trainer", "told"),
     [
         ({"group_size": 1}, "set group_size to 2"),
-        ({"joint_mode": "cross"}, "set joint_mode to 'aligned'"),
         ({"normalise": "agent"}, "set normalise to 'group'"),
         ({"normalise": "step"}, "set normalise to 'group'"),
         ({"group_size": 100}, "would score 9900 joint actions"),
@@ -102,23 +101,11 @@ def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> No
     assert size("a", loud) == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.parametrize(
-    ("team", "trainer", "told"),
-    [
-        ({"protocol": "sequential"}, {}, "agents answer to what others of the turn said"),
-        ({"turns": 2}, {}, "answers of different histories in the later of 2 turns"),
-        ({}, {"curriculum": [{"steps": 1, "turns": 3}]}, "later of 3 turns"),
-    ],
-)
-def test_the_older_joint_mode_is_refused_where_it_is_biased(
-    team: dict[str, Any], trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
-) -> None:
-    old = {"algorithm": "magrpo", "joint_mode": "cross", **trainer}
-    with pytest.raises(RecipeError, match=f"{told}.*set joint_mode to 'aligned'.*'cross'"):
-        check_recipe(team_of(tiny_words, tmp_path, old, **team))
-    check_recipe(team_of(tiny_words, tmp_path, {"algorithm": "magrpo", "joint_mode": "cross"}))
-    tree = {"turn_structure": "tree", "algorithm": "magrpo", "joint_mode": "cross"}
-    check_recipe(team_of(tiny_words, tmp_path, tree, turns=2))
+def test_the_older_joint_mode_is_read_or_refused(tiny_words: Path, tmp_path: Path) -> None:
+    old = {"algorithm": "magrpo", "joint_mode": "aligned"}
+    assert "joint_mode" not in team_of(tiny_words, tmp_path, old).model_dump()["trainer"]
+    with pytest.raises(RecipeError, match=r"joint_mode 'cross' was removed.*algorithm to 'cross'"):
+        team_of(tiny_words, tmp_path, {**old, "joint_mode": "cross"})
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,6 @@ def _negated(group: Group) -> dict[tuple[int, int], dict[str, float]]:
     [
         ({"group_size": 1}, "set group_size to 2 or more"),
         ({"local_parts": {"a": ["a_left"]}}, "learns one reward of the team"),
-        ({"joint_mode": "cross"}, "or the option 'cross'"),
         ({"turn_structure": "greedy"}, "set turn_structure to 'chains' or 'tree'"),
     ],
 )

@@ -129,7 +129,6 @@ def test_a_rule_with_state_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) 
         ({"rule": "shaped"}, {}, "unknown algorithm 'shaped'"),
         ({"rule": "margpo"}, {}, "magrpo"),
         ({}, {"group_size": 1}, "nothing to compare"),
-        ({}, {"joint_mode": "cross"}, "set joint_mode to 'aligned'"),
     ],
 )
 def test_what_would_be_wrong_is_refused(

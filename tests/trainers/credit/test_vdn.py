@@ -136,7 +136,6 @@ def recipe_of(tmp_path: Path, trainer: dict[str, Any], **team: Any) -> Recipe:
     [
         ({}, {"protocol": "sequential"}, "cannot tell the part of 'b' from that of 'a'"),
         ({"local_parts": {"a": ["a_left"]}}, {}, "leave local_parts out"),
-        ({"joint_mode": "cross"}, {}, "set joint_mode to 'aligned'"),
     ],
 )
 def test_what_cannot_be_taken_apart_is_refused(

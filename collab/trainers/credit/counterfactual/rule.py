@@ -257,11 +257,6 @@ def _check_options(name: str, spec: TrainerSpec) -> None:
             f"group_size 1 leaves '{name}' nothing to compare a response with; set group_size to 2"
             " or more"
         )
-    if spec.joint_mode != "aligned":
-        raise RecipeError(
-            f"algorithm '{name}' crosses responses where it is right to; joint_mode"
-            f" '{spec.joint_mode}' would cross their rewards once more; set joint_mode to 'aligned'"
-        )
     if spec.normalise in ("agent", "step"):
         raise RecipeError(
             f"normalise '{spec.normalise}' would give an agent without influence on the reward"

@@ -147,10 +147,6 @@ class Factored:
         """Raise RecipeError where a part of the return could not be told from another's."""
         _check_independence(self.name, recipe)
         check_one_reward(self.name, recipe, spec)
-        if spec.joint_mode != "aligned":
-            raise RecipeError(
-                f"algorithm '{self.name}' learns from what was played; set joint_mode to 'aligned'"
-            )
 
     def _heads_of(self, batch: Batch) -> dict[str, Head]:
         return {agent: self._heads.of(agent, agent).head for agent in batch.rows}

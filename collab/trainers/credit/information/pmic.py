@@ -179,10 +179,6 @@ class PMIC:
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where no episode is good for all, or rewards are not those played."""
         check_no_opponents("pmic", recipe)
-        if spec.joint_mode != "aligned":
-            raise RecipeError(
-                "algorithm 'pmic' pays a bonus for what was played; set joint_mode to 'aligned'"
-            )
         if spec.turn_structure not in ("chains", "tree"):
             raise RecipeError(
                 f"turn_structure '{spec.turn_structure}' goes by the reward itself, and algorithm"

@@ -248,7 +248,6 @@ def _check_options(spec: TrainerSpec) -> None:
         "inner_epochs": (spec.inner_epochs > 1, "1: the weights hold for the first step only"),
         "normalise": (spec.normalise != "none", "'none': the weights are a loss's gradient"),
         "token_weighting": (spec.token_weighting != "sum", "'sum': log pi is a response's"),
-        "joint_mode": (spec.joint_mode != "aligned", "'aligned': madpo crosses where it may"),
     }
     for name, (is_wrong, remedy) in wrong.items():
         if is_wrong:

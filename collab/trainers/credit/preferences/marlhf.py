@@ -188,7 +188,6 @@ class MARLHF:
         check_one_reward("marlhf", recipe, spec)
         wrong = {
             "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
-            "joint_mode": (spec.joint_mode != "aligned", "'aligned', or the option 'cross'"),
             "turn_structure": (
                 spec.turn_structure not in ("chains", "tree"),
                 "'chains' or 'tree': the others go by the reward itself",
