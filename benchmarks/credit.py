@@ -30,7 +30,6 @@ from math import isfinite
 
 from collab.recipe.component import Component
 from collab.trainers.credit import Algorithm, Group, Node, algorithm_for
-from collab.trainers.credit.base import UsesModels
 from collab.trainers.credit.games import (
     Estimate,
     Game,
@@ -88,7 +87,7 @@ GAMES: dict[str, tuple[str, Game, int]] = {
 }
 
 
-class Counting:
+class Counting(Algorithm):
     """A rule, and how many further joint actions it has asked for."""
 
     def __init__(self, algorithm: Algorithm) -> None:
@@ -119,8 +118,7 @@ class Counting:
 
     async def open(self, models: GameModels) -> None:
         """Give a rule that reads models those of a game."""
-        if isinstance(self.algorithm, UsesModels):
-            await self.algorithm.open(models)
+        await self.algorithm.open(models)
 
     def state(self) -> Mapping[str, object]:
         return self.algorithm.state()
@@ -134,7 +132,7 @@ async def measure(
 ) -> tuple[Estimate, float]:
     """The estimate, and the joint actions that were judged for a group."""
     counting = Counting(algorithm_for(rule))
-    if not isinstance(counting.algorithm, UsesModels):
+    if type(counting.algorithm).open is Algorithm.open:
         found = await estimate(game, counting, groups=groups, group_size=size)
         return found, counting.judged / groups
     await counting.open(GameModels(hidden_size=MOST_TEXTS))

@@ -1,7 +1,7 @@
-"""What an algorithm of credit is: from groups of episodes to a weight for each response.
+"""The base class of credit algorithms, and how a recipe's algorithm is made.
 
-A function is enough where a group's weights depend on nothing but the group. A class is for what
-keeps state from step to step, or looks at all groups of a step.
+A function is enough if a group's weights depend on the group alone. A class can keep state from
+step to step, or read all groups of a step.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import isclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
@@ -35,7 +35,7 @@ class FrozenModel(Protocol):
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         """The last layer's state at each sequence's last token: float32, [n, hidden].
 
-        No gradient goes through it. Sequences are as many as one likes: they are read in batches.
+        No gradient goes through it. Sequences are read in batches, so pass any number of them.
         """
 
 
@@ -46,7 +46,7 @@ class TeamModels(Protocol):
         """The base model of a trained agent, without adapters.
 
         Raises:
-            RecipeError: the agent's whole model is trained, so that it has no frozen base.
+            RecipeError: the agent's whole model is trained, so it has no frozen base.
         """
 
     def other(self, name: str) -> FrozenModel:
@@ -55,126 +55,90 @@ class TeamModels(Protocol):
     async def logprobs(
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
     ) -> list[tuple[float, ...]]:
-        """The log-probability of each token of some responses of an agent, in nats.
+        """The log-probability of each token of an agent's responses, in nats.
 
-        Under the agent's policy as it is now, or under its `reference`, from before training; at
-        the agent's sampling settings.
+        Under the agent's current policy, or under its `reference` from before training; at the
+        agent's sampling settings.
         """
-
-
-@runtime_checkable
-class UsesModels(Protocol):
-    """An algorithm that reads the team's models."""
-
-    async def open(self, models: TeamModels) -> None:
-        """Called once, before the first step and before `restore`."""
 
 
 Rule = Callable[..., Weights]
-"""A group in, its weights out; further parameters are options."""
+"""Computes the weights of a group; further parameters are options."""
 
 
-@runtime_checkable
-class Algorithm(Protocol):
-    """Gives credit to the groups of a step. Options are given to its constructor."""
+class Algorithm:
+    """Gives credit to the groups of a step; the constructor takes its options.
 
-    async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
-        """The weights of each group: a number for a response, or one for each of its tokens.
+    `credit` is needed, and every other method is a hook that may stay empty.
+    """
 
-        `await group.score(...)` has further joint actions scored.
-        """
+    compares: bool = False
+    """Whether a group of one episode has nothing to be compared with."""
+    pays_as_played: bool = True
+    """Whether a weight is the advantage of the joint action that was played. If not, no ratio of
+    the teammates' probabilities belongs to it, and `update_order: sequential` is refused."""
+    goes_by_rewards: bool = True
+    """Whether weights come from the groups' rewards and returns alone, so `shaped` can shape it."""
 
-    def state(self) -> Mapping[str, Any]:
-        """What the next step depends on: numbers, strings, lists, mappings and tensors."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """An algorithm that can begin with a group before the step's other groups are played."""
+    async def open(self, models: TeamModels) -> None:
+        """Take the team's models; called once, before the first step and before `restore`."""
 
     async def prepare(self, group: Group) -> None:
-        """Called once a group's episodes are whole, while others are still being sampled.
+        """Begin with a group's whole episodes, while the step's other groups are being sampled.
 
-        Joint actions that it has scored are not scored again when `credit` asks for them.
+        Joint actions that were scored here are not scored again in `credit`.
         """
 
+    async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
+        """The weights of each group: one number per response, or one per token of a response.
 
-@runtime_checkable
-class Measures(Protocol):
-    """An algorithm that has something to tell of each step."""
+        `await group.score(...)` scores joint actions that were not played.
+        """
+        raise NotImplementedError
 
     def measures(self) -> Mapping[str, float]:
-        """Read after every `credit`: numbers by name, which become metrics of the step."""
-
-
-@runtime_checkable
-class Spreads(Protocol):
-    """An algorithm whose weights are made of more rewards than those that were played."""
+        """Metrics of the step, by name; read after every `credit`."""
+        return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Read after every `credit`: by group, what `normalise: group` divides a weight by.
+        """By group, the divisors of weights for `normalise: group`; read after every `credit`.
 
-        A weight that is not named is divided by the deviation of the weights, as ever.
+        A weight without an entry is divided by the deviation of the weights.
         """
-
-
-@runtime_checkable
-class Describes(Protocol):
-    """An algorithm that has something to say before anything is run."""
-
-    def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:
-        """Lines of `collab train --dry-run`."""
-
-
-def pays_as_played(algorithm: object) -> bool:
-    """Whether a response's weight is of the joint action that it was part of.
-
-    It is unless the algorithm has an attribute `pays_as_played` that says otherwise: where a
-    response is paid what it earns with other responses of its teammates, or a share of the team's
-    return, no ratio of the teammates' probabilities belongs to the weight.
-    """
-    return bool(getattr(algorithm, "pays_as_played", True))
-
-
-def goes_by_rewards(algorithm: object) -> bool:
-    """Whether weights come from the rewards and returns of the groups alone, whatever those are.
-
-    They do unless the algorithm has an attribute `goes_by_rewards` that says otherwise, or has
-    joint actions scored beside those that were played.
-    """
-    asks = isinstance(algorithm, Prepares)
-    return not asks and bool(getattr(algorithm, "goes_by_rewards", True))
-
-
-@runtime_checkable
-class ChecksRecipe(Protocol):
-    """An algorithm that is not right for every team, or not with every option of a trainer."""
+        return ()
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError, with the remedy, where it is wrong; before any model is loaded."""
+        """Raise RecipeError, with the remedy, if the algorithm is wrong for a recipe.
 
+        Called before any model is loaded.
+        """
 
-class PerGroup:
-    """An algorithm without state: one function, asked of every group alone."""
-
-    def __init__(self, rule: Rule, **options: Any) -> None:
-        self.rule, self.options = rule, options
-        self.compares = False
-        """Whether a group of one episode has nothing to be compared with."""
-
-    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
-        return [self.rule(group, **self.options) for group in groups]
+    def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:  # noqa: ARG002
+        """Lines for `collab train --dry-run`."""
+        return ()
 
     def state(self) -> Mapping[str, Any]:
-        """Nothing is kept."""
+        """The state that the next step depends on: numbers, strings, lists, mappings, tensors."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing was kept."""
+        """Continue from an earlier `state`."""
+
+    @property
+    def scores_more(self) -> bool:
+        """Whether it scores joint actions that were not played: `prepare` is not empty."""
+        return type(self).prepare is not Algorithm.prepare
+
+
+class PerGroup(Algorithm):
+    """An algorithm without state: one function, applied to each group."""
+
+    def __init__(self, rule: Rule, **options: Any) -> None:
+        self.rule, self.options = rule, options
+        self.compares = getattr(rule, "compares", False)
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        return [self.rule(group, **self.options) for group in groups]
 
 
 def comparing(rule: Rule) -> Rule:
@@ -184,33 +148,41 @@ def comparing(rule: Rule) -> Rule:
 
 
 def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorithm:
-    """The algorithm that a recipe names, a function or a class, with its options.
+    """Make the algorithm that a recipe names, a function or a class, with its options.
 
     Raises:
         RecipeError: there is no such algorithm, or it does not take these options.
     """
-    found: Callable[..., Any] = find("algorithm", component.use, dict(built_in))
+    named: Callable[..., Any] = find("algorithm", component.use, dict(built_in))
     what = f"algorithm '{component.use}'"
-    if isclass(found):
-        options = check_options(what, found.__init__, component.options)
-        algorithm = call(what, RecipeError, partial(found, **options))
-        if not isinstance(algorithm, Algorithm):
-            raise RecipeError(
-                f"{what} is a class without the methods of an algorithm: credit, state, restore"
-            )
+    if isclass(named):
+        options = check_options(what, named.__init__, component.options)
+        algorithm: Algorithm = call(what, RecipeError, partial(_complete(what, named), **options))
         return algorithm
     if component.use not in built_in:
-        check_call(what, found, ("group",), component.options)
-        check_plain(what, found)
-    options = check_options(what, found, component.options)
-    rule = found if component.use in built_in else partial(_own, what, found)
-    algorithm = PerGroup(rule, **options)
-    algorithm.compares = getattr(found, "compares", False)
+        check_call(what, named, ("group",), component.options)
+        check_plain(what, named)
+    options = check_options(what, named, component.options)
+    algorithm = PerGroup(
+        named if component.use in built_in else partial(_checked, what, named), **options
+    )
+    algorithm.compares = getattr(named, "compares", False)
     return algorithm
 
 
-def _own(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
-    """The weights that a user's function gives; raises TrainingError when it raises."""
+def _complete(what: str, named: type) -> type:
+    """The class itself, or with the hooks of `Algorithm` that a class of a user's lacks."""
+    if issubclass(named, Algorithm):
+        return named
+    if not all(hasattr(named, method) for method in ("credit", "state", "restore")):
+        raise RecipeError(
+            f"{what} is a class without the methods of an algorithm: credit, state, restore"
+        )
+    return type(named.__name__, (named, Algorithm), {})
+
+
+def _checked(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
+    """The weights from a user's function; raises TrainingError if it raises or gives no mapping."""
     weights = call(what, TrainingError, partial(rule, **options), group)
     if not isinstance(weights, Mapping):
         raise TrainingError(

@@ -30,6 +30,20 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
         )
 
 
+def check_normalise(spec: TrainerSpec) -> None:
+    """Raise RecipeError for `normalise: group` with a rule whose baseline is not the group's.
+
+    Its weights are not centred within a group, so the more the group's rewards are alike, the
+    larger the divided weights are.
+    """
+    if spec.normalise == "group":
+        raise RecipeError(
+            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, and normalise"
+            " 'group' divides by how much the group's own rewards differ, so that the more they"
+            " are alike the larger its weights; set normalise to 'none' or 'step'"
+        )
+
+
 def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
     """What all agents earned with a joint action; `rewards` are those of the group, or its returns.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
-from collab.errors import RecipeError, TrainingError
-from collab.recipe import TrainerSpec
+from collab.errors import TrainingError
 from collab.recipe.trainer import Normalise
 from collab.stats import deviation
 from collab.trainers.credit.group import Group, Key, Weights
@@ -16,21 +15,6 @@ Member = tuple[int, Key]
 
 NO_SPREAD = 1e-9
 """A deviation up to this is rounding error, and advantages are not divided by it."""
-
-
-def check_normalise(spec: TrainerSpec) -> None:
-    """For rules whose baseline is not of the group, so that its weights are not around 0.
-
-    Raises:
-        RecipeError: they would be divided by the group's deviation, and be the larger the more
-            its rewards are alike.
-    """
-    if spec.normalise == "group":
-        raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, and normalise"
-            " 'group' divides by how much the group's own rewards differ, so that the more they"
-            " are alike the larger its weights; set normalise to 'none' or 'step'"
-        )
 
 
 def normalise(

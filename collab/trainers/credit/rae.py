@@ -9,14 +9,15 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs import metric_names
 from collab.stats import mean
+from collab.trainers.credit.base import Algorithm
+from collab.trainers.credit.checks import check_normalise
 from collab.trainers.credit.group import Group, Key, Weights
-from collab.trainers.credit.normalise import check_normalise
 
 Seat = tuple[str, str, int]
 """A game (the suite that a task is of), an agent, and a turn."""
 
 
-class Rae:
+class Rae(Algorithm):
     """A_t^(g) = R_i,t^(g) - b_i,t, then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
 
     Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average for
@@ -38,7 +39,6 @@ class Rae:
         self._averages: dict[Seat, float] = {}
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names
 from collab.stats import mean
+from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_no_opponents
 from collab.trainers.credit.group import Group, Weights
 
 
-class Sft:
+class Sft(Algorithm):
     """A_t^(g) = 1 for every response of an episode that is kept, 0 for all others.
 
     The objective is then the log-likelihood of what is kept, over G. Of the team's own samples
@@ -60,7 +60,6 @@ class Sft:
         return episode.solved
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         kept = [[float(self.keeps(episode)) for episode in group.episodes] for group in groups]
         self._kept = mean([share for shares in kept for share in shares])
         return [
@@ -86,13 +85,6 @@ class Sft:
                     f"algorithm 'sft' with {key.removesuffix('_used')} '{value}': {reason}; set it"
                     f" to '{right}'"
                 )
-
-    def state(self) -> Mapping[str, Any]:
-        """Nothing is kept from step to step."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing was kept."""
 
 
 def _largest_return(episode: Episode) -> float:

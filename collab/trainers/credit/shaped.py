@@ -10,25 +10,14 @@ from typing import Any
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
-from collab.trainers.credit.base import (
-    ChecksRecipe,
-    Describes,
-    Measures,
-    Spreads,
-    TeamModels,
-    UsesModels,
-    goes_by_rewards,
-    make_algorithm,
-    pays_as_played,
-)
-from collab.trainers.credit.group import Choice, Group, Key, Node, Weights
-from collab.trainers.credit.rules import RULES
+from collab.trainers.credit.base import Algorithm, make_algorithm
+from collab.trainers.credit.group import Choice, Group, Node, Weights
 
 Potential = Mapping[str, float]
 """Phi of the history after a joint action, by agent."""
 
 
-class Shaped:
+class Shaped(Algorithm):
     """A_t = that of another rule, of the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
 
     Potential-based shaping (Ng, Harada and Russell 1999). Phi is 0 before the first turn and after
@@ -51,45 +40,26 @@ class Shaped:
         options: dict[str, Any] | None = None,
         weight: float = 1.0,
     ) -> None:
-        self._rule = make_algorithm(Component(use=rule, options=options or {}), RULES)
-        if not goes_by_rewards(self._rule):
+        from collab.trainers.credit import BUILT_IN
+
+        others = {name: other for name, other in BUILT_IN.items() if other is not Shaped}
+        self._rule = make_algorithm(Component(use=rule, options=options or {}), others)
+        if not self._rule.goes_by_rewards or self._rule.scores_more:
             raise RecipeError(
                 f"algorithm 'shaped' cannot shape '{rule}', whose weights are made of more than the"
                 " rewards that were played; set its option rule to e.g. 'marloo', 'rae' or 'maac'"
             )
         self._name, self._weight = rule, weight
-
-    @property
-    def compares(self) -> bool:
-        """As `PerGroup.compares`, of the rule."""
-        return bool(getattr(self._rule, "compares", False))
-
-    @property
-    def pays_as_played(self) -> bool:
-        """As the function of that name, of the rule."""
-        return pays_as_played(self._rule)
-
-    async def open(self, models: TeamModels) -> None:
-        """As `UsesModels.open`."""
-        if isinstance(self._rule, UsesModels):
-            await self._rule.open(models)
+        for hook in ("open", "measures", "spreads", "state", "restore"):
+            setattr(self, hook, getattr(self._rule, hook))
+        self.compares, self.pays_as_played = self._rule.compares, self._rule.pays_as_played
 
     async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
-        """As `Algorithm.credit`."""
         return await self._rule.credit([shaped(group, self._weight) for group in groups])
-
-    def measures(self) -> Mapping[str, float]:
-        """As `Measures.measures`."""
-        return self._rule.measures() if isinstance(self._rule, Measures) else {}
-
-    def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """As `Spreads.spreads`."""
-        return self._rule.spreads() if isinstance(self._rule, Spreads) else ()
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where the rule or the shaping would be wrong."""
-        if isinstance(self._rule, ChecksRecipe):
-            self._rule.check(recipe, spec)
+        self._rule.check(recipe, spec)
         if spec.turn_structure == "greedy":
             raise RecipeError(
                 "algorithm 'shaped' does nothing in turn_structure 'greedy', where answers to one"
@@ -105,17 +75,11 @@ class Shaped:
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
         """What is shaped, and what the rule has to say."""
-        own = self._rule.describe(recipe, spec) if isinstance(self._rule, Describes) else ()
         turns = "; of one turn nothing is" if recipe.team.turns == 1 else ""
-        return [f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}", *own]
-
-    def state(self) -> Mapping[str, Any]:
-        """The rule's."""
-        return self._rule.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
-        self._rule.restore(state)
+        return [
+            f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}",
+            *self._rule.describe(recipe, spec),
+        ]
 
 
 def shaped(group: Group, weight: float = 1.0) -> Group:

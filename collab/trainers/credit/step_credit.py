@@ -13,7 +13,7 @@ from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
 from collab.runs import metric_names
-from collab.trainers.credit.base import Algorithm, Measures, Prepares, Spreads
+from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.group import (
     Group,
     Node,
@@ -123,11 +123,8 @@ class StepCredit:
         groups = [await self._groups[key] for key in keys if key in self._groups]
         weights = await self._ask(groups)
         check_weights(weights, groups, self._spec.algorithm.use)
-        own = self._algorithm.spreads() if isinstance(self._algorithm, Spreads) else ()
-        weights = normalise(groups, weights, self._spec.normalise, own)
-        measures = dict(self._clock.measures())
-        if isinstance(self._algorithm, Measures):
-            measures.update(self._algorithm.measures())
+        weights = normalise(groups, weights, self._spec.normalise, self._algorithm.spreads())
+        measures = {**dict(self._clock.measures()), **self._algorithm.measures()}
         failures = [failure for joint in self._joint for failure in joint.failures]
         return Credit(groups, weights, failures, measures)
 
@@ -141,11 +138,10 @@ class StepCredit:
         joint = JointActions(problem, episodes, self._spec, self._judge)
         self._joint.append(joint)
         group = group_of(episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape)
-        if isinstance(self._algorithm, Prepares):
-            try:
-                await self._algorithm.prepare(group)
-            except Exception as error:
-                raise self._attributed(error) from error
+        try:
+            await self._algorithm.prepare(group)
+        except Exception as error:
+            raise self._attributed(error) from error
         return group
 
     async def _judge(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:

@@ -16,7 +16,7 @@ from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import Algorithm, ChecksRecipe, Prepares, pays_as_played
+from collab.trainers.credit.base import Algorithm
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
 
@@ -67,10 +67,9 @@ def _check_functions(recipe: Recipe) -> None:
 
 def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
     algorithm = algorithm_for(spec.algorithm)
-    if isinstance(algorithm, ChecksRecipe):
-        algorithm.check(recipe, spec)
+    algorithm.check(recipe, spec)
     _check_order(spec, algorithm)
-    if getattr(algorithm, "compares", False) and spec.group_size == 1:
+    if algorithm.compares and spec.group_size == 1:
         raise RecipeError(
             f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
             " that every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
@@ -78,7 +77,7 @@ def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def _check_order(spec: TrainerSpec, algorithm: Algorithm) -> None:
-    if spec.update_order == "sequential" and not pays_as_played(algorithm):
+    if spec.update_order == "sequential" and not algorithm.pays_as_played:
         raise RecipeError(
             "update_order 'sequential' (HAPPO) needs the advantage of the joint action that was"
             f" played; algorithm '{spec.algorithm.use}' gives another weight; set update_order to"
@@ -176,7 +175,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
             " which in a zero-sum game is always 0; set turn_structure to 'chains' or 'tree'"
         )
     most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
-    if isinstance(algorithm_for(spec.algorithm), Prepares) and most_turns > 1:
+    if algorithm_for(spec.algorithm).scores_more and most_turns > 1:
         raise RecipeError(
             f"algorithm '{spec.algorithm.use}' judges joint actions that were not played, and the"
             f" value of a joint action in a game of {most_turns} turns depends on those before it;"

@@ -23,7 +23,6 @@ from collab.runtime.events import (
 )
 from collab.seeds import seed_of
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import UsesModels
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner, Update
@@ -152,8 +151,7 @@ class Stepper:
 
     async def open(self) -> None:
         """Hand the team's models to an algorithm that reads them; raises what they raise."""
-        if isinstance(self.algorithm, UsesModels):
-            await self.algorithm.open(self._models)
+        await self.algorithm.open(self._models)
 
     async def check(self) -> None:
         """Open what each phase needs once, so that what is missing is found before any work.

@@ -14,9 +14,7 @@ from transformers import AutoModelForCausalLM
 from collab.errors import RecipeError
 from collab.records import Action
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.critics.actor_critic import IAC, MAAC
-from collab.trainers.credit.critics.head import Head
-from collab.trainers.credit.critics.values import advantages, joint_history, own_history
+from collab.trainers.credit.critics import IAC, MAAC, advantages, joint_history, own_history
 from collab.trainers.credit.games import (
     Estimate,
     Game,
@@ -27,6 +25,7 @@ from collab.trainers.credit.games import (
 )
 from collab.trainers.credit.games.play import drawing, play
 from collab.trainers.credit.group import Group
+from collab.trainers.credit.networks import Head
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.policy import open_policies
 

@@ -13,7 +13,6 @@ from collab.recipe import Recipe
 from collab.runtime.independence import dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers import credit
-from collab.trainers.credit.base import Describes
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.training.check import check_recipe
 
@@ -29,7 +28,6 @@ def team_of(tiny_words: Path, tmp_path: Path, trainer: dict[str, Any], **team: A
 def described(recipe: Recipe) -> str:
     assert recipe.trainer is not None
     algorithm = credit.algorithm_for(recipe.trainer.algorithm)
-    assert isinstance(algorithm, Describes)
     return "\n".join(algorithm.describe(recipe, recipe.trainer))
 
 
@@ -81,7 +79,6 @@ def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> No
     import numpy as np
 
     from collab.recipe.component import Component
-    from collab.trainers.credit.base import Spreads
     from collab.trainers.credit.games import one_turn, sample
 
     rng = np.random.default_rng(0)
@@ -89,7 +86,6 @@ def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> No
     group = sample(one_turn(table, [0.25] * 4, [0.3, 0.3, 0.4]), 8, rng)
     algorithm = credit.algorithm_for(Component(use=name))
     weights = list(asyncio.run(algorithm.credit([group])))
-    assert isinstance(algorithm, Spreads)
     [found] = normalise([group], weights, "group", algorithm.spreads())
     [loud] = normalise([group], weights, "group")
 
@@ -128,7 +124,6 @@ def test_what_an_answer_adds_is_measured_by_what_is_earned_with_and_without_it()
 
     import numpy as np
 
-    from collab.trainers.credit.base import Spreads
     from collab.trainers.credit.counterfactual.algorithms import Removal
     from collab.trainers.credit.games import one_turn, sample
 
@@ -139,6 +134,5 @@ def test_what_an_answer_adds_is_measured_by_what_is_earned_with_and_without_it()
     group = sample(one_turn(table, [0.5, 0.5], [0.5, 0.5]), 8, np.random.default_rng(0))
     algorithm = Removal()
     weights = asyncio.run(algorithm.credit([replace(group, ask=without)]))
-    assert isinstance(algorithm, Spreads)
     [found] = normalise([group], weights, "group", algorithm.spreads())
     assert list(found.values()) == pytest.approx([2.0] * 16, abs=0.05)

@@ -17,9 +17,9 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError
 from collab.trainers.credit.games import Game, GameModels, sample, sequential_code, two_turns
 from collab.trainers.credit.group import Group, Weights
-from collab.trainers.credit.information.bounds import Bound, Lower, Memory, Upper
-from collab.trainers.credit.information.pmic import PMIC, whole_returns
 from collab.trainers.credit.magrpo import marloo
+from collab.trainers.credit.networks import Bound, Lower, Memory, Upper
+from collab.trainers.credit.pmic import PMIC, whole_returns
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.check import check_recipe
 

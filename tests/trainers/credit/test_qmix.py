@@ -13,11 +13,10 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.trainers.credit.factored.mixer import Mixer
-from collab.trainers.credit.factored.qmix import QMIX
-from collab.trainers.credit.factored.vdn import VDN
+from collab.trainers.credit.factored import QMIX, VDN
 from collab.trainers.credit.games import Game, GameModels, additive, estimate, sample, word_pair
 from collab.trainers.credit.group import Group
+from collab.trainers.credit.networks import Mixer
 from collab.trainers.training.check import check_recipe
 
 

@@ -14,8 +14,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.trainers.credit.factored.rule import FitQuality
-from collab.trainers.credit.factored.vdn import VDN
+from collab.trainers.credit.factored import VDN, FitQuality
 from collab.trainers.credit.games import (
     Estimate,
     Game,

@@ -142,7 +142,6 @@ class Removal(Counterfactual):
                 await self._without(group, nodes, agent)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         self._added = {}
         return await super().credit(groups)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs import metric_names
 from collab.stats import mean
+from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms, planned_forms
 from collab.trainers.credit.counterfactual.table import (
     Cells,
@@ -103,7 +103,7 @@ MOST_SCORED = 4096
 """The most joint actions that may be scored at one turn of one group."""
 
 
-class Counterfactual:
+class Counterfactual(Algorithm):
     """Weights from tables of rewards that hold more than what was played.
 
     A rule says how a table becomes weights. What the turns after this one earn is compared as it
@@ -143,7 +143,6 @@ class Counterfactual:
                     await self._table(group, nodes, agent, found)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         self._given, self._shares, self._spreads = Counter(), Shares(), []
         return [await self._credit(group) for group in groups]
 
@@ -157,13 +156,6 @@ class Counterfactual:
     def spreads(self) -> Sequence[Mapping[Key, float]]:
         """By group of the last `credit`: the deviation of the rewards that a weight is made of."""
         return self._spreads
-
-    def state(self) -> Mapping[str, Any]:
-        """Nothing is kept."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing was kept."""
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where the rule would be wrong, or would do nothing that MARLOO does."""

@@ -14,7 +14,6 @@ from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import rehearsed, rounds_told
 from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import Describes
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
@@ -291,8 +290,7 @@ def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
 
 
 def _credit(recipe: Recipe, spec: TrainerSpec) -> list[str]:
-    algorithm = algorithm_for(spec.algorithm)
-    return list(algorithm.describe(recipe, spec)) if isinstance(algorithm, Describes) else []
+    return list(algorithm_for(spec.algorithm).describe(recipe, spec))
 
 
 def _overlap(spec: TrainerSpec) -> list[str]:

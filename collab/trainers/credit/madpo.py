@@ -4,26 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
-from typing import Any
+from itertools import combinations
+from math import exp, fsum, log1p, tanh
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs.metric_names import PREFERENCES, named
 from collab.stats import mean
-from collab.trainers.credit.base import TeamModels
+from collab.trainers.credit.base import Algorithm, TeamModels
 from collab.trainers.credit.counterfactual.algorithms import FEW
 from collab.trainers.credit.counterfactual.forms import forms, planned_forms
 from collab.trainers.credit.counterfactual.rule import check_cost, scored_at_most
 from collab.trainers.credit.counterfactual.table import Shifts, make_table
 from collab.trainers.credit.group import Group, Key, Node, Weights
 from collab.trainers.credit.joint_actions import joined
-from collab.trainers.credit.preferences.pairs import (
-    Preference,
-    best_pairs,
-    chance_of_losing,
-    loss_of,
-)
+
+TIE = 1e-9
+"""A gap up to this is rounding: neither response is the better."""
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Two joint actions of a group, of which one is the better."""
+
+    win: Node
+    lose: Node
+    gap: float
+    """By how much."""
+
+
+def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> list[Preference]:
+    """The pairs of `nodes` whose values differ most, at most so many; ties never.
+
+    Of equal gaps the pair that was sampled first comes first.
+    """
+    found = []
+    for (node, value), (other, its_value) in combinations(zip(nodes, values, strict=True), 2):
+        gap = value - its_value
+        if abs(gap) > TIE:
+            win, lose = (node, other) if gap > 0 else (other, node)
+            found.append(Preference(win, lose, abs(gap)))
+    return sorted(found, key=lambda pair: -pair.gap)[:most]
+
+
+def chance_of_losing(margin: float) -> float:
+    """sigmoid(-margin), the chance that the Bradley-Terry model gives the worse one."""
+    return 0.5 * (1 - tanh(margin / 2))
+
+
+def loss_of(margin: float) -> float:
+    """-log sigmoid(margin), in nats."""
+    return max(-margin, 0.0) + log1p(exp(-abs(margin)))
 
 
 @dataclass(frozen=True)
@@ -86,7 +117,7 @@ Response = tuple[int, Node, str]
 """A group of the step, by its number, a joint action of it, and an agent."""
 
 
-class MADPO:
+class MADPO(Algorithm):
     """A_i(win) = G/P beta sigmoid(-beta m) and A_i(lose) = -A_i(win) of P pairs; m = sum of d_j.
 
     d_j = log pi_j(win) - log pi_j(lose), minus the same of the reference, which is the policy from
@@ -123,7 +154,6 @@ class MADPO:
         self._told: dict[str, list[tuple[Comparison, float]]] = {}
 
     async def open(self, models: TeamModels) -> None:
-        """As `UsesModels.open`."""
         self._models = models
 
     async def prepare(self, group: Group) -> None:
@@ -132,7 +162,6 @@ class MADPO:
             await comparisons(0, group, agent, most=self._pairs, shifts=self._shifts)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         found = [
             comparison
             for number, group in enumerate(groups)
@@ -164,13 +193,6 @@ class MADPO:
         is about its responses alone; `/gap`, the mean gap of rewards; `/loss` in nats; `/margin`,
         beta m; `/ordered`, the share whose margin is above 0."""
         return dict(self._measures())
-
-    def state(self) -> Mapping[str, Any]:
-        """Nothing is kept."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing was kept."""
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where the step would not be that of the loss above."""

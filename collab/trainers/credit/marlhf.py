@@ -12,12 +12,11 @@ from collab.runs.metric_names import REWARD_MODEL, named
 from collab.trainers.credit.base import Algorithm, PerGroup, TeamModels
 from collab.trainers.credit.checks import check_one_reward, one_reward
 from collab.trainers.credit.counterfactual.algorithms import Cross
-from collab.trainers.credit.critics.critic import Critics
-from collab.trainers.credit.critics.values import joint_history
+from collab.trainers.credit.critics import Critics, joint_history
 from collab.trainers.credit.group import Choice, Group, Key, Node, Weights, with_rewards
 from collab.trainers.credit.joint_actions import joined
+from collab.trainers.credit.madpo import best_pairs
 from collab.trainers.credit.magrpo import marloo
-from collab.trainers.credit.preferences.pairs import best_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,7 +93,7 @@ def joint_text(group: Group, answers: Mapping[str, str]) -> str:
     return "\n\n".join([task, *(f"{agent}:\n{text}" for agent, text in answers.items())])
 
 
-class MARLHF:
+class MARLHF(Algorithm):
     """A_i = leave-one-out of rho, or `cross` of it; rho(task, joint answer) learned from pairs.
 
     Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each
@@ -125,23 +124,17 @@ class MARLHF:
         model: str | None = None,
     ) -> None:
         self._rule: Algorithm = Cross() if cross else PerGroup(marloo)
+        self.pays_as_played = not cross
         self._pairs, self._warmup, self._learned = pairs, warmup, 0
         self._model = RewardModel(rate=rate, width=width, steps=steps, model=model)
         self._pays, self._told = False, dict[str, float]()
 
-    @property
-    def pays_as_played(self) -> bool:
-        """As the function of that name."""
-        return not isinstance(self._rule, Cross)
-
     goes_by_rewards = False
 
     async def open(self, models: TeamModels) -> None:
-        """As `UsesModels.open`."""
         self._model.open(models)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         self._told = {named(REWARD_MODEL, "steps"): self._learned}
         if not groups:
             return []
@@ -160,12 +153,10 @@ class MARLHF:
         """`reward_model/steps`, those with pairs that it had learned from before; `/pairs`, `/loss`
         in nats and `/ordered`, the share that it put in order, of this step's pairs, before it
         learned from them. Where responses are crossed also what `cross` tells, of rho."""
-        own = self._rule.measures() if isinstance(self._rule, Cross) else {}
-        return {**own, **self._told}
+        return {**self._rule.measures(), **self._told}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """As `Spreads.spreads`; none where nothing is crossed, or paid."""
-        return self._rule.spreads() if isinstance(self._rule, Cross) and self._pays else ()
+        return self._rule.spreads() if self._pays else ()
 
     def state(self) -> Mapping[str, Any]:
         """The reward model, and how many steps it has learned from."""
@@ -178,8 +169,7 @@ class MARLHF:
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where there are no pairs, or no one reward to learn."""
-        if isinstance(self._rule, Cross):
-            self._rule.check(recipe, spec)
+        self._rule.check(recipe, spec)
         if recipe.team.when_solved == "stop" and recipe.team.turns > 1:
             raise RecipeError(
                 "algorithm 'marlhf' learns rewards up to a constant, so that episodes of unequal"

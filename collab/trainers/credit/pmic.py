@@ -9,16 +9,16 @@ from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs.metric_names import INFORMATION, named
 from collab.stats import deviation, mean
-from collab.trainers.credit.base import FrozenModel, TeamModels
+from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
 from collab.trainers.credit.checks import check_no_opponents
-from collab.trainers.credit.critics.values import Place, joint_history
+from collab.trainers.credit.critics import Place, joint_history
 from collab.trainers.credit.group import Group, Node, Weights, with_rewards
 from collab.trainers.credit.magrpo import marloo
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from collab.trainers.credit.information.bounds import Lower, Memory, Upper
+    from collab.trainers.credit.networks import Lower, Memory, Upper
 
 LENGTH = 16
 """Of the vector of a history, and of each agent's response."""
@@ -86,7 +86,7 @@ def _response(group: Group, node: Node, agent: str) -> tuple[int, ...]:
     return said[-1] if said else ()
 
 
-class PMIC:
+class PMIC(Algorithm):
     """A_i = leave-one-out of returns of r + alpha I_lower(s; u) - beta I_upper(s; u).
 
     Progressive mutual information collaboration (arXiv 2203.08553). s is the joint history before a
@@ -138,11 +138,9 @@ class PMIC:
         self._told: dict[str, float] = {}
 
     async def open(self, models: TeamModels) -> None:
-        """As `UsesModels.open`."""
         self._models = models
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        """As `Algorithm.credit`."""
         if self._models is None:
             raise TrainingError("pmic was asked for weights before it was opened")
         if not groups:
@@ -218,7 +216,7 @@ class PMIC:
         self._learned += all(fitted)
 
     def _made(self, length: int) -> tuple[Memory, Lower, Upper]:
-        from collab.trainers.credit.information.bounds import Lower, Memory, Upper
+        from collab.trainers.credit.networks import Lower, Memory, Upper
 
         if self._parts is None:
             self._parts = Memory(self._keep), Lower(LENGTH, length), Upper(LENGTH, length)

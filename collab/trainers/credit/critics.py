@@ -1,0 +1,311 @@
+"""Critics: values of histories on frozen models, and the actor-critic rules IAC and MAAC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from collab.errors import TrainingError
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Decision, Episode
+from collab.runs.metric_names import CRITIC, named
+from collab.stats import deviation, mean
+from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
+from collab.trainers.credit.checks import check_normalise, check_one_reward, one_reward
+from collab.trainers.credit.group import Group, Key, Node, Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from collab.trainers.credit.networks import Head
+
+
+class Critic:
+    """A head on a model that is frozen, and what its last step was like."""
+
+    def __init__(self, model: FrozenModel, *, rate: float, width: int, steps: int) -> None:
+        from collab.trainers.credit.networks import Head
+
+        self.model, self._steps = model, steps
+        self.head: Head = Head(model.hidden_size, rate=rate, width=width)
+        self._features: Tensor | None = None
+        self.measured: dict[str, float] = {}
+        """Of the last step: `loss`, the mean squared error; `explained`, the share of the targets'
+        variance that the values told."""
+
+    async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
+        """The values of histories, which the next `learn` is about."""
+        self._features = await self.model.features(histories) if histories else None
+        return [] if self._features is None else self.head.predict(self._features)
+
+    def learn(self, targets: Sequence[float]) -> None:
+        """Move the values of the histories last read towards `targets`."""
+        if self._features is None:
+            return
+        loss = self.head.fit(self._features, targets, self._steps)
+        spread = deviation(targets) ** 2
+        self.measured = {"loss": loss, "explained": 1 - loss / spread if spread else 0.0}
+
+    def state(self) -> dict[str, Any]:
+        """What the next step depends on."""
+        return self.head.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self.head.restore(state)
+
+
+class Critics:
+    """The critics of a rule, by name. Each is made when it is first asked for.
+
+    Args:
+        rate: the learning rate of the heads. width: of a hidden layer, 0 for none.
+        steps: how often a critic learns from a batch.
+        model: a local model that all of them read; None for the base of the agent's own.
+    """
+
+    def __init__(self, *, rate: float, width: int, steps: int, model: str | None) -> None:
+        self._rate, self._width, self._steps, self._model = rate, width, steps, model
+        self._models: TeamModels | None = None
+        self._made: dict[str, Critic] = {}
+        self._saved: Mapping[str, Any] = {}
+
+    def open(self, models: TeamModels) -> None:
+        """Take the team's models."""
+        self._models = models
+
+    def of(self, name: str, agent: str) -> Critic:
+        """The critic of that name, which reads the base model of `agent`."""
+        if name not in self._made:
+            if self._models is None:
+                raise TrainingError("a critic was asked before its algorithm was opened")
+            model = self._models.other(self._model) if self._model else self._models.base(agent)
+            made = Critic(model, rate=self._rate, width=self._width, steps=self._steps)
+            if name in self._saved:
+                made.restore(self._saved[name])
+            self._made[name] = made
+        return self._made[name]
+
+    def measures(self) -> dict[str, float]:
+        """What each critic's last step was like, as metrics."""
+        return {
+            named(named(CRITIC, name), what): value
+            for name, critic in self._made.items()
+            for what, value in critic.measured.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What the next step depends on, by critic."""
+        return {**self._saved, **{name: critic.state() for name, critic in self._made.items()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._made, self._saved = {}, dict(state)
+
+
+def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
+    """The tokens that an agent's first response of a turn was drawn after.
+
+    None where the agent did not act in that turn.
+    """
+    episode, turn = node
+    for decision in group.episodes[episode].turns[turn].decisions:
+        if decision.agent == agent and decision.action.prompt_ids:
+            return decision.action.prompt_ids
+    return None
+
+
+def joint_history(group: Group, node: Node) -> str:
+    """What all agents have seen and said before any of them acts in a turn, by agent, as text.
+
+    What an agent observes of others in this very turn is left out: a value that depended on it
+    would be no baseline for those others.
+    """
+    episode, turn = node
+    played = group.episodes[episode]
+    names = dict.fromkeys(d.agent for t in played.turns for d in t.decisions)
+    return "\n\n".join(f"{name}:\n{_said_to_and_by(played, turn, name)}" for name in names)
+
+
+def _said_to_and_by(episode: Episode, turn: int, agent: str) -> str:
+    texts: list[str] = []
+    for earlier in episode.turns[:turn]:
+        for decision in _of(agent, earlier.decisions):
+            texts += [message.content for message in decision.observation]
+            texts.append(decision.action.text)
+    for decision in _of(agent, episode.turns[turn].decisions):
+        if decision.round == 0 and decision.step == 0 and not decision.saw:
+            texts += [message.content for message in decision.observation]
+    return "\n".join(texts)
+
+
+def _of(agent: str, decisions: tuple[Decision, ...]) -> list[Decision]:
+    return [decision for decision in decisions if decision.agent == agent]
+
+
+Place = tuple[int, Node]
+"""A group of the step, by its number, and a joint action of it."""
+
+
+def advantages_of_groups(
+    groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
+) -> dict[Place, float]:
+    """As `advantages`, for all groups of a step."""
+    found: dict[Place, float] = {}
+    for number, group in enumerate(groups):
+        own = {node: value for (n, node), value in values.items() if n == number}
+        if agent in group.agents:
+            advantage = advantages(group, agent, own, trace=trace)
+            found |= {(number, node): value for node, value in advantage.items()}
+    return found
+
+
+def advantages(
+    group: Group, agent: str, values: Mapping[Node, float], *, trace: float
+) -> dict[Node, float]:
+    """GAE (arXiv 1506.02438) over the turns of each episode, of an agent's rewards.
+
+    delta_t = r_t + gamma V_t+1 - V_t and A_t = delta_t + gamma lambda A_t+1, where `trace` is
+    lambda: 0 is the one-step error of IAC and MAAC (arXiv 2601.21972), 1 the return minus V_t. In a
+    tree V_t+1 and A_t+1 are means over the joint actions that follow. After the last turn stands
+    what a solved state goes on earning, and otherwise 0. A turn without a value, in which the agent
+    did not act, is passed through.
+    """
+    found: dict[Node, float] = {}
+    worth = dict(values)
+    for node in sorted(group.children, key=lambda node: -node[1]):
+        following = group.children[node]
+        later = group.returns[node][agent] - group.rewards[node][agent]
+        if following:
+            later = group.discount * mean([worth[child] for child in following])
+        ahead = group.rewards[node][agent] + later
+        again = group.discount * trace * mean([found[child] for child in following])
+        found[node] = ahead - worth.setdefault(node, ahead) + again
+    return {node: found[node] for node in values}
+
+
+class ActorCritic(Algorithm):
+    """A rule whose weights are generalised advantage estimates of its critics' values.
+
+    Args:
+        trace: lambda of GAE. 0 takes the paper's one-step error; 1 is unbiased whatever the critic
+            says.
+        rate: the critics' learning rate.
+        width: of a critic's hidden layer; 0 for none.
+        steps: how often a critic learns from a batch.
+        model: a local model that the critics read in place of the agents' bases.
+    """
+
+    def __init__(
+        self,
+        *,
+        trace: float = 0.95,
+        rate: float = 1e-3,
+        width: int = 0,
+        steps: int = 1,
+        model: str | None = None,
+    ) -> None:
+        self._trace = trace
+        self._critics = Critics(rate=rate, width=width, steps=steps, model=model)
+
+    async def open(self, models: TeamModels) -> None:
+        self._critics.open(models)
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
+        """Raise RecipeError where weights would be divided by what they are not centred for."""
+        check_normalise(spec)
+
+    def measures(self) -> dict[str, float]:
+        """`critic/NAME/loss`, the mean squared error before the step's learning, and `/explained`,
+        the share of the returns' variance that the values told."""
+        return self._critics.measures()
+
+    def state(self) -> dict[str, Any]:
+        """The critics, by name."""
+        return self._critics.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._critics.restore(state)
+
+
+class IAC(ActorCritic):
+    """A_i,t = GAE of V_i(h_i,t), h_i,t what agent i has seen and said; CoLLM-DC, arXiv 2601.21972.
+
+    V_i is a linear head on the base model with its adapters off, at the last token of the agent's
+    prompt. It is trained by squared error towards A + V, one step a batch. No other episode is
+    needed for a baseline, so G may be 1. Right for every protocol: a history holds nothing that
+    depends on the response. It costs a forward pass over the prompts, and no further response or
+    score. The options are those of `ActorCritic`.
+    """
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        weights: list[dict[Key, float]] = [{} for _ in groups]
+        for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
+            critic = self._critics.of(agent, agent)
+            read = _histories(groups, agent)
+            values = dict(zip(read, await critic.values(list(read.values())), strict=True))
+            found = advantages_of_groups(groups, agent, values, trace=self._trace)
+            for (number, node), advantage in found.items():
+                weights[number][*node, agent] = advantage
+            critic.learn([found[place] + values[place] for place in read])
+        return list(weights)
+
+
+def _histories(groups: Sequence[Group], agent: str) -> dict[Place, tuple[int, ...]]:
+    found = {}
+    for number, group in enumerate(groups):
+        for node in group.children:
+            history = own_history(group, node, agent)
+            if history is not None:
+                found[number, node] = history
+    return found
+
+
+TEAM = "team"
+"""The name of the critic."""
+
+
+class MAAC(ActorCritic):
+    """A_t = GAE of V(h_t), h_t what all agents have seen and said; CoLLM-CC, arXiv 2601.21972.
+
+    One head on the base model of the first agent, adapters off, reads one text: for each agent its
+    name and its history, joined by blank lines. It learns once a batch. What agents see of each
+    other within the turn is left out, so that V is a baseline for all of them and the rule is right
+    for every protocol, where all agents earn the same: V is one number. It costs a forward pass
+    over the joint histories, and no further response or score. The options are those of
+    `ActorCritic`.
+    """
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        weights: list[dict[Key, float]] = [{} for _ in groups]
+        if not groups:
+            return []
+        agents = list(dict.fromkeys(agent for group in groups for agent in group.agents))
+        critic = self._critics.of(TEAM, agents[0])
+        places = [(n, node) for n, group in enumerate(groups) for node in group.children]
+        for number, node in places:
+            one_reward(groups[number], groups[number].rewards, node)
+        texts = [joint_history(groups[number], node) for number, node in places]
+        read = await critic.values([critic.model.encode(text) for text in texts])
+        values = dict(zip(places, read, strict=True))
+        found = {
+            agent: advantages_of_groups(groups, agent, values, trace=self._trace)
+            for agent in agents
+        }
+        for agent in agents:
+            for (number, node), advantage in found[agent].items():
+                if _acted(groups[number], node, agent):
+                    weights[number][*node, agent] = advantage
+        critic.learn([found[agents[0]][place] + values[place] for place in places])
+        return list(weights)
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where one value cannot be that of all agents."""
+        super().check(recipe, spec)
+        check_one_reward("maac", recipe, spec)
+
+
+def _acted(group: Group, node: tuple[int, int], agent: str) -> bool:
+    episode, turn = node
+    return any(d.agent == agent for d in group.episodes[episode].turns[turn].decisions)
