@@ -30,7 +30,7 @@ from collab.report.runs import read_run
 from collab.runs.about import mark_interrupted, read_about, write_about
 from collab.runs.lock import Lock
 from collab.trainers import TrainingRun
-from collab.trainers.training.recorded import recorded_episodes
+from collab.trainers.training.data import recorded_episodes
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
 LINE = ("pair", "-t", "words/0-3", "--model", "held.py:held")

@@ -61,7 +61,6 @@ class JointActions:
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
-        """As `Group.score`."""
         team = self.team(nodes)
         made = [joined(self._turn(node)) for node in nodes]
         scores = await asyncio.gather(

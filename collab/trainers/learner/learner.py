@@ -124,11 +124,9 @@ class TorchLearner:
         return update
 
     async def publish(self) -> bool:
-        """As `Learner.publish`."""
         return await publish(self.policies)
 
     async def sleep(self) -> None:
-        """As `Learner.sleep`."""
         await sleep(self.policies)
 
     def about(self) -> dict[str, Any]:
@@ -140,17 +138,14 @@ class TorchLearner:
         return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As `Learner.restore`."""
         for name, optimiser in self.optimisers.items():
             optimiser.restore(state[name])
 
     def save(self, folder: Path) -> None:
-        """As `Learner.save`."""
         for policy in self.policies:
             policy.save_parameters(folder / policy.name)
 
     def load(self, folder: Path) -> None:
-        """As `Learner.load`."""
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
 

@@ -41,7 +41,6 @@ class PolicyModels:
         self._others: dict[str, TransformersEngine] = {}
 
     def base(self, agent: str) -> Frozen:
-        """As `TeamModels.base`."""
         policy = self._policies.of(agent)
         if not policy.is_adapter:
             raise RecipeError(
@@ -52,7 +51,6 @@ class PolicyModels:
         return Frozen(policy.engine, self._spec, self._thread)
 
     def other(self, name: str) -> Frozen:
-        """As `TeamModels.other`."""
         if name not in self._others:
             self._others[name] = TransformersEngine(TransformersModel(name=name))
         return Frozen(self._others[name], self._spec, self._thread)
@@ -60,7 +58,6 @@ class PolicyModels:
     async def logprobs(
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
     ) -> list[tuple[float, ...]]:
-        """As `TeamModels.logprobs`."""
         policy, sampling = self._policies.of(agent), self._samplings[agent]
         _check_whole(policy.engine, agent)
         samples = [_sample(agent, action, sampling) for action in actions]
@@ -85,17 +82,14 @@ class Frozen:
 
     @property
     def hidden_size(self) -> int:
-        """As `FrozenModel.hidden_size`."""
         return int(unwrapped(self._engine.module).config.get_text_config().hidden_size)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """As `FrozenModel.encode`."""
         tokenizer = self._engine.tokenizer
         ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         return tuple(ids) or (int(tokenizer.eos_token_id),)
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
-        """As `FrozenModel.features`."""
         return await _on(self._thread, lambda: self._features(sequences))
 
     @torch.no_grad()

@@ -77,7 +77,7 @@ def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> N
         return
     began = time.perf_counter()
     try:
-        learn_together(learner, ranks, order, Event())
+        learn_together(learner.learn, learner.policies, ranks, order, Event())
     except Exception as error:
         if not (is_told(error) and ranks.is_whole):
             raise

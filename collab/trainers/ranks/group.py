@@ -67,7 +67,6 @@ class FlatSum:
         """Gradients add up where they are made."""
 
     def finish(self) -> None:
-        """As `GradientSum.finish`."""
         flat = self._flat()
         for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
             if parameter.grad is not None:
@@ -230,7 +229,6 @@ class TorchRanks:
         return box[0]  # type: ignore[return-value]
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """As `Ranks.deal`."""
         return deal(costs, self.world)
 
     def pass_by_pass(
@@ -285,13 +283,11 @@ class TorchRanks:
         return store.compare_set(FAILED, "", own).decode()
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
-        """As `Ranks.together`."""
         outcomes = self._gather(outcome_of(work))
         raise_failures(outcomes)
         return [found for outcome in outcomes for found in outcome.found or []]
 
     def each(self, work: Callable[[], T]) -> T:
-        """As `Ranks.each`."""
         own = outcome_of(work)
         raise_failures(self._gather(RankOutcome[None](kind=own.kind, text=own.text)))
         return own.found  # type: ignore[return-value]
@@ -316,7 +312,6 @@ class TorchRanks:
             )
 
     def about(self) -> dict[str, int]:
-        """As `Ranks.about`."""
         return {"ranks": self.world}
 
     def on_close(self, end: Callable[[], None]) -> None:

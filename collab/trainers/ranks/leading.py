@@ -15,7 +15,7 @@ import torch
 
 from collab.models.weights import Load
 from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.learner.base import Learner, Update
+from collab.trainers.learner.base import Update
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import Ranks, nothing
@@ -105,71 +105,51 @@ def open_together(ranks: Ranks, work: Callable[[Load | None], Policies]) -> Poli
     return policies
 
 
-def led(learner: TorchLearner, ranks: Ranks) -> Learner:
-    """The learner, with which the other ranks learn where there are some."""
+def learner_for(
+    policies: Policies, spec: TrainerSpec, total_steps: int, seed: int, ranks: Ranks
+) -> TorchLearner:
+    """Make the learner of rank 0, with which the other ranks learn if there are any."""
     if not isinstance(ranks, TorchRanks):
-        return learner
-    ranks.compute_on(device_of(learner.policies))
-    return LeadingLearner(learner, ranks)
+        return TorchLearner(policies, spec, total_steps, seed, ranks)
+    ranks.compute_on(device_of(policies))
+    return LeadingLearner(policies, spec, total_steps, seed, ranks)
 
 
-class LeadingLearner:
-    """Rank 0's learner: what changes parameters happens on all ranks, all else on this one."""
+class LeadingLearner(TorchLearner):
+    """Rank 0's learner: all ranks learn and restore, and this one does everything else."""
 
-    def __init__(self, own: TorchLearner, ranks: TorchRanks) -> None:
-        self._own, self._ranks = own, ranks
-        self.total_steps = own.total_steps
+    _ranks: TorchRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """As `Learner.learn`; raises what failed on any rank."""
+        """Learn on every rank; raises the failure of any rank."""
         order = self._ranks.hand_over(Learn(samples, step))
-        return learn_together(self._own, self._ranks, order, cancelled)
+        return learn_together(super().learn, self.policies, self._ranks, order, cancelled)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As `Learner.restore`, by `load` before it; the others get parameters and state."""
-        self._own.restore(state)
-        held = {policy.name: dict(policy.parameters) for policy in self._own.policies}
-        own = {
-            policy: {name: p.detach().cpu() for name, p in parameters.items()}
-            for policy, parameters in held.items()
+        """Restore, after `load`, and give the other ranks the parameters and the state."""
+        super().restore(state)
+        parameters = {
+            policy.name: {name: p.detach().cpu() for name, p in policy.parameters.items()}
+            for policy in self.policies
         }
-        self._ranks.hand_over(Restore(own, state))
-
-    async def publish(self) -> bool:
-        """As `Learner.publish`."""
-        return await self._own.publish()
-
-    async def sleep(self) -> None:
-        """As `Learner.sleep`."""
-        await self._own.sleep()
-
-    def about(self) -> Mapping[str, Any]:
-        """As `Learner.about`."""
-        return self._own.about()
-
-    def state(self) -> Mapping[str, Any]:
-        """As `Learner.state`."""
-        return self._own.state()
-
-    def save(self, folder: Path) -> None:
-        """As `Learner.save`."""
-        self._own.save(folder)
-
-    def load(self, folder: Path) -> None:
-        """As `Learner.load`."""
-        self._own.load(folder)
+        self._ranks.hand_over(Restore(parameters, state))
 
 
-def learn_together(own: TorchLearner, ranks: TorchRanks, order: Learn, cancelled: Event) -> Update:
-    """Take a step, as every rank does; what fails on one is raised on all.
+TakeStep = Callable[[Sequence[Sample], int, Event], Update]
 
-    What fails between two agreements is told at the next one.
+
+def learn_together(
+    learn: TakeStep, policies: Policies, ranks: TorchRanks, order: Learn, cancelled: Event
+) -> Update:
+    """Take a step, as every rank does; a failure on one rank is raised on all.
+
+    A failure between two agreements is reported at the next one.
     """
     ranks.learning = True
     try:
         if order.step % CHECK_EVERY == 0:
-            ranks.same("parameters", checksum(own.policies))
-        update = own.learn(order.samples, order.step, cancelled)
+            ranks.same("parameters", checksum(policies))
+        update = learn(order.samples, order.step, cancelled)
     except Exception as error:
         if not is_told(error):
             ranks.each(partial(_fail, error))

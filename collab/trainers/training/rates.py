@@ -19,9 +19,8 @@ from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.weights_to_sampler import publish
-from collab.trainers.training.data import measured
+from collab.trainers.training.data import measured, recorded_episodes
 from collab.trainers.training.metrics import generated_tokens
-from collab.trainers.training.recorded import recorded_episodes
 from collab.trainers.training.rollouts import play_samples
 from collab.wording import counted, option
 

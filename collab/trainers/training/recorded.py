@@ -1,86 +1,104 @@
-"""Episodes of an earlier run, to learn from or to measure by."""
+"""Learning from recorded episodes: by the tokens that were sampled, or by their text."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from collab.errors import RecipeError, RecordError
-from collab.recipe import Recipe, TrainerSpec
-from collab.records import Episode
-from collab.records.reading import key_of
-from collab.runs.layout import EPISODES
-from collab.runs.reading import each_once, read_whole_lines
-from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.sft import Sft
-from collab.trainers.training.rollouts import whole
-from collab.wording import counted
+from collab.errors import RecipeError
+from collab.models import Call, Request
+from collab.models.chat import check_context, prompt_ids
+from collab.models.controls import text_ids
+from collab.models.weights import LoadedModel
+from collab.recipe import AgentSpec, Recipe, TrainerSpec
+from collab.records import Action, Episode, Message, Problem, Sampling, Turn
+from collab.runtime.agents import prefix_of
+from collab.trainers.credit.step_credit import Credit
+from collab.trainers.learner.base import Learner
+from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.samples import Sample, weigh_tokens
+from collab.trainers.training.data import Levels
+from collab.trainers.training.metrics import StepData
+from collab.trainers.training.step import Report, Stepper
 
-Recorded = Mapping[str, tuple[Episode, ...]]
-"""Episodes by task."""
 
+class Listener:
+    """An agent to whom responses of before are told as if it had given them.
 
-def recorded_episodes(name: str, key: str) -> list[Episode]:
-    """The episodes of a run's folder or an `episodes.jsonl`, in their order there.
-
-    `key` is that of the setting that names it, for messages.
-
-    Raises:
-        RecordError: there are none, or not all of them can be read.
+    Where its model reads what was observed as the same prompt, token by token, the recorded tokens
+    are the response. Else it is the text behind the agent's prefix, in tokens of the agent's own
+    model, up to its end. Only the response is learned.
     """
-    path = Path(name)
-    file = path / EPISODES if path.is_dir() else path
-    if not file.is_file():
-        raise RecordError(
-            f"{key}: {name} is neither a run's folder nor a file of episodes; give one that has"
-            f" {EPISODES}"
+
+    def __init__(self, name: str, spec: AgentSpec, sampling: Sampling, policy: Policy) -> None:
+        self.name, self._spec, self._sampling = name, spec, sampling
+        self._model = policy.engine.name
+        self._loaded: LoadedModel = policy.engine.load()
+
+    def sample(
+        self, messages: Sequence[Message], action: Action, prefix: str, place: str, scale: float
+    ) -> Sample | None:
+        """The response to `messages`; None for one without a token.
+
+        `prefix` is what the agent is made to begin with, and `place` says where the response was
+        given, for messages.
+
+        Raises:
+            RecipeError: it is none that the agent could give. ModelError: it cannot be read.
+        """
+        prompt, response = self._tokens(messages, action, prefix, place)
+        if not response:
+            return None
+        check_context(len(prompt), len(response), self._loaded.context, self._model)
+        return Sample(
+            agent=self.name,
+            prompt_ids=tuple(prompt),
+            token_ids=tuple(response),
+            logprobs=(),
+            temperature=self._sampling.temperature,
+            weight=1.0,
+            scale=scale,
         )
-    episodes, complaints = read_whole_lines(file, Episode)
-    if complaints:
-        raise RecordError(f"{key}: {complaints[0]}; mend or remove that line")
-    if not episodes:
-        raise RecordError(f"{key}: {file} holds no episode")
-    return list(each_once(episodes, key_of))
 
-
-def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:
-    """By task, the episodes of `trainer.episodes` that are learned from; those of `tasks` alone.
-
-    Raises:
-        RecordError: they cannot be read, or none is left.
-        RecipeError: a trained agent has no response in them.
-        TrainingError: they do not say what is solved.
-    """
-    assert spec.episodes is not None, "the trainer names some"
-    rule = algorithm_for(spec.algorithm)
-    assert isinstance(rule, Sft), "the recipe was checked"
-    found = recorded_episodes(spec.episodes, "trainer.episodes")
-    own = [episode for episode in whole(found) if episode.task in tasks]
-    kept: dict[str, list[Episode]] = {}
-    for episode in own:
-        if rule.keeps(episode):
-            kept.setdefault(episode.task, []).append(episode)
-    if not kept:
-        raise RecordError(
-            f"trainer.episodes: nothing is left to learn from: of"
-            f" {counted(len(found), 'episode')} in {spec.episodes}, {len(own)} are whole and of the"
-            " tasks that are trained on, and none of these is solved, or above the bound of"
-            " trainer.algorithm; take others, or set its option above"
-        )
-    _check_agents(recipe, kept)
-    return {task: tuple(episodes) for task, episodes in kept.items()}
-
-
-def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None:
-    turns = [turn for episodes in kept.values() for e in episodes for turn in e.turns]
-    heard = {decision.agent for turn in turns for decision in turn.decisions}
-    for name, agent in recipe.team.agents.items():
-        if agent.trainable and name not in heard:
+    def _tokens(
+        self, messages: Sequence[Message], action: Action, prefix: str, place: str
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        if self._spec.tools:
+            if not action.token_ids or action.model != self._model:
+                raise RecipeError(
+                    f"trainer.episodes: {place}: agent '{self.name}' has tools, and calls of"
+                    f" another model ({action.model or 'unknown'}) cannot be told in the form of"
+                    f" {self._model}; take episodes of the same model, or leave its tools out"
+                )
+            return action.prompt_ids, action.token_ids
+        tokenizer = self._loaded.tokenizer
+        prompt = prompt_ids(_request(messages, self._spec, prefix), tokenizer, self._model)
+        if action.token_ids and tuple(prompt) == action.prompt_ids:
+            return prompt, action.token_ids
+        if not action.text.startswith(prefix):
             raise RecipeError(
-                f"trainer.episodes has no response of agent '{name}' (it has: "
-                f"{', '.join(sorted(heard))}); give the agent that name, or set"
-                f" agents.{name}.trainable=false"
+                f"trainer.episodes: {place}: agent '{self.name}' is made to begin with {prefix!r},"
+                f" and the response begins with {action.text[: len(prefix)]!r}; leave out"
+                f" team.agents.{self.name}.prefix, or take episodes that begin so"
             )
+        text = action.text.removeprefix(prefix)
+        if action.finish_reason != "stop":
+            return prompt, text_ids(tokenizer, text)
+        if self._sampling.stop:
+            return prompt, text_ids(tokenizer, text + self._sampling.stop[0])
+        return prompt, [*text_ids(tokenizer, text), _end(self._loaded)]
+
+
+def _request(messages: Sequence[Message], spec: AgentSpec, prefix: str) -> Request:
+    call = Call(task="", sample=0, turn=0, round=0, agent="")
+    return Request(call=call, messages=tuple(messages), style=spec.style, prefix=prefix)
+
+
+def _end(loaded: Any) -> int:
+    """The token that ends a response."""
+    own = loaded.tokenizer.eos_token_id
+    return int(own if own in loaded.stop_ids else min(loaded.stop_ids))
 
 
 def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
@@ -92,3 +110,114 @@ def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
         return list(episodes)
     first = visit * most
     return [episodes[(first + n) % len(episodes)] for n in range(most)]
+
+
+class RecordedStepper(Stepper):
+    """Takes steps by the recorded episodes of the tasks; nothing is played.
+
+    A step takes its tasks in their order, and of each up to `group_size` episodes: the next ones at
+    its next turn. The loss is the mean over tasks of the mean over episodes.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        spec: TrainerSpec,
+        levels: Levels,
+        policies: Policies,
+        learner: Learner,
+    ) -> None:
+        super().__init__(recipe, spec, levels, policies, learner)
+        self._tasks = levels.tasks
+        agents = recipe.team.agents
+        self._listeners = {
+            agent: Listener(agent, agents[agent], sampling, policies.of(agent))
+            for agent, sampling in self._samplings.items()
+        }
+        self._prefixes = {agent: prefix_of(agent, agents[agent]) for agent in self._samplings}
+
+    async def check(self) -> None:
+        """Read every episode once, so that an unreadable one is reported before any work.
+
+        Raises:
+            RecipeError, AgentError, ModelError: from `Listener.sample`.
+        """
+        for problem in self._tasks.training:
+            for episode in self._tasks.recorded[problem.address]:
+                list(self._samples_of(episode, problem, 1.0))
+
+    async def play(
+        self,
+        step: int,  # noqa: ARG002
+        report: Report,  # noqa: ARG002
+    ) -> tuple[list[list[Episode]], dict[str, float]]:
+        """Return no episodes and no seconds."""
+        return [], {}
+
+    def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:  # noqa: ARG002
+        """Return False: nothing is played ahead."""
+        return False
+
+    async def learn(
+        self,
+        step: int,
+        groups: Sequence[Sequence[Episode]],
+        times: dict[str, float],
+        report: Report,
+    ) -> StepData:
+        """Learn from the recorded episodes of the step's tasks."""
+        report("update", 0, 0)
+        began = time.perf_counter()
+        samples = weigh_tokens(list(self._samples(step)), self._samplings, self._spec)
+        update = await self._updates.take(samples, step)
+        times["update"] = time.perf_counter() - began
+        return StepData(groups, Credit(), update, times)
+
+    def _samples(self, step: int) -> Iterator[Sample]:
+        problems = self._tasks.batch(step)
+        visit = step // self._tasks.steps_per_epoch
+        for problem in problems:
+            recorded = self._tasks.recorded[problem.address]
+            episodes = chosen(recorded, self._spec.group_size, visit)
+            for episode in episodes:
+                scale = 1 / (len(problems) * len(episodes))
+                yield from self._samples_of(episode, problem, scale)
+
+    def _samples_of(self, episode: Episode, problem: Problem, scale: float) -> Iterator[Sample]:
+        """Every response of an episode that its model drew and one of the agents learns."""
+        histories: dict[str, list[Message]] = {}
+        for turn in episode.turns:
+            for decision in turn.decisions:
+                history = histories.setdefault(decision.agent, [])
+                history += decision.observation
+                listener = self._listeners.get(decision.agent)
+                if listener is not None and not (decision.given or decision.action.failure):
+                    fields = self._fields(problem, turn, decision.saw)
+                    prefix = self._prefixes[decision.agent].render(agent=decision.agent, **fields)
+                    found = listener.sample(history, decision.action, prefix, episode.id, scale)
+                    if found is not None:
+                        yield found
+                history.append(decision.action.message)
+
+    def _fields(self, problem: Problem, turn: Turn, saw: Sequence[str]) -> Mapping[str, Any]:
+        """What the template of a prefix sees."""
+        return {
+            "task": problem.public,
+            "_hidden": tuple(problem.hidden),
+            "agents": list(self._recipe.team.agents),
+            "turn": turn.index,
+            "others": {d.agent: d.action.text for d in turn.decisions if d.agent in saw},
+            "feedback": "",
+        }
+
+
+def stepper_for(
+    recipe: Recipe,
+    spec: TrainerSpec,
+    levels: Levels,
+    policies: Policies,
+    learner: Learner,
+) -> Stepper:
+    """The stepper of a run: it learns from recorded episodes, or from the team's own play."""
+    kind = RecordedStepper if spec.episodes is not None else Stepper
+    return kind(recipe, spec, levels, policies, learner)

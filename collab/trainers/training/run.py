@@ -25,10 +25,9 @@ from collab.runtime.team import versions
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner, OutOfMemory
-from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
-from collab.trainers.ranks.leading import begin, led, open_together
+from collab.trainers.ranks.leading import begin, learner_for, open_together
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import Levels, TaskOrder, choose_tasks
@@ -45,8 +44,9 @@ from collab.trainers.training.plan.cards import card_of_here
 from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
 from collab.trainers.training.rates import Rates
-from collab.trainers.training.recorded_step import AnyStepper, stepper_for
+from collab.trainers.training.recorded import stepper_for
 from collab.trainers.training.skipping import History
+from collab.trainers.training.step import Stepper
 from collab.trainers.training.trackers import Tracked, Trackers
 
 
@@ -89,7 +89,7 @@ class Ahead:
 
     def __init__(
         self,
-        stepper: AnyStepper,
+        stepper: Stepper,
         learner: Learner,
         spec: TrainerSpec,
         ending: Ending,
@@ -184,7 +184,7 @@ def open_learner(
     policies = open_together(
         ranks, lambda load: open_policies(recipe, spec, loading=loading, load=load)
     )
-    return policies, led(TorchLearner(policies, spec, total_steps, recipe.seed, ranks), ranks)
+    return policies, learner_for(policies, spec, total_steps, recipe.seed, ranks)
 
 
 Emit = Callable[[TrainingEvent], None]
@@ -279,7 +279,7 @@ class TrainingRun:
         self,
         about: dict[str, Any],
         policies: Policies,
-        stepper: AnyStepper,
+        stepper: Stepper,
         checkpoint: State | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
@@ -352,7 +352,7 @@ class TrainingRun:
             return TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
         return TrainingFolder.create(self.out, self.recipe, about)
 
-    async def _train(self, policies: Policies, stepper: AnyStepper) -> None:
+    async def _train(self, policies: Policies, stepper: Stepper) -> None:
         if await self._evaluate_when_due(policies) and self.step > 0:
             self._save_when_due(policies)
         try:
@@ -378,7 +378,7 @@ class TrainingRun:
         self.evaluations.restore(state, rows)
         self.levels.restore(state.levels)
 
-    async def _take_step(self, stepper: AnyStepper, policies: Policies) -> None:
+    async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
             began = time.perf_counter()
             groups, times = await self._ahead.play(self.step)

@@ -27,9 +27,8 @@ from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
-from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.recorded import chosen
-from collab.trainers.training.recorded_step import RecordedStepper
+from collab.trainers.training.data import Levels, choose_tasks
+from collab.trainers.training.recorded import RecordedStepper, chosen
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,8 @@ def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
     policies = open_policies(recipe, spec)
     policies.by_name["a"].engine.module.double()
     learner = TorchLearner(policies, spec, total_steps=1, seed=0)
-    stepper = RecordedStepper(recipe, spec, choose_tasks(recipe, spec), policies, learner)
+    levels = Levels(choose_tasks(recipe, spec), spec.levels)
+    stepper = RecordedStepper(recipe, spec, levels, policies, learner)
     yield policies, stepper
     asyncio.run(stepper.aclose())
     asyncio.run(policies.aclose())

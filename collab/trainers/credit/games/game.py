@@ -160,11 +160,9 @@ class GameModels:
         self._by_name: dict[str, OneHot] = {}
 
     def base(self, agent: str) -> OneHot:
-        """As `TeamModels.base`."""
         return self.other(agent)
 
     def other(self, name: str) -> OneHot:
-        """As `TeamModels.other`."""
         return self._by_name.setdefault(name, OneHot(self._size))
 
     async def logprobs(
