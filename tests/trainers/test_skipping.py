@@ -23,7 +23,7 @@ from collab.trainers.learner.policy import open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.events import StepFinished, TrainingEvent
-from collab.trainers.training.skipping import Skipping
+from collab.trainers.training.skipping import History
 
 
 def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Recipe:
@@ -110,15 +110,19 @@ def test_a_run_that_learned_from_no_step_has_failed(tiny_words: Path, tmp_path: 
         train(recipe, tmp_path / "run")
 
 
-def test_each_policy_is_counted_by_itself_and_learning_ends_a_row() -> None:
-    skipping = Skipping(most=2, total_steps=100)
+def test_each_policy_is_counted_by_itself_and_learning_ends_a_row(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, max_skipped_steps=2)
+    assert recipe.trainer is not None
+    history = History(recipe, recipe.trainer, total_steps=100)
     for skipped in ("a", "b", "a", "a"):
-        skipping.see({f"policy/{skipped}": "no number"})
-    skipping.see({})
-    skipping.see({"policy/a": "no number"})
-    skipping.see({"policy/a": "no number"})
+        history.check_skipped({f"policy/{skipped}": "no number"})
+    history.check_skipped({})
+    history.check_skipped({"policy/a": "no number"})
+    history.check_skipped({"policy/a": "no number"})
     with pytest.raises(TrainingError, match="3 steps in a row"):
-        skipping.see({"policy/a": "no number", "policy/b": "no number"})
+        history.check_skipped({"policy/a": "no number", "policy/b": "no number"})
 
 
 @pytest.fixture

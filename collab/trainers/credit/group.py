@@ -209,16 +209,13 @@ def make_group(
     )
 
 
-def with_rewards(group: Group, rewards: Rewards, ask: Ask | None = None) -> Group:
-    """A group whose joint actions earned something else, with the returns that follow.
-
-    `ask` scores further joint actions in the same terms.
-    """
+def with_rewards(group: Group, rewards: Rewards) -> Group:
+    """A group whose joint actions earned other rewards, with the returns that follow."""
     solved = {turn: solved_before(group.episodes, turn) for turn in group.absorbed}
     tree = Tree(
         tuple(group.children), group.children, group.baselines_over, group.visit_share, solved
     )
-    return make_group(group.episodes, group.agents, rewards, tree, group.discount, ask=ask)
+    return make_group(group.episodes, group.agents, rewards, tree, group.discount)
 
 
 def compare(group: Group, advantages: Advantages) -> Weights:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs.metric_names import REWARD_MODEL, named
-from collab.trainers.credit.base import Algorithm, PerGroup, TeamModels
+from collab.trainers.credit.base import Algorithm, TeamModels
 from collab.trainers.credit.checks import check_one_reward, one_reward
-from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.critics import Critics, joint_history
-from collab.trainers.credit.group import Choice, Group, Key, Node, Weights, with_rewards
+from collab.trainers.credit.group import Group, Node, Weights, with_rewards
 from collab.trainers.credit.joint_actions import joined
 from collab.trainers.credit.madpo import best_pairs
 from collab.trainers.credit.magrpo import marloo
@@ -94,18 +92,16 @@ def joint_text(group: Group, answers: Mapping[str, str]) -> str:
 
 
 class MARLHF(Algorithm):
-    """A_i = leave-one-out of rho, or `cross` of it; rho(task, joint answer) learned from pairs.
+    """A_i = leave-one-out of rho(task, joint answer), which is learned from pairs.
 
     Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each
     step. rho is a head on the base model of the first agent, adapters off, and learns from pairs of
     a task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)): only the order of
     rewards counts. A step's responses are paid before their own pairs are learned from, so that no
     baseline depends on the response. The gradient is that of rho, not of the reward. Right for
-    every protocol; crossed only where `cross` may be. It costs a forward pass over the joint
-    answers, those of the combinations included, and no judging.
+    every protocol. It costs a forward pass over the joint answers, and no judging.
 
     Args:
-        cross: pay a response its mean rho over all of its teammates' samples.
         pairs: the most of a turn that are learned from, those with the largest gaps.
         warmup: steps with pairs before the first response is paid; until then all weights are 0.
         rate: the reward model's learning rate. width: of a hidden layer, 0 for none.
@@ -115,7 +111,6 @@ class MARLHF(Algorithm):
     def __init__(
         self,
         *,
-        cross: bool = False,
         pairs: int = 16,
         warmup: int = 4,
         rate: float = 1e-3,
@@ -123,11 +118,9 @@ class MARLHF(Algorithm):
         steps: int = 4,
         model: str | None = None,
     ) -> None:
-        self._rule: Algorithm = Cross() if cross else PerGroup(marloo)
-        self.pays_as_played = not cross
         self._pairs, self._warmup, self._learned = pairs, warmup, 0
         self._model = RewardModel(rate=rate, width=width, steps=steps, model=model)
-        self._pays, self._told = False, dict[str, float]()
+        self._told: dict[str, float] = {}
 
     goes_by_rewards = False
 
@@ -141,10 +134,9 @@ class MARLHF(Algorithm):
         self._model.reads_model_of(groups[0].agents[0])
         texts = [_texts(group) for group in groups]
         weights = list(map(_nothing, groups))
-        self._pays = self._learned >= self._warmup
-        if self._pays:
+        if self._learned >= self._warmup:
             paid = [await self._paid(g, found) for g, found in zip(groups, texts, strict=True)]
-            weights = list(await self._rule.credit(paid))
+            weights = [marloo(group) for group in paid]
         await self._learn(groups, texts)
         self._model.forget()
         return weights
@@ -152,11 +144,8 @@ class MARLHF(Algorithm):
     def measures(self) -> dict[str, float]:
         """`reward_model/steps`, those with pairs that it had learned from before; `/pairs`, `/loss`
         in nats and `/ordered`, the share that it put in order, of this step's pairs, before it
-        learned from them. Where responses are crossed also what `cross` tells, of rho."""
-        return {**self._rule.measures(), **self._told}
-
-    def spreads(self) -> Sequence[Mapping[Key, float]]:
-        return self._rule.spreads() if self._pays else ()
+        learned from them."""
+        return self._told
 
     def state(self) -> Mapping[str, Any]:
         """The reward model, and how many steps it has learned from."""
@@ -169,7 +158,6 @@ class MARLHF(Algorithm):
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Raise RecipeError where there are no pairs, or no one reward to learn."""
-        self._rule.check(recipe, spec)
         if recipe.team.when_solved == "stop" and recipe.team.turns > 1:
             raise RecipeError(
                 "algorithm 'marlhf' learns rewards up to a constant, so that episodes of unequal"
@@ -196,15 +184,7 @@ class MARLHF(Algorithm):
             node: dict.fromkeys(group.agents, score)
             for node, score in zip(texts, scores, strict=True)
         }
-        return with_rewards(group, rewards, partial(self._ask, group))
-
-    async def _ask(
-        self, group: Group, nodes: Sequence[Node], choices: Sequence[Choice]
-    ) -> list[Mapping[str, float] | None]:
-        """As `Group.score`, by the reward model."""
-        made = [joined(group.episodes[episode].turns[turn]) for episode, turn in nodes]
-        texts = [joint_text(group, _joined_anew(made, choice)) for choice in choices]
-        return [dict.fromkeys(group.agents, score) for score in await self._model.scores(texts)]
+        return with_rewards(group, rewards)
 
     async def _learn(self, groups: Sequence[Group], texts: Sequence[Mapping[Node, str]]) -> None:
         pairs = [
@@ -228,11 +208,6 @@ def _texts(group: Group) -> dict[Node, str]:
         node: joint_text(group, joined(group.episodes[node[0]].turns[node[1]]))
         for node in group.children
     }
-
-
-def _joined_anew(made: Sequence[Mapping[str, str]], choice: Choice) -> dict[str, str]:
-    picks = {agent: choice.get(agent, 0) for agent in made[0]}
-    return {a: "" if pick is None else made[pick][a] for a, pick in picks.items()}
 
 
 def _rewards(group: Group, nodes: Sequence[Node]) -> list[float]:

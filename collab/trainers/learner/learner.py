@@ -21,12 +21,11 @@ from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.passes import Passes, PassResult, most_on
-from collab.trainers.learner.policy import Policies, Policy
+from collab.trainers.learner.policy import Policies, Policy, publish, sleep
 from collab.trainers.learner.prefix_tree.varlen import attention_told, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
-from collab.trainers.learner.weights_to_sampler import publish, sleep
 
 STALE_HINT = (
     ". With max_staleness 1 what a step learns is a part of it: lower trainer.learning_rate, or set"

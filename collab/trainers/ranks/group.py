@@ -1,7 +1,7 @@
-"""Ranks that torchrun has started: what they hand over, agree on and add up.
+"""Ranks that torchrun has started: handing over orders, agreeing on outcomes, adding gradients.
 
-Two groups of gloo carry what is told, each with a limit of its own, so that a rank that waits for
-the first one's play spins on no GPU. NCCL adds gradients and does nothing else.
+Two gloo groups carry messages, each with its own limit, so that a rank that waits for rank 0's play
+spins on no GPU. NCCL only adds gradients. An exception on one rank is propagated to all.
 """
 
 from __future__ import annotations
@@ -10,27 +10,108 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from collab.errors import TrainingError
+from collab.errors import CollabError, TrainingError, told
+from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.training.ranks import RanksSpec
+from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
 from collab.trainers.learner.ranks import ALONE, GradientSum, nothing
-from collab.trainers.ranks.telling import (
-    RankLost,
-    RankOutcome,
-    is_of_others,
-    known_to_all,
-    outcome_of,
-    raise_failures,
-    words_of,
-)
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+IS_TOLD, RANK = "is_told", "rank"
+"""What an exception is given that was told to all ranks."""
+
+KEPT = (StepCancelled, NotFinite, OutOfMemory)
+"""Failures that are of the same kind on every rank; all others are a TrainingError there."""
+
+
+class RankLost(TrainingError):
+    """A rank is not there any more, or does not come; nothing can be told to the others."""
+
+
+@dataclass(frozen=True)
+class RankOutcome(Generic[T]):
+    """What one rank's part of a work came to."""
+
+    found: T | None = None
+    kind: type[Exception] | None = None
+    """The kind of failure that is raised on every rank."""
+    text: str = ""
+
+
+def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
+    """Do the work, and give what it found, or how it failed."""
+    try:
+        return RankOutcome(found=work())
+    except RankLost:
+        raise
+    except Exception as error:
+        return RankOutcome(kind=_kind_of(error), text=_text_of(error))
+
+
+def _kind_of(error: Exception) -> type[Exception]:
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        return torch.OutOfMemoryError
+    return type(error) if isinstance(error, KEPT) else TrainingError
+
+
+def _text_of(error: Exception) -> str:
+    return str(error) if isinstance(error, (CollabError, *KEPT)) else told(error)
+
+
+def words_of(rank: int, error: Exception) -> str:
+    """What a rank says of its failure in a pass, which it cannot agree on with the others."""
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        return (
+            f"no memory is left on rank {rank} for a pass; lower trainer.micro_batch_tokens, or set"
+            " trainer.gradient_checkpointing=true"
+        )
+    return f"rank {rank}: {_text_of(error)}"
+
+
+def is_of_others(error: Exception) -> bool:
+    """Whether a pass failed only as another rank has left it, or did not come."""
+    return isinstance(error, RuntimeError) and bool(re.search("gloo|NCCL", str(error)))
+
+
+def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
+    """Raise the failure of the first rank that has one; it is named unless all have the same."""
+    failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
+    if not failed:
+        return
+    rank, kind, text = failed[0]
+    same = len(failed) == len(outcomes) and len({text for _, _, text in failed}) == 1
+    error = known_to_all(kind(text if same else f"rank {rank}: {text}"))
+    setattr(error, RANK, rank)
+    raise error
+
+
+def known_to_all(error: Exception) -> Exception:
+    """The error, which every rank raises and need tell nobody."""
+    setattr(error, IS_TOLD, True)
+    return error
+
+
+def is_told(error: BaseException | None) -> bool:
+    """Whether all ranks know of the failure, or none can be told of it."""
+    return any(isinstance(e, RankLost) or hasattr(e, IS_TOLD) for e in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def deal(costs: Sequence[float], world: int) -> list[list[int]]:
@@ -140,9 +221,6 @@ class ExactSum(FlatSum):
             own = torch.full_like(own, torch.nan) if broken else own
             parameter.grad = own if bool(there) or broken else None
 
-
-P = TypeVar("P")
-T = TypeVar("T")
 
 JOIN_SECONDS = 3600.0
 """How long the others wait for the first rank, which may fetch tasks before it begins."""

@@ -80,7 +80,7 @@ def leading() -> Iterator[Ranks]:
         return
     _prepare()
     from collab.trainers.ranks.group import TorchRanks
-    from collab.trainers.ranks.leading import end
+    from collab.trainers.ranks.orders import end
 
     ranks = TorchRanks()
     try:
@@ -92,7 +92,7 @@ def leading() -> Iterator[Ranks]:
 def following() -> None:
     """Do what the first rank says, to its end."""
     _prepare()
-    from collab.trainers.ranks.following import follow
+    from collab.trainers.ranks.orders import follow
 
     follow()
 

@@ -17,8 +17,7 @@ from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.stats import mean
 from collab.telemetry import operation
-from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.weights_to_sampler import publish
+from collab.trainers.learner.policy import Policies, publish
 from collab.trainers.training.events import (
     Evaluation,
     Gain,

@@ -17,8 +17,7 @@ from collab.runs.layout import RATES
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
-from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.weights_to_sampler import publish
+from collab.trainers.learner.policy import Policies, publish
 from collab.trainers.training.data import measured, recorded_episodes
 from collab.trainers.training.metrics import generated_tokens
 from collab.trainers.training.rollouts import play_samples

@@ -27,7 +27,7 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner, OutOfMemory
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
-from collab.trainers.ranks.leading import begin, learner_for, open_together
+from collab.trainers.ranks.orders import begin, learner_for, open_together
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import Levels, TaskOrder, choose_tasks

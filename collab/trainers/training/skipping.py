@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from collab.errors import TrainingError
@@ -80,25 +80,45 @@ def _failures(failed: Sequence[Episode], total: int) -> str:
     )
 
 
-class Skipping:
-    """Counts the steps in which something was skipped: those in a row, and all of a run's."""
+class History:
+    """The steps of a run so far: their number, their tokens, and what was skipped in them."""
 
-    def __init__(self, most: int, total_steps: int) -> None:
-        self._most, self._total_steps = most, total_steps
+    def __init__(self, recipe: Recipe, spec: TrainerSpec, total_steps: int) -> None:
+        self.step = 0
+        """Steps that are done."""
+        self.tokens = 0
+        """Tokens that were generated in them."""
+        self.unlearned = 0
+        """Steps in which nothing was learned."""
+        self._alarms = Alarms(recipe.task.reward if recipe.task else None)
+        self._most, self._total_steps = spec.max_skipped_steps, total_steps
         self._in_a_row: Counter[str] = Counter()
         self._of_the_run: Counter[str] = Counter()
 
-    def restore(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take up the rows of earlier steps. What was skipped last may now have been mended."""
-        for row in rows:
-            found = (names.matched(names.SKIPPED, key) for key in row)
-            self._of_the_run.update(what for what in found if what is not None)
+    def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take up `step` steps by the rows of `metrics.jsonl`; none counts as skipped in a row."""
+        steps = [row for row in rows if row["type"] == "step.finished"]
+        self.step = step
+        self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
+        self.unlearned = sum(map(_is_unlearned, steps))
+        for row in steps:
+            skipped = (names.matched(names.SKIPPED, key) for key in row)
+            self._of_the_run.update(key for key in skipped if key is not None)
+            self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
-    def see(self, skipped: Mapping[str, str]) -> None:
-        """Count the step that was done.
+    def add(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
+        """Take up the step that was done; returns the alarms that its metrics raise."""
+        self.step += 1
+        self.tokens += int(metrics[names.TOKENS])
+        self.unlearned += _is_unlearned(metrics)
+        return self._alarms.read(metrics)
+
+    def check_skipped(self, skipped: Mapping[str, str]) -> None:
+        """Count what the step that was done has skipped, by key and reason.
 
         Raises:
-            TrainingError: something was skipped for more steps in a row than may be, or in all.
+            TrainingError: something was skipped in every step of the run, or in more than
+                `max_skipped_steps` steps in a row.
         """
         self._in_a_row = Counter({key: self._in_a_row[key] + 1 for key in skipped})
         self._of_the_run.update(skipped.keys())
@@ -110,45 +130,6 @@ class Skipping:
                     f"{self._in_a_row[key]} steps in a row could not be learned from, more than"
                     f" trainer.max_skipped_steps {self._most}; the last: {reason}"
                 )
-
-
-class History:
-    """The steps of a run so far: how many, what they generated, and what went wrong in them."""
-
-    def __init__(self, recipe: Recipe, spec: TrainerSpec, total_steps: int) -> None:
-        self.step = 0
-        """Steps that are done."""
-        self.tokens = 0
-        """Tokens that were generated in them."""
-        self.unlearned = 0
-        """Steps in which nothing was learned."""
-        self._alarms = Alarms(recipe.task.reward if recipe.task else None)
-        self._skipping = Skipping(spec.max_skipped_steps, total_steps)
-
-    def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take up `step` steps by the rows of `metrics.jsonl`."""
-        steps = [row for row in rows if row["type"] == "step.finished"]
-        self.step = step
-        self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
-        self.unlearned = sum(map(_is_unlearned, steps))
-        self._skipping.restore(steps)
-        for row in steps:
-            self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
-
-    def add(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
-        """Take up the step that was done; the alarms that its metrics raise, in plain words."""
-        self.step += 1
-        self.tokens += int(metrics[names.TOKENS])
-        self.unlearned += _is_unlearned(metrics)
-        return self._alarms.read(metrics)
-
-    def check_skipped(self, skipped: Mapping[str, str]) -> None:
-        """Count what the step that was done has skipped.
-
-        Raises:
-            TrainingError: it was skipped for more steps in a row than may be, or in all.
-        """
-        self._skipping.see(skipped)
 
 
 def _is_unlearned(row: Mapping[str, Any]) -> bool:

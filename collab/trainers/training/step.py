@@ -29,8 +29,8 @@ from collab.trainers.learner.base import Learner, Update
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples
-from collab.trainers.learner.weights_to_sampler import report as sampler_report
 from collab.trainers.training.data import Levels, phase_at
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole

@@ -70,7 +70,7 @@ def serve() -> None:
     from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
 
     import collab.cli.app
-    import collab.trainers.ranks.following
+    import collab.trainers.ranks.orders
     import collab.trainers.training.run  # noqa: F401
 
     for line in sys.stdin:

@@ -23,7 +23,7 @@ from collab.trainers.credit.games import (
     sequential_code,
     two_turns,
 )
-from collab.trainers.credit.games.play import drawing, play
+from collab.trainers.credit.games.game import drawing, play
 from collab.trainers.credit.group import Group
 from collab.trainers.credit.networks import Head
 from collab.trainers.learner.models import PolicyModels

@@ -25,7 +25,7 @@ from collab.trainers.credit.games import (
     sample,
 )
 from collab.trainers.credit.games.estimate import gradient_of
-from collab.trainers.credit.games.play import outcomes
+from collab.trainers.credit.games.game import outcomes
 from collab.trainers.credit.group import Choice
 from collab.trainers.credit.shape import Shape
 
@@ -176,7 +176,7 @@ def test_the_order_of_a_teammates_samples_changes_nothing() -> None:
     group = sample(game, 4, np.random.default_rng(0))
     joint = [[d.action.token_ids[0] for d in e.turns[0].decisions] for e in group.episodes]
     draws = iter([n for g, (a, _) in enumerate(joint) for n in (a, joint[g - 1][1])])
-    from collab.trainers.credit.games.play import play
+    from collab.trainers.credit.games.game import play
 
     turned = play(game, 4, lambda _: next(draws))
     ours, theirs = weights_of("cross", group), weights_of("cross", turned)

@@ -66,14 +66,10 @@ def test_other_rewards_have_the_returns_that_follow(structure: Any) -> None:
         assert all(doubled.returns[n]["aux"] == 2 * r["aux"] for n, r in group.returns.items())
 
 
-@pytest.mark.parametrize(
-    ("game", "cross"),
-    [(additive(), True), (sequential_code(variants=1), False)],
-    ids=["crossed", "sequential"],
-)
-def test_what_it_pays_points_along_the_gradient(game: Game, cross: bool) -> None:
+@pytest.mark.parametrize("game", [additive(), sequential_code(variants=1)])
+def test_what_it_pays_points_along_the_gradient(game: Game) -> None:
     async def found() -> dict[str, float]:
-        rule = await opened(cross=cross)
+        rule = await opened()
         for groups in (groups_of(game, 4, seed=n) for n in range(30)):
             await rule.credit(groups)
         assert rule.measures()["reward_model/ordered"] > 0.9
@@ -149,7 +145,7 @@ def test_episodes_of_unequal_length_are_refused(tmp_path: Path) -> None:
 
 
 def test_it_trains_and_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
-    algorithm = {"use": "marlhf", "options": {"warmup": 1, "cross": True, "rate": 0.05}}
+    algorithm = {"use": "marlhf", "options": {"warmup": 1, "rate": 0.05}}
     rows = check_resume(algorithm, tiny_words, tmp_path, group_size=6)
     assert rows[0]["groups/dead"] == 1
     assert rows[-1]["groups/dead"] < 1

@@ -12,7 +12,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.trainers.credit.games import Game, code_like, estimate, one_turn, two_turns
-from collab.trainers.credit.games.play import drawing, play
+from collab.trainers.credit.games.game import drawing, play
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.rae import Rae
 from collab.trainers.credit.shape import Shape

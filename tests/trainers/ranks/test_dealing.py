@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from collab.errors import TrainingError
 from collab.trainers.learner.base import NotFinite
 from collab.trainers.learner.ranks import ALONE, cost_of
-from collab.trainers.ranks.group import ExactSum, FlatSum, deal
+from collab.trainers.ranks.group import ExactSum, FlatSum, deal, is_told, outcome_of, raise_failures
 from collab.trainers.ranks.launching import _tell
-from collab.trainers.ranks.telling import is_told, outcome_of, raise_failures
 
 COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
 

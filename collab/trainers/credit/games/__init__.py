@@ -7,7 +7,7 @@ rule many groups and tells its bias, its variance and how often it had nothing t
 
 from collab.trainers.credit.games.code_like import code_like, only_tests, sequential_code, two_turns
 from collab.trainers.credit.games.estimate import Estimate, estimate, expectation, gradient, value
-from collab.trainers.credit.games.game import Game, GameModels
+from collab.trainers.credit.games.game import Game, GameModels, outcomes, sample
 from collab.trainers.credit.games.known import (
     additive,
     all_right,
@@ -16,7 +16,6 @@ from collab.trainers.credit.games.known import (
     paper_game,
     word_pair,
 )
-from collab.trainers.credit.games.play import outcomes, sample
 
 __all__ = [
     "Estimate",

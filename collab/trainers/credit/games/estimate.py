@@ -9,8 +9,16 @@ import numpy as np
 
 from collab.records import Turn
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.games.game import Game, Table, Vector, Where
-from collab.trainers.credit.games.play import Records, drawing, outcomes, play
+from collab.trainers.credit.games.game import (
+    Game,
+    Records,
+    Table,
+    Vector,
+    Where,
+    drawing,
+    outcomes,
+    play,
+)
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
 

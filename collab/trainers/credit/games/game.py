@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from collab.errors import RecipeError, TrainingError
-from collab.records import Action
+from collab.records import Action, Decision, Episode, Message, Score, Turn
+from collab.trainers.credit.group import Choice, Group, Node, make_group, tree_of
+from collab.trainers.credit.shape import Shape
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -174,3 +178,242 @@ class GameModels:
     ) -> list[tuple[float, ...]]:
         """As `TeamModels.logprobs`: those that the actions were drawn with."""
         return [action.logprobs for action in actions]
+
+
+Draw = Callable[[Table], int]
+"""Chances of a table's row in, the number of the one that was drawn out."""
+
+Joint = tuple[int, ...]
+
+
+def actions_of(turn: Turn) -> Joint:
+    """What the agents drew in a turn, in the order in which they act."""
+    return tuple(decision.action.token_ids[0] for decision in turn.decisions)
+
+
+@dataclass
+class Records:
+    """What a game leaves in the record. All that is equal in two groups is made once."""
+
+    game: Game
+    _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
+    _episodes: dict[tuple[int, ...], Episode] = field(default_factory=dict)
+    _earned: dict[tuple[int, Joint], dict[str, float]] = field(default_factory=dict)
+
+    def act(self, turn: int, state: int, draw: Draw) -> Joint:
+        """Have every agent draw its action, given the earlier actions that it sees."""
+        joint: Joint = ()
+        for agent in self.game.agents:
+            seen = tuple(joint[n] for n in self.game.axes(agent)[:-1])
+            joint = (*joint, draw(self.game.policies[agent, turn, state][seen]))
+        return joint
+
+    def earned(self, turn: int, joint: Joint) -> dict[str, float]:
+        """By agent."""
+        if (turn, joint) not in self._earned:
+            self._earned[turn, joint] = {
+                agent: float(self.game.earned(turn, agent)[joint]) for agent in self.game.agents
+            }
+        return self._earned[turn, joint]
+
+    def turn(self, turn: int, state: int, joint: Joint) -> Turn:
+        """The record of a turn."""
+        key = (turn, state, joint)
+        if key not in self._turns:
+            self._turns[key] = self._make(turn, state, joint)
+        return self._turns[key]
+
+    def episode(self, sample: int, turns: Sequence[Turn]) -> Episode:
+        """The record of an episode."""
+        key = (sample, *map(id, turns))
+        if key not in self._episodes:
+            self._episodes[key] = Episode.model_construct(
+                id=f"game#{sample}",
+                task="game",
+                team="game",
+                sample=sample,
+                turns=tuple(turns),
+                horizon=self.game.turns,
+            )
+        return self._episodes[key]
+
+    def _make(self, turn: int, state: int, joint: Joint) -> Turn:
+        game = self.game
+        score = Score(
+            reward=float(game.rewards[turn][joint]),
+            maximum=float(game.rewards[turn].max()),
+            solved=None if game.solved is None else game.solves(joint),
+        )
+        decisions, artefacts, rounds = [], {}, dict[str, int]()
+        for agent, drawn in zip(game.agents, joint, strict=True):
+            axes = game.axes(agent)[:-1]
+            saw = tuple(game.agents[n] for n in axes)
+            rounds[agent] = max((rounds[name] + 1 for name in saw), default=0)
+            seen = tuple(joint[n] for n in axes)
+            artefacts[agent] = self._text(agent, drawn)
+            decisions.append(
+                Decision(
+                    agent=agent,
+                    round=rounds[agent],
+                    saw=saw,
+                    observation=(Message(role="user", content=f"state {state}, seen {seen}"),),
+                    action=Action(
+                        text=artefacts[agent],
+                        token_ids=(drawn,),
+                        logprobs=(log(game.policies[agent, turn, state][seen][drawn]),),
+                        prompt_ids=(turn, state, *seen),
+                    ),
+                )
+            )
+        return Turn(index=turn, decisions=tuple(decisions), artefacts=artefacts, score=score)
+
+    def _text(self, agent: str, drawn: int) -> str:
+        return "" if self.game.empty.get(agent) == drawn else f"{agent} {drawn}"
+
+
+def drawing(rng: np.random.Generator) -> Draw:
+    """Draw at random."""
+
+    def draw(chances: Table) -> int:
+        return min(int(np.searchsorted(chances.cumsum(), rng.random())), len(chances) - 1)
+
+    return draw
+
+
+def play(
+    game: Game,
+    group_size: int,
+    draw: Draw,
+    *,
+    shape: Shape | None = None,
+    records: Records | None = None,
+) -> Group:
+    """Play a group of episodes, in which `draw` chooses every action.
+
+    `group.score` answers from the game's table of rewards.
+
+    Args:
+        shape: how episodes follow from each other; chains by default.
+        records: those that other groups of this game were made with, so that equal turns are made
+            once; new ones by default.
+    """
+    shape = shape or Shape("chains", group_size, game.turns)
+    records = records or Records(game)
+    episodes = list(_episodes(game, shape, draw, records))
+    tree = tree_of(episodes, shape)
+    rewards = {
+        node: records.earned(node[1], actions_of(episodes[node[0]].turns[node[1]]))
+        for node in tree.nodes
+    }
+
+    async def ask(
+        nodes: Sequence[Node], choices: Sequence[Choice]
+    ) -> list[Mapping[str, float] | None]:
+        made = [actions_of(episodes[episode].turns[turn]) for episode, turn in nodes]
+        turn = nodes[0][1]
+        joined = [_joined(game, made, choice) for choice in choices]
+        return [None if joint is None else records.earned(turn, joint) for joint in joined]
+
+    return make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
+
+
+def sample(
+    game: Game, group_size: int, rng: np.random.Generator, *, shape: Shape | None = None
+) -> Group:
+    """A group that was drawn at random."""
+    return play(game, group_size, drawing(rng), shape=shape)
+
+
+def outcomes(
+    game: Game, group_size: int, *, shape: Shape | None = None
+) -> Iterator[tuple[float, Group]]:
+    """Every group that may be played, with its chance."""
+    records, branch = Records(game), Branch()
+    while True:
+        group = play(game, group_size, branch.draw, shape=shape, records=records)
+        yield branch.chance, group
+        if not branch.advance():
+            return
+
+
+class Branch:
+    """Goes through all that a series of draws may come to, one outcome after the other."""
+
+    def __init__(self) -> None:
+        self.chance = 1.0
+        self._drawn: list[int] = []
+        self._of: list[int] = []
+        self._number = 0
+
+    def draw(self, chances: Table) -> int:
+        """A `Draw`, the same as in the outcome before but for where it moved on."""
+        if self._number == len(self._drawn):
+            self._drawn.append(0)
+            self._of.append(len(chances))
+        drawn = self._drawn[self._number]
+        self._number += 1
+        self.chance *= float(chances[drawn])
+        return drawn
+
+    def advance(self) -> bool:
+        """Move on to the next outcome; False where there is none."""
+        while self._drawn and self._drawn[-1] + 1 == self._of[-1]:
+            self._drawn.pop()
+            self._of.pop()
+        if self._drawn:
+            self._drawn[-1] += 1
+        self.chance, self._number = 1.0, 0
+        return bool(self._drawn)
+
+
+def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
+    if shape.structure == "greedy":
+        yield from _best_path(game, shape, draw, records)
+        return
+    drawn: dict[tuple[int, int], Joint] = {}
+    ended: set[tuple[int, int]] = set()
+    for sample in range(shape.episodes):
+        state, turns = 0, []
+        for turn in range(game.turns):
+            key = shape.key(sample, turn)
+            if key in ended:  # the branch was solved, and has one episode
+                break
+            if key not in drawn:
+                drawn[key] = records.act(turn, state, draw)
+            joint = drawn[key]
+            turns.append(records.turn(turn, state, joint))
+            if game.solves(joint):
+                ended.add(key)
+                yield records.episode(sample, turns)
+                break
+            state = game.state_after(joint)
+        else:
+            yield records.episode(sample, turns)
+
+
+def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
+    """At each turn the siblings; all but the best one end there."""
+    state, before = 0, list[Turn]()
+    for turn in range(game.turns):
+        joint = [records.act(turn, state, draw) for _ in range(shape.group_size)]
+        best = max(range(len(joint)), key=lambda n: float(game.rewards[turn][joint[n]]))
+        over = turn == game.turns - 1 or game.solves(joint[best])
+        for number, drawn in enumerate(joint):
+            if over or number != best:
+                sample = shape.child(0, turn, number)
+                yield records.episode(sample, [*before, records.turn(turn, state, drawn)])
+        if over:
+            return
+        before.append(records.turn(turn, state, joint[best]))
+        state = game.state_after(joint[best])
+
+
+def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
+    """None where an agent is left out that has no action for it."""
+    picks = [(agent, choice.get(agent, 0)) for agent in game.agents]
+    if any(pick is None and agent not in game.empty for agent, pick in picks):
+        return None
+    return tuple(
+        game.empty[agent] if pick is None else made[pick][n]
+        for n, (agent, pick) in enumerate(picks)
+    )
