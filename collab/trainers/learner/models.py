@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,13 +13,13 @@ from torch import Tensor
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import can_mix, unwrapped, without_adapters
+from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Sampling
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.logprobs import logprobs_of
-from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.policy import Policies, adapters_off
 from collab.trainers.learner.samples import Sample
 
 T = TypeVar("T")
@@ -96,7 +95,7 @@ class Frozen:
     def _features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         loaded = self._engine.load()
         found = torch.zeros(len(sequences), self.hidden_size)
-        with _without_adapters(loaded.module) as model:
+        with adapters_off(loaded.module) as model:
             budget = forward_tokens(self._spec, loaded.device)
             for batch in pack([(len(s), 0) for s in sequences], budget):
                 rows = [sequences[number] for number in batch]
@@ -120,21 +119,6 @@ def _check_whole(engine: TransformersEngine, agent: str) -> None:
             " out over the ranks: the first one would wait for the others; set trainer.ranks.shard"
             " to false, give the algorithm a 'model' if it takes one, or choose another"
         )
-
-
-@contextmanager
-def _without_adapters(module: Any) -> Iterator[Any]:
-    """The language model, which answers as its base while entered."""
-    base = unwrapped(module)
-    away: AbstractContextManager[Any]
-    if can_mix(base):
-        away = without_adapters(base)
-    elif base is not module:
-        away = module.disable_adapter()
-    else:
-        away = nullcontext()
-    with away:
-        yield base
 
 
 def _sample(agent: str, action: Action, sampling: Sampling) -> Sample:

@@ -107,6 +107,18 @@ def _compiled(layer: Any) -> Any:
     return torch.compile(layer.forward, backend=BACKEND, dynamic=True)
 
 
+@contextmanager
+def adapters_off(module: Any) -> Iterator[Any]:
+    """Yield the language model, which answers as its base while entered."""
+    base = unwrapped(module)
+    if can_mix(base):
+        away = without_adapters(base)
+    else:
+        away = nullcontext() if base is module else module.disable_adapter()
+    with away:
+        yield base
+
+
 def enable_checkpointing(base: Any) -> None:
     options = {"use_reentrant": False}
     if hasattr(base, "activation_checkpointing_enable"):
@@ -196,15 +208,15 @@ class Policy:
                 yield self.frozen
                 return
             module = self.engine.module
+            if self.start is None:
+                with adapters_off(module) as base:
+                    yield base
+                return
             base = unwrapped(module)
             plain = can_mix(base)
-            if self.start is None:
-                away = without_adapters(base) if plain else module.disable_adapter()
-            else:
-                away = one_adapter(base, self.start) if plain else nullcontext()
-                if not plain:
-                    module.set_adapter(self.start)
-            with away:
+            if not plain:
+                module.set_adapter(self.start)
+            with one_adapter(base, self.start) if plain else nullcontext():
                 yield base
 
     def compute_twice(self) -> None:

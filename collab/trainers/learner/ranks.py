@@ -1,10 +1,10 @@
-"""What ranks are to a learner, and how it is to be the only one."""
+"""The processes that learn together, as a learner sees them; by default there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -14,8 +14,8 @@ def nothing() -> None:
     """Do nothing."""
 
 
-class GradientSum(Protocol):
-    """The gradients of some parameters, summed over the micro-batches of all ranks."""
+class GradientSum:
+    """The gradients of some parameters, summed over micro-batches; here they add up in place."""
 
     def add(self) -> None:
         """Take the gradients that a micro-batch has left in the parameters."""
@@ -24,59 +24,28 @@ class GradientSum(Protocol):
         """Leave the sum over all ranks in the parameters; called by every rank."""
 
 
-class Ranks(Protocol):
-    """The processes that take a step together, seen from one of them."""
+class Ranks:
+    """The processes that take a step together, seen from one of them; here it is the only one.
 
-    rank: int
-    """This one, counted from 0."""
-    world: int
-    """How many there are."""
+    `collab.trainers.ranks.group.TorchRanks` is the class of several.
+    """
+
+    rank: int = 0
+    """The number of this process, from 0."""
+    world: int = 1
+    """The number of processes."""
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """By rank: the places of the pieces of work that are its own, in their order."""
+        """For each rank, the positions of its pieces of work, in order."""
+        return [range(len(costs))]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
-        """Do this rank's part of a work; returns what all ranks found, rank by rank.
+        """Do this rank's part of the work; returns the results of all ranks, rank by rank.
 
         Raises:
-            What failed on any rank, on all of them, with the rank in the message.
+            Any failure of a rank is raised on all ranks, with the rank in the message.
         """
-
-    def pass_by_pass(
-        self,
-        pieces: Sequence[P],
-        most: int,
-        work: Callable[[P], T],
-        pad: Callable[[], object],
-        before: Callable[[], None] = nothing,
-    ) -> list[T]:
-        """What `work` finds in a pass over each of this rank's pieces; `before` precedes each.
-
-        Where every rank holds a part of a model, all of them make `most` passes at the same time,
-        and `pad` stands for the pieces that a rank lacks. Raises as `together` then.
-        """
-
-    def passing(self) -> AbstractContextManager[None]:
-        """Around what a pass computes, which may take all ranks at the same time."""
-
-    def each(self, work: Callable[[], T]) -> T:
-        """Do what every rank does for itself; returns its own result, and raises as `together`."""
-
-    def gradients(self, parameters: Sequence[Any], pieces: int) -> GradientSum:
-        """The sum of the gradients of `parameters` over `pieces` micro-batches of all ranks."""
-
-    def about(self) -> dict[str, int]:
-        """What `run.json` says of them."""
-
-
-class Alone:
-    """The only process: everything is its own, and nothing is summed or told."""
-
-    rank, world = 0, 1
-
-    def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """All of them."""
-        return [range(len(costs))]
+        return work()
 
     def pass_by_pass(
         self,
@@ -86,48 +55,40 @@ class Alone:
         pad: Callable[[], object],  # noqa: ARG002
         before: Callable[[], None] = nothing,
     ) -> list[T]:
-        """One piece after the other."""
-        found = []
+        """The results of `work` on each of this rank's pieces; `before` precedes each.
+
+        If every rank holds a part of a model, all of them make `most` passes at the same time, and
+        `pad` replaces the pieces that a rank lacks. Raises as `together` then.
+        """
+        results = []
         for piece in pieces:
             before()
-            found.append(work(piece))
-        return found
+            results.append(work(piece))
+        return results
 
     def passing(self) -> AbstractContextManager[None]:
-        """Nothing else is to be done."""
+        """Wraps the computation of a pass, which may need all ranks at the same time."""
         return nullcontext()
 
-    def together(self, work: Callable[[], list[T]]) -> list[T]:
-        """What the work finds."""
-        return work()
-
     def each(self, work: Callable[[], T]) -> T:
-        """What the work finds."""
+        """Do work that every rank does for itself; returns its result, raises as `together`."""
         return work()
 
     def gradients(self, parameters: Sequence[Any], pieces: int) -> GradientSum:  # noqa: ARG002
-        """Gradients add up where they are made."""
-        return _InPlace()
+        """The sum of the gradients of `parameters` over `pieces` micro-batches of all ranks."""
+        return GradientSum()
 
     def about(self) -> dict[str, int]:
-        """Nothing."""
+        """Entries for `run.json`."""
         return {}
 
 
-class _InPlace:
-    def add(self) -> None:
-        """Nothing is to be done."""
-
-    def finish(self) -> None:
-        """Nothing is to be done."""
-
-
-ALONE = Alone()
+ALONE = Ranks()
 
 QUADRATIC_FROM = 4096
 """The width of a row at which attention costs as much as all that grows with its tokens."""
 
 
 def cost_of(rows: int, width: int) -> float:
-    """What a pass over so many rows, padded to `width` tokens, costs: a number to compare."""
+    """The cost of a pass over `rows` rows, padded to `width` tokens, as a number to compare."""
     return rows * width * (1 + width / QUADRATIC_FROM)

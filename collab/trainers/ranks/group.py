@@ -24,7 +24,7 @@ from collab.errors import CollabError, TrainingError, told
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.training.ranks import RanksSpec
 from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
-from collab.trainers.learner.ranks import ALONE, GradientSum, nothing
+from collab.trainers.learner.ranks import GradientSum, Ranks, nothing
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -136,16 +136,13 @@ Reduce = Callable[[Tensor], None]
 """Replaces a tensor by its sum over all ranks."""
 
 
-class FlatSum:
+class FlatSum(GradientSum):
     """Adds gradients in float32, as GPUs add them: the last bits depend on the number of ranks."""
 
     dtype = torch.float32
 
     def __init__(self, parameters: Sequence[Tensor], reduce: Reduce) -> None:
         self._parameters, self._reduce = parameters, reduce
-
-    def add(self) -> None:
-        """Gradients add up where they are made."""
 
     def finish(self) -> None:
         flat = self._flat()
@@ -237,7 +234,7 @@ FAILED = "failed in a pass"
 GO_ON = "; go on with --resume"
 
 
-class TorchRanks:
+class TorchRanks(Ranks):
     """The `Ranks` of a world that torchrun has started; one rank, too, is a world."""
 
     def __init__(self) -> None:
@@ -319,7 +316,7 @@ class TorchRanks:
     ) -> list[T]:
         """As `Ranks.pass_by_pass`; where layers are shared out, ranks agree around each pass."""
         if not self.shards:
-            return ALONE.pass_by_pass(pieces, most, work, pad, before)
+            return super().pass_by_pass(pieces, most, work, pad, before)
         found = []
         for number in range(most):
             self.each(before)

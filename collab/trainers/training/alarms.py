@@ -61,16 +61,6 @@ def _agents(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(name.partition("/")[0] for name in found if name))
 
 
-def dead_groups(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    dead = _recent(rows, names.DEAD_GROUPS)
-    if dead is not None and dead > 0.8:
-        yield (
-            "dead_groups",
-            f"in {dead:.0%} of the groups every return is equal, so nothing is learned from them:"
-            " raise group_size or the temperature, or take tasks of another difficulty",
-        )
-
-
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     empty = {a: _recent(rows, names.named(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
@@ -104,18 +94,6 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
                 f"truncated/{agent}",
                 f"{share:.0%} of the responses of {agent} are cut off at their limit: raise its"
                 " max_new_tokens, or ask for shorter answers",
-            )
-
-
-def masked(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    for agent in _agents(rows):
-        share = _recent(rows, names.named(names.MASKED, agent))
-        if share is not None and share > 0.05:
-            yield (
-                f"masked/{agent}",
-                f"nothing is learned from {share:.0%} of the tokens of {agent}, as the sampler and"
-                " the trainer disagree about them: bring both to one dtype, publish every step, or"
-                " widen importance_band or sequence_limit",
             )
 
 
@@ -189,25 +167,6 @@ def credit_warnings(
             )
 
 
-def biased(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    if _recent(rows, names.named(names.PARTS, "biased")):
-        yield (
-            "biased",
-            "what is learned is not the gradient of the return, as the algorithm `qmix` is biased:"
-            " keep it for comparison, and train with `vdn`, which has the same heads",
-        )
-
-
-def hacking(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    suspects = _recent(rows, names.HACK_SUSPECTS)
-    if suspects is not None and suspects > 0.05:
-        yield (
-            "hacking",
-            f"{suspects:.0%} of the answers show signs of an attack on their sandbox: read their"
-            " `score.flags` in episodes.jsonl",
-        )
-
-
 def _declared(item: Watched) -> Alarm:
     """The alarm of a metric that the reward declares."""
 
@@ -249,15 +208,48 @@ def _gained(rows: Sequence[Row]) -> float | None:
     return now - first if now - first > 0.5 * spread else None
 
 
+def _above(metric: str, limit: float, text: str) -> Alarm:
+    """An alarm of a metric above a limit; the text takes `{share}`, and `{agent}` of an agent's."""
+
+    def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+        for agent in _agents(rows) if metric.startswith("agent/") else [""]:
+            share = _recent(rows, names.named(metric, agent) if agent else metric)
+            if share is not None and share > limit:
+                yield f"{metric} {agent}", text.format(share=share, agent=agent)
+
+    return alarm
+
+
 ALARMS: tuple[Alarm, ...] = (
-    dead_groups,
+    _above(
+        names.DEAD_GROUPS,
+        0.8,
+        "in {share:.0%} of the groups every return is equal, so nothing is learned from them: raise"
+        " group_size or the temperature, or take tasks of another difficulty",
+    ),
     one_does_everything,
     entropy_collapse,
     truncated,
-    masked,
+    _above(
+        names.MASKED,
+        0.05,
+        "nothing is learned from {share:.0%} of the tokens of {agent}, as the sampler and the"
+        " trainer disagree about them: bring both to one dtype, publish every step, or widen"
+        " importance_band or sequence_limit",
+    ),
     servers_overloaded,
     feedback_hurts,
     credit,
-    biased,
-    hacking,
+    _above(
+        names.named(names.PARTS, "biased"),
+        0.0,
+        "what is learned is not the gradient of the return, as the algorithm `qmix` is biased: keep"
+        " it for comparison, and train with `vdn`, which has the same heads",
+    ),
+    _above(
+        names.HACK_SUSPECTS,
+        0.05,
+        "{share:.0%} of the answers show signs of an attack on their sandbox: read their"
+        " `score.flags` in episodes.jsonl",
+    ),
 )
