@@ -52,9 +52,9 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
     """
     earned = {agent: rewards[node][agent] for agent in group.agents}
     if len(set(earned.values())) > 1:
-        told = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
+        rewards_text = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
         raise TrainingError(
             f"the algorithm learns one reward of the team, and in {group.task}"
-            f" the agents earned different ones ({told}); {REMEDY}"
+            f" the agents earned different ones ({rewards_text}); {REMEDY}"
         )
     return next(iter(earned.values()))

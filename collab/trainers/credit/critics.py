@@ -151,13 +151,13 @@ def advantages_of_groups(
     groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
 ) -> dict[Place, float]:
     """As `advantages`, for all groups of a step."""
-    found: dict[Place, float] = {}
+    by_place: dict[Place, float] = {}
     for number, group in enumerate(groups):
-        own = {node: value for (n, node), value in values.items() if n == number}
+        group_values = {node: value for (n, node), value in values.items() if n == number}
         if agent in group.agents:
-            advantage = advantages(group, agent, own, trace=trace)
-            found |= {(number, node): value for node, value in advantage.items()}
-    return found
+            advantage = advantages(group, agent, group_values, trace=trace)
+            by_place |= {(number, node): value for node, value in advantage.items()}
+    return by_place
 
 
 def advantages(
@@ -171,7 +171,7 @@ def advantages(
     what a solved state goes on earning, and otherwise 0. A turn without a value, in which the agent
     did not act, is passed through.
     """
-    found: dict[Node, float] = {}
+    by_node: dict[Node, float] = {}
     worth = dict(values)
     for node in sorted(group.children, key=lambda node: -node[1]):
         following = group.children[node]
@@ -179,9 +179,9 @@ def advantages(
         if following:
             later = group.discount * mean([worth[child] for child in following])
         ahead = group.rewards[node][agent] + later
-        again = group.discount * trace * mean([found[child] for child in following])
-        found[node] = ahead - worth.setdefault(node, ahead) + again
-    return {node: found[node] for node in values}
+        again = group.discount * trace * mean([by_node[child] for child in following])
+        by_node[node] = ahead - worth.setdefault(node, ahead) + again
+    return {node: by_node[node] for node in values}
 
 
 class ActorCritic(Algorithm):
@@ -245,21 +245,21 @@ class IAC(ActorCritic):
             critic = self._critics.of(agent, agent)
             read = _histories(groups, agent)
             values = dict(zip(read, await critic.values(list(read.values())), strict=True))
-            found = advantages_of_groups(groups, agent, values, trace=self._trace)
-            for (number, node), advantage in found.items():
+            by_place = advantages_of_groups(groups, agent, values, trace=self._trace)
+            for (number, node), advantage in by_place.items():
                 weights[number][*node, agent] = advantage
-            critic.learn([found[place] + values[place] for place in read])
+            critic.learn([by_place[place] + values[place] for place in read])
         return list(weights)
 
 
 def _histories(groups: Sequence[Group], agent: str) -> dict[Place, tuple[int, ...]]:
-    found = {}
+    histories = {}
     for number, group in enumerate(groups):
         for node in group.children:
             history = own_history(group, node, agent)
             if history is not None:
-                found[number, node] = history
-    return found
+                histories[number, node] = history
+    return histories
 
 
 TEAM = "team"
@@ -289,15 +289,15 @@ class MAAC(ActorCritic):
         texts = [joint_history(groups[number], node) for number, node in places]
         read = await critic.values([critic.model.encode(text) for text in texts])
         values = dict(zip(places, read, strict=True))
-        found = {
+        by_agent = {
             agent: advantages_of_groups(groups, agent, values, trace=self._trace)
             for agent in agents
         }
         for agent in agents:
-            for (number, node), advantage in found[agent].items():
+            for (number, node), advantage in by_agent[agent].items():
                 if _acted(groups[number], node, agent):
                     weights[number][*node, agent] = advantage
-        critic.learn([found[agents[0]][place] + values[place] for place in places])
+        critic.learn([by_agent[agents[0]][place] + values[place] for place in places])
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:

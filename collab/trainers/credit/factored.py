@@ -53,14 +53,14 @@ async def read(groups: Sequence[Group], heads: Critics) -> Batch:
     targets = [one_reward(groups[n], groups[n].returns, node) for n, node in places]
     batch = Batch(places, targets, {}, {})
     for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
-        found = {
+        responses = {
             row: response
             for row, (number, node) in enumerate(places)
             if (response := own_response(groups[number], node, agent)) is not None
         }
         model = heads.of(agent, agent).model
-        batch.features[agent] = await model.features(list(found.values()))
-        batch.rows[agent] = list(found)
+        batch.features[agent] = await model.features(list(responses.values()))
+        batch.rows[agent] = list(responses)
     return batch
 
 
@@ -70,11 +70,11 @@ def own_response(group: Group, node: Node, agent: str) -> tuple[int, ...] | None
     None where the agent did not act in that turn.
     """
     episode, turn = node
-    found = None
+    tokens = None
     for decision in group.episodes[episode].turns[turn].decisions:
         if decision.agent == agent and decision.action.prompt_ids:
-            found = decision.action.prompt_ids + decision.action.token_ids
-    return found
+            tokens = decision.action.prompt_ids + decision.action.token_ids
+    return tokens
 
 
 DECAY = 0.9
@@ -156,10 +156,10 @@ class Factored(Algorithm):
     def _judge(self, groups: Sequence[Group], batch: Batch, predicted: Sequence[float]) -> None:
         """Note how well the returns of a step were predicted before they were learned from."""
         self._fit.begin()
-        found = dict(zip(batch.places, zip(predicted, batch.targets, strict=True), strict=True))
+        by_place = dict(zip(batch.places, zip(predicted, batch.targets, strict=True), strict=True))
         for number, group in enumerate(groups):
             for nodes in group.baselines_over:
-                guesses, returns = zip(*(found[number, node] for node in nodes), strict=True)
+                guesses, returns = zip(*(by_place[number, node] for node in nodes), strict=True)
                 self._fit.add(guesses, returns)
 
 
@@ -214,22 +214,24 @@ def _weights(
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:
         for agent in group.agents:
-            own = {node: q for node in nodes if (q := worth[agent].get((number, node))) is not None}
-            found = _mixed(group, nodes, agent, own, trust)
-            weights |= {(*node, agent): weight for node, weight in found.items()}
+            parts = {
+                node: q for node in nodes if (q := worth[agent].get((number, node))) is not None
+            }
+            mixed = _mixed(group, nodes, agent, parts, trust)
+            weights |= {(*node, agent): weight for node, weight in mixed.items()}
     return weights
 
 
 def _mixed(
-    group: Group, nodes: Sequence[Node], agent: str, own: Mapping[Node, float], trust: float
+    group: Group, nodes: Sequence[Node], agent: str, own_parts: Mapping[Node, float], trust: float
 ) -> dict[Node, float]:
     """Of one set; a response that is alone in it is compared by its return only."""
     returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
-    found = dict(zip(nodes, returns, strict=True))
-    if len(own) < 2:
-        return found
-    parts = zip(own, leave_one_out(np.array(list(own.values()))).tolist(), strict=True)
-    return found | {node: trust * part + (1 - trust) * found[node] for node, part in parts}
+    by_node = dict(zip(nodes, returns, strict=True))
+    if len(own_parts) < 2:
+        return by_node
+    parts = zip(own_parts, leave_one_out(np.array(list(own_parts.values()))).tolist(), strict=True)
+    return by_node | {node: trust * part + (1 - trust) * by_node[node] for node, part in parts}
 
 
 class QMIX(Factored):
@@ -271,8 +273,11 @@ class QMIX(Factored):
         self._told[named(PARTS, "loss")] = fit_mixed(heads, mixer, batch, states, self._steps)
         weights: list[dict[Key, float]] = [{} for _ in groups]
         for column, agent in enumerate(heads):
-            found = values[:, column].double().numpy(), slopes[:, column].double().numpy()
-            for (number, node), weight in _paid(groups, batch, agent, *found).items():
+            parts_and_slopes = (
+                values[:, column].double().numpy(),
+                slopes[:, column].double().numpy(),
+            )
+            for (number, node), weight in _paid(groups, batch, agent, *parts_and_slopes).items():
                 weights[number][*node, agent] = weight
         return list(weights)
 
@@ -314,12 +319,12 @@ def _paid(
 ) -> dict[Place, float]:
     """An agent's weights: of its parts and slopes, each [joint actions]."""
     acted = {batch.places[row]: row for row in batch.rows[agent]}
-    found: dict[Place, float] = {}
+    paid_at: dict[Place, float] = {}
     for number, group in enumerate(groups):
         for nodes in group.baselines_over:
             places = [(number, node) for node in nodes if (number, node) in acted]
             if places:
                 rows = [acted[place] for place in places]
                 paid = leave_one_out(values[rows]) * slopes[rows]
-                found |= zip(places, paid.tolist(), strict=True)
-    return found
+                paid_at |= zip(places, paid.tolist(), strict=True)
+    return paid_at

@@ -228,8 +228,8 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:
         for agent in group.agents:
-            found = advantages(group.compared(nodes, agent))[: len(nodes)]
-            for (episode, turn), weight in zip(nodes, found, strict=True):
+            values = advantages(group.compared(nodes, agent))[: len(nodes)]
+            for (episode, turn), weight in zip(nodes, values, strict=True):
                 weights[episode, turn, agent] = weight
     return weights
 

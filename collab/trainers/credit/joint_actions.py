@@ -111,6 +111,6 @@ def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
 
     r is the joint reward, or the agent's own where a game pays its seats unequally.
     """
-    own = spec.local_parts.get(agent, ())
+    parts = spec.local_parts.get(agent, ())
     earned = score.by_agent.get(agent, score.reward)
-    return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in own)
+    return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in parts)

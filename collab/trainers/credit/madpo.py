@@ -38,13 +38,13 @@ def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> lis
 
     Of equal gaps the pair that was sampled first comes first.
     """
-    found = []
+    pairs = []
     for (node, value), (other, its_value) in combinations(zip(nodes, values, strict=True), 2):
         gap = value - its_value
         if abs(gap) > TIE:
             win, lose = (node, other) if gap > 0 else (other, node)
-            found.append(Preference(win, lose, abs(gap)))
-    return sorted(found, key=lambda pair: -pair.gap)[:most]
+            pairs.append(Preference(win, lose, abs(gap)))
+    return sorted(pairs, key=lambda pair: -pair.gap)[:most]
 
 
 def chance_of_losing(margin: float) -> float:
@@ -86,15 +86,15 @@ async def comparisons(
             largest gaps of reward.
         shifts: with which teammates' samples a response is scored, as in `cross`.
     """
-    found: list[tuple[Preference, tuple[str, ...]]] = []
+    pairs: list[tuple[Preference, tuple[str, ...]]] = []
     for nodes in group.baselines_over:
         crossed = forms(group, nodes)[agent] == "crossed"
         values: Sequence[float] = [group.rewards[node][agent] for node in nodes]
         if crossed:
             values = await _crossed(group, nodes, agent, shifts)
         parties = (agent,) if crossed else group.agents
-        found += [(pair, parties) for pair in best_pairs(nodes, values, most)]
-    return [Comparison(number, agent, pair, names, 1 / len(found)) for pair, names in found]
+        pairs += [(pair, parties) for pair in best_pairs(nodes, values, most)]
+    return [Comparison(number, agent, pair, names, 1 / len(pairs)) for pair, names in pairs]
 
 
 def shifts_for(n_agents: int, given: Shifts | None) -> Shifts:
@@ -162,7 +162,7 @@ class MADPO(Algorithm):
             await comparisons(0, group, agent, most=self._pairs, shifts=self._shifts)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        found = [
+        items = [
             comparison
             for number, group in enumerate(groups)
             for agent in group.agents
@@ -170,13 +170,13 @@ class MADPO(Algorithm):
                 number, group, agent, most=self._pairs, shifts=self._shifts
             )
         ]
-        ratios = await self._ratios(groups, found)
+        ratios = await self._ratios(groups, items)
         weights: list[dict[Key, float]] = [
             {(*node, agent): 0.0 for node in group.children for agent in group.agents}
             for group in groups
         ]
         self._told = {agent: [] for group in groups for agent in group.agents}
-        for item in found:
+        for item in items:
             group = groups[item.number]
             margin = self._beta * fsum(
                 ratios[item.number, item.pair.win, name] - ratios[item.number, item.pair.lose, name]
@@ -215,14 +215,14 @@ class MADPO(Algorithm):
         ]
 
     async def _ratios(
-        self, groups: Sequence[Group], found: Sequence[Comparison]
+        self, groups: Sequence[Group], items: Sequence[Comparison]
     ) -> dict[Response, float]:
         """log pi - log reference of all responses in pairs, in nats."""
         if self._models is None:
             raise TrainingError("madpo was asked for weights before it was opened")
         needed = dict.fromkeys(
             (item.number, node, name)
-            for item in found
+            for item in items
             for node in (item.pair.win, item.pair.lose)
             for name in item.parties
         )
@@ -238,21 +238,21 @@ class MADPO(Algorithm):
             actions = [action for _, action in responses]
             now = await self._models.logprobs(agent, actions)
             before = await self._models.logprobs(agent, actions, reference=True)
-            for (place, _), own, reference in zip(responses, now, before, strict=True):
-                ratios[place] += fsum(own) - fsum(reference)
+            for (place, _), current, reference in zip(responses, now, before, strict=True):
+                ratios[place] += fsum(current) - fsum(reference)
         return ratios
 
     def _measures(self) -> Iterator[tuple[str, float]]:
-        for agent, told in self._told.items():
+        for agent, margins in self._told.items():
             name = named(PREFERENCES, agent)
-            yield named(name, "pairs"), len(told)
-            if not told:
+            yield named(name, "pairs"), len(margins)
+            if not margins:
                 continue
-            yield named(name, "crossed"), mean([item.parties == (agent,) for item, _ in told])
-            yield named(name, "gap"), mean([item.pair.gap for item, _ in told])
-            yield named(name, "loss"), mean([loss_of(margin) for _, margin in told])
-            yield named(name, "margin"), mean([margin for _, margin in told])
-            yield named(name, "ordered"), mean([margin > 0 for _, margin in told])
+            yield named(name, "crossed"), mean([item.parties == (agent,) for item, _ in margins])
+            yield named(name, "gap"), mean([item.pair.gap for item, _ in margins])
+            yield named(name, "loss"), mean([loss_of(margin) for _, margin in margins])
+            yield named(name, "margin"), mean([margin for _, margin in margins])
+            yield named(name, "ordered"), mean([margin > 0 for _, margin in margins])
 
 
 def _check_turns(recipe: Recipe, spec: TrainerSpec) -> None:

@@ -80,8 +80,8 @@ class RewardModel:
         new = [text for text in dict.fromkeys(texts) if text not in self._features]
         if new:
             model = self._heads.of(NAME, self._reads).model
-            found = await model.features([model.encode(text) for text in new])
-            self._features |= zip(new, found, strict=True)
+            features = await model.features([model.encode(text) for text in new])
+            self._features |= zip(new, features, strict=True)
         return torch.stack([self._features[text] for text in texts])
 
 
@@ -135,7 +135,10 @@ class MARLHF(Algorithm):
         texts = [_texts(group) for group in groups]
         weights = list(map(_nothing, groups))
         if self._learned >= self._warmup:
-            paid = [await self._paid(g, found) for g, found in zip(groups, texts, strict=True)]
+            paid = [
+                await self._paid(g, group_texts)
+                for g, group_texts in zip(groups, texts, strict=True)
+            ]
             weights = [marloo(group) for group in paid]
         await self._learn(groups, texts)
         self._model.forget()
@@ -188,8 +191,8 @@ class MARLHF(Algorithm):
 
     async def _learn(self, groups: Sequence[Group], texts: Sequence[Mapping[Node, str]]) -> None:
         pairs = [
-            (found[pair.win], found[pair.lose])
-            for group, found in zip(groups, texts, strict=True)
+            (group_texts[pair.win], group_texts[pair.lose])
+            for group, group_texts in zip(groups, texts, strict=True)
             for nodes in group.baselines_over
             for pair in best_pairs(nodes, _rewards(group, nodes), self._pairs)
         ]

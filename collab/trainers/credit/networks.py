@@ -94,12 +94,12 @@ def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: 
     for step in range(steps):
         for optimiser in optimisers:
             optimiser.zero_grad()
-        found = loss()
-        torch.autograd.backward(found)
+        value = loss()
+        torch.autograd.backward(value)
         for optimiser in optimisers:
             optimiser.step()
         if step == 0:
-            first = float(found.detach())
+            first = float(value.detach())
     return first
 
 
@@ -159,8 +159,8 @@ class Mixer(Learned):
     def slopes(self, values: Tensor, states: Tensor) -> Tensor:
         """dQ_tot/dq_i, none below 0: [n, agents]."""
         given = values.detach().requires_grad_()
-        [found] = torch.autograd.grad(self(given, states).sum(), given)
-        return found
+        [slopes] = torch.autograd.grad(self(given, states).sum(), given)
+        return slopes
 
 
 def fit_mixed(

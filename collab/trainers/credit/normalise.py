@@ -35,11 +35,13 @@ def normalise(
     """
     if how == "none":
         return list(weights)
-    changed = [_numbers(found, how) for found in weights]
-    own = spreads if how == "group" and spreads else [{}] * len(changed)
+    changed = [_numbers(group_weights, how) for group_weights in weights]
+    divisors = spreads if how == "group" and spreads else [{}] * len(changed)
     for keys, divisor in _DIVISIONS[how](groups, changed):
         for number, key in keys:
-            changed[number][key] /= _at_least(own[number][key]) if key in own[number] else divisor
+            changed[number][key] /= (
+                _at_least(divisors[number][key]) if key in divisors[number] else divisor
+            )
     return list(changed)
 
 
@@ -82,7 +84,12 @@ def _of_tasks(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
 
 def _of_step(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
     for agent in {agent: None for group in groups for agent in group.agents}:
-        keys = [(n, key) for n, found in enumerate(weights) for key in found if key[2] == agent]
+        keys = [
+            (n, key)
+            for n, group_weights in enumerate(weights)
+            for key in group_weights
+            if key[2] == agent
+        ]
         yield keys, _divisor([weights[n][k] for n, k in keys])
 
 

@@ -38,11 +38,11 @@ async def read(
     by_agent = {agent: models.other(other) if other else models.base(agent) for agent in agents}
     first = by_agent[agents[0]]
     texts = [first.encode(joint_history(groups[number], node)) for number, node in places]
-    said = []
+    vectors = []
     for agent, model in by_agent.items():
         responses = [_response(groups[number], node, agent) for number, node in places]
-        said.append(await _vectors(model, responses))
-    return await _vectors(first, texts), torch.cat(said, dim=1)
+        vectors.append(await _vectors(model, responses))
+    return await _vectors(first, texts), torch.cat(vectors, dim=1)
 
 
 async def _vectors(model: FrozenModel, sequences: Sequence[Sequence[int]]) -> Tensor:
@@ -52,18 +52,18 @@ async def _vectors(model: FrozenModel, sequences: Sequence[Sequence[int]]) -> Te
 
     size = model.hidden_size
     directions = torch.randn(size, LENGTH, generator=torch.Generator().manual_seed(0))
-    found = torch.zeros(len(sequences), LENGTH)
+    vectors = torch.zeros(len(sequences), LENGTH)
     there = [row for row, sequence in enumerate(sequences) if sequence]
     if there:
         states = await model.features([sequences[row] for row in there])
-        found[there] = layer_norm(states.float().cpu(), (size,)) @ directions / size**0.5
-    return found
+        vectors[there] = layer_norm(states.float().cpu(), (size,)) @ directions / size**0.5
+    return vectors
 
 
 def whole_returns(group: Group) -> dict[Node, float]:
     """By joint action: what its episode earns an agent in all its turns, of several their mean."""
     by_agent = [_whole_returns(group, agent) for agent in group.agents]
-    return {node: mean([found[node] for found in by_agent]) for node in by_agent[0]}
+    return {node: mean([returns[node] for returns in by_agent]) for node in by_agent[0]}
 
 
 def _whole_returns(group: Group, agent: str) -> dict[Node, float]:
@@ -82,8 +82,8 @@ def _response(group: Group, node: Node, agent: str) -> tuple[int, ...]:
     """The tokens of an agent's last response of a turn; none where it did not act."""
     episode, turn = node
     decisions = group.episodes[episode].turns[turn].decisions
-    said = [d.action.token_ids for d in decisions if d.agent == agent]
-    return said[-1] if said else ()
+    responses = [d.action.token_ids for d in decisions if d.agent == agent]
+    return responses[-1] if responses else ()
 
 
 class PMIC(Algorithm):
@@ -191,10 +191,10 @@ class PMIC(Algorithm):
         if self._learned < self._warmup:
             return [0.0] * len(actions)
         with torch.no_grad():
-            found = self._alpha * lower.each(histories, actions)
+            terms = self._alpha * lower.each(histories, actions)
             if len(others):
-                found -= self._beta * upper.each(histories, actions, others)
-        bonuses: list[float] = found.tolist()
+                terms -= self._beta * upper.each(histories, actions, others)
+        bonuses: list[float] = terms.tolist()
         return bonuses
 
     def _learn(self, histories: Tensor, actions: Tensor, returns: Sequence[float]) -> None:

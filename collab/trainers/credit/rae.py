@@ -47,13 +47,13 @@ class Rae(Algorithm):
 
     def measures(self) -> dict[str, float]:
         """`credit/AGENT/average`: what the agent's first turn earned on average, over all games."""
-        found: dict[str, list[float]] = {}
+        by_agent: dict[str, list[float]] = {}
         for (_, agent, turn), average in self._averages.items():
             if turn == 0:
-                found.setdefault(agent, []).append(average)
+                by_agent.setdefault(agent, []).append(average)
         return {
             metric_names.named(metric_names.CREDIT_AVERAGE, agent): mean(averages)
-            for agent, averages in found.items()
+            for agent, averages in by_agent.items()
         }
 
     def state(self) -> dict[str, Any]:

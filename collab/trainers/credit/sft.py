@@ -63,8 +63,8 @@ class Sft(Algorithm):
         kept = [[float(self.keeps(episode)) for episode in group.episodes] for group in groups]
         self._kept = mean([share for shares in kept for share in shares])
         return [
-            {(g, t, agent): own[g] for g, t in group.rewards for agent in group.agents}
-            for group, own in zip(groups, kept, strict=True)
+            {(g, t, agent): shares[g] for g, t in group.rewards for agent in group.agents}
+            for group, shares in zip(groups, kept, strict=True)
         ]
 
     def measures(self) -> Mapping[str, float]:

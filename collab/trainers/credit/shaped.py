@@ -85,7 +85,7 @@ class Shaped(Algorithm):
 def shaped(group: Group, weight: float = 1.0) -> Group:
     """The group with shaped rewards; returns lose the potential of the history before them."""
     after = {node: _potential(group, node, weight) for node in group.rewards}
-    before = {child: after[node] for node, found in group.children.items() for child in found}
+    before = {child: after[node] for node, nodes in group.children.items() for child in nodes}
     rewards, returns = {}, {}
     for node, earned in group.rewards.items():
         phi = before.get(node, {})
@@ -95,8 +95,8 @@ def shaped(group: Group, weight: float = 1.0) -> Group:
         }
         returns[node] = {a: value - phi.get(a, 0.0) for a, value in group.returns[node].items()}
     absorbed = {
-        turn: tuple({a: (1 - weight) * value for a, value in earned.items()} for earned in found)
-        for turn, found in group.absorbed.items()
+        turn: tuple({a: (1 - weight) * value for a, value in earned.items()} for earned in every)
+        for turn, every in group.absorbed.items()
     }
     return replace(group, rewards=rewards, returns=returns, absorbed=absorbed, ask=_refuse)
 

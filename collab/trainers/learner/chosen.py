@@ -43,8 +43,8 @@ class ChosenSizes:
         if base not in self._by_base:
             model, device = unwrapped(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype, device)
-            own = free_bytes(device) - self._to_come()
-            free = min(self._ranks.together(lambda: [own]))  # of all ranks, as they learn alike
+            left = free_bytes(device) - self._to_come()
+            free = min(self._ranks.together(lambda: [left]))  # of all ranks, as they learn alike
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.compute_twice()
@@ -68,8 +68,8 @@ class ChosenSizes:
         base = policy.engine.spec.model_dump_json()
         if base not in self._shares:
             with policy.training() as model:
-                own = supports_prefix_tree(model, policy.device)
-            self._shares[base] = all(self._ranks.together(lambda: [own]))
+                agrees = supports_prefix_tree(model, policy.device)
+            self._shares[base] = all(self._ranks.together(lambda: [agrees]))
         return self._shares[base]
 
 
@@ -96,10 +96,10 @@ def _agrees(model: Any, device: torch.device) -> bool:
 
     def given(came: Tensor) -> Tensor:
         """The row's states, [1, time, hidden], where siblings have them that are alone."""
-        found, own = came.clone(), alone.pop(0)
+        row_states, sibling_states = came.clone(), alone.pop(0)
         for sibling, path in enumerate(paths):
-            found[0, path] = own[sibling, : len(path)]
-        return found
+            row_states[0, path] = sibling_states[sibling, : len(path)]
+        return row_states
 
     try:
         with watched(unwrapped(model)) as apart:

@@ -130,14 +130,14 @@ def chunk_tokens(device: Device) -> int:
 
 def check_device(spec: TrainerSpec, kind: str) -> None:
     """Raise RecipeError for options that a GPU alone has; `kind` is the device's type: `cuda`, …"""
-    asked = {
+    options = {
         "trainer.compile_layers is true": spec.compile_layers,
         "trainer.tree_attention is 'varlen'": spec.tree_attention == "varlen",
     }
-    for told, is_asked in asked.items():
+    for option, is_asked in options.items():
         if is_asked and kind != "cuda":
             raise RecipeError(
-                f"{told}, which is for a GPU, and the model is on {kind}; leave the option out,"
+                f"{option}, which is for a GPU, and the model is on {kind}; leave the option out,"
                 " or set model.device to cuda"
             )
 

@@ -112,12 +112,12 @@ class TorchLearner:
         order = updated_at(step, list(self.policies), self.spec, self._seed)
         ratios = CompoundRatios(self.spec, self._measure)
         for place, policy in enumerate(order):
-            own = learned_by(policy, ratios.weighed(samples), self.spec)
-            if own:
-                ratios.tell(update, policy, own)
+            learned = learned_by(policy, ratios.weighed(samples), self.spec)
+            if learned:
+                ratios.tell(update, policy, learned)
                 watched = ratios.following(policy, samples, later=order[place + 1 :])
                 with memory_told(partial(self._sizes.of, policy), policy.name), watched:
-                    self._learn_or_skip(policy, own, update, cancelled)
+                    self._learn_or_skip(policy, learned, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # or what learning has left is still there while the next step is sampled
         return update

@@ -187,9 +187,9 @@ def _score_once(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]
     So logits are made once, and what is kept for the backward pass is as wide as a state.
     """
     with torch.enable_grad():
-        own = hidden.detach().requires_grad_()
-        logprobs, outside_support = _score(model, own, *rest)
-        (slopes,) = torch.autograd.grad(logprobs.sum(), own)
+        leaf = hidden.detach().requires_grad_()
+        logprobs, outside_support = _score(model, leaf, *rest)
+        (slopes,) = torch.autograd.grad(logprobs.sum(), leaf)
     linear: Tensor = _Linear.apply(hidden, slopes, logprobs.detach())  # type: ignore[no-untyped-call]
     return linear, outside_support
 
@@ -244,7 +244,7 @@ def _left_out(
     Where a look says how few candidates are enough, these are sorted, and where `top_k` says it.
     `top_p` by itself is a threshold else, as sorting a whole vocabulary takes longer on a GPU.
     """
-    found = torch.zeros_like(logits, dtype=torch.bool)
+    left_out = torch.zeros_like(logits, dtype=torch.bool)
     vocabulary, looks = logits.shape[1], _looks(logits.device)
     ranked = [n for n in narrow if looks or drawn[n].top_k < vocabulary]
     for some in batched(ranked, AT_ONCE):
@@ -253,12 +253,12 @@ def _left_out(
         width = None if looks else max(drawn[n].top_k for n in some)
         candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
         left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
-        found[rows] = left
+        left_out[rows] = left
     for some in batched(sorted(set(narrow) - set(ranked)), AT_ONCE):
         rows = placed(some, logits.device)
         of_rows = logits[rows].softmax(dim=-1)
-        found[rows] = of_rows < least_kept(of_rows, top_p[rows])
-    return found
+        left_out[rows] = of_rows < least_kept(of_rows, top_p[rows])
+    return left_out
 
 
 def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
@@ -267,12 +267,12 @@ def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
     Floats in the order of their bits are bisected, so that the tokens of this probability or more
     are those that sorting keeps, but for equals of the last one, and for what sums round at it.
     """
-    asked = probabilities.float()
-    low = torch.zeros(len(asked), 1, dtype=torch.int32, device=asked.device)
+    values = probabilities.float()
+    low = torch.zeros(len(values), 1, dtype=torch.int32, device=values.device)
     high = torch.full_like(low, ONE)
     for _ in range(ONE.bit_length()):
         middle = (low + high + 1) // 2
-        kept = torch.where(asked >= middle.view(torch.float32), asked, 0.0).sum(-1, keepdim=True)
+        kept = torch.where(values >= middle.view(torch.float32), values, 0.0).sum(-1, keepdim=True)
         enough = kept >= top_p[:, None]
         low, high = torch.where(enough, middle, low), torch.where(enough, high, middle - 1)
     return low.view(torch.float32)
@@ -307,11 +307,11 @@ def logprobs_of(
     Batches are of `batch_tokens` at most, padding included. `reference` is the policy from before
     training.
     """
-    found: dict[int, tuple[float, ...]] = {}
+    by_number: dict[int, tuple[float, ...]] = {}
     with policy.reference() if reference else policy.training() as model:
         for batch in pack([(len(sample), 0) for sample in samples], batch_tokens):
             rows = [[samples[number]] for number in batch]
             scored = response_logprobs(model, rows, policy.device).logprobs
             pieces = torch.split(scored, [len(row[0].token_ids) for row in rows])
-            found |= {n: tuple(p.tolist()) for n, p in zip(batch, pieces, strict=True)}
-    return [found[number] for number in range(len(samples))]
+            by_number |= {n: tuple(p.tolist()) for n, p in zip(batch, pieces, strict=True)}
+    return [by_number[number] for number in range(len(samples))]

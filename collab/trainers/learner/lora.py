@@ -107,8 +107,10 @@ def lora_config(spec: LoraSpec) -> Any:
 
 def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
     """An adapter's parameters, by their names in PEFT's files, which leave the adapter's out."""
-    own = re.compile(rf"(\.lora_[AB])\.{re.escape(name)}(\.weight)$")
-    return {own.sub(r"\1\2", key): p for key, p in module.named_parameters() if own.search(key)}
+    pattern = re.compile(rf"(\.lora_[AB])\.{re.escape(name)}(\.weight)$")
+    return {
+        pattern.sub(r"\1\2", key): p for key, p in module.named_parameters() if pattern.search(key)
+    }
 
 
 @contextmanager

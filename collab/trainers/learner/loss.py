@@ -200,8 +200,8 @@ def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
     """The sampler's log-probabilities; where there are none, those that it is to have."""
     if all(sample.logprobs for sample in samples):
         return _by_token([s.logprobs for s in samples], logprobs)
-    own = torch.split(logprobs.detach(), [len(s.token_ids) for s in samples])
-    pieces = zip(samples, own, strict=True)
+    trainers = torch.split(logprobs.detach(), [len(s.token_ids) for s in samples])
+    pieces = zip(samples, trainers, strict=True)
     return torch.cat([_by_token([s.logprobs], p) if s.logprobs else p for s, p in pieces])
 
 

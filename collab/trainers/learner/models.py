@@ -94,7 +94,7 @@ class Frozen:
     @torch.no_grad()
     def _features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         loaded = self._engine.load()
-        found = torch.zeros(len(sequences), self.hidden_size)
+        features = torch.zeros(len(sequences), self.hidden_size)
         with adapters_off(loaded.module) as model:
             budget = forward_tokens(self._spec, loaded.device)
             for batch in pack([(len(s), 0) for s in sequences], budget):
@@ -108,8 +108,8 @@ class Frozen:
                 ).last_hidden_state  # [batch, time, hidden]
                 last = torch.tensor([len(row) - 1 for row in rows], device=states.device)
                 at_last = states[torch.arange(len(rows), device=states.device), last]
-                found[list(batch)] = at_last.float().cpu()
-        return found
+                features[list(batch)] = at_last.float().cpu()
+        return features
 
 
 def _check_whole(engine: TransformersEngine, agent: str) -> None:

@@ -64,10 +64,10 @@ class Optimiser:
     def to_come(self) -> int:
         """Bytes of gradients, and of moments that are made in the first step."""
         moments = 0 if self._adamw.state else 2
-        found = sum(m.nbytes * (1 + moments) for m in self._masters)
+        size = sum(m.nbytes * (1 + moments) for m in self._masters)
         if self._has_copies:
-            found += max(p.nbytes for p in self._parameters)  # each is handed over when it is made
-        return found
+            size += max(p.nbytes for p in self._parameters)  # each is handed over when it is made
+        return size
 
     def forget(self) -> None:
         """Drop the gradients that were made since the last step."""

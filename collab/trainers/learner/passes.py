@@ -60,7 +60,7 @@ class MicroBatch:
 class Share:
     """What one rank computes of a policy's step."""
 
-    own: list[MicroBatch]
+    batches: list[MicroBatch]
     pieces: int
     """The micro-batches of all ranks."""
     most: int
@@ -205,14 +205,14 @@ class Passes:
     def _share(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
         """What this rank computes, with the reference's log-probabilities where they count."""
         dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
-        own = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
+        mine = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
         probes = self._probes(policy, batches[0])
-        share = Share(own, len(batches), max(map(len, dealt)), probes)
+        share = Share(mine, len(batches), max(map(len, dealt)), probes)
         if self._spec.kl_coef:
-            rows = [batch.rows for batch in own]
+            rows = [batch.rows for batch in mine]
             work = partial(self._references, policy, rows, share.most)
-            for batch, found in zip(own, self._ranks.each(work), strict=True):
-                batch.reference = found
+            for batch, reference in zip(mine, self._ranks.each(work), strict=True):
+                batch.reference = reference
         return share
 
     def _compute(
@@ -231,7 +231,7 @@ class Passes:
         ):
             work = partial(self._pass, policy, model, gradients)
             pad = partial(self._padding_pass, policy, model)
-            return self._ranks.pass_by_pass(share.own, share.most, work, pad, check)
+            return self._ranks.pass_by_pass(share.batches, share.most, work, pad, check)
 
     def _pass(
         self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
@@ -239,12 +239,12 @@ class Passes:
         with self._ranks.passing():
             logprobs, outside_support = self.scored(policy, model, batch.rows)
             learned = [sample for row in batch.rows for sample in row]
-            found = token_loss(
+            loss_tokens = token_loss(
                 logprobs, learned, self._spec, start=batch.start, reference=batch.reference
             )
             first = outside_support if batch.start is None else None
-            tally = Tally(learned, found, logprobs.detach(), first)
-            self.backward(policy, found)
+            tally = Tally(learned, loss_tokens, logprobs.detach(), first)
+            self.backward(policy, loss_tokens)
         gradients.add()
         loss, responses = tally.read()
         if not math.isfinite(loss):
@@ -265,9 +265,9 @@ class Passes:
         """As `_compute`; and the divergence of a few responses, by the rank that has the first."""
         passes = self._compute(policy, share, gradients, cancelled)
         if share.probes:
-            first = [batch for batch in share.own if batch.number == 0]
-            found = self._references(policy, [[share.probes] for _ in first], 1)
-            for batch, reference in zip(first, found, strict=True):
+            first = [batch for batch in share.batches if batch.number == 0]
+            references = self._references(policy, [[share.probes] for _ in first], 1)
+            for batch, reference in zip(first, references, strict=True):
                 assert batch.start is not None, "its pass was made"
                 logprobs = batch.start[: len(reference)]
                 loss = token_loss(logprobs, share.probes, self._spec, reference=reference)
@@ -289,13 +289,13 @@ class Passes:
         """That of the forward passes, for what backward passes compute again."""
         return tree_attention(model) if self._sizes.shares_rows(policy) else nullcontext()
 
-    def backward(self, policy: Policy, found: TokenLoss) -> None:
-        if not found.total.requires_grad:
+    def backward(self, policy: Policy, loss: TokenLoss) -> None:
+        if not loss.total.requires_grad:
             raise TrainingError(
                 f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
                 " frozen in the model"
             )
-        found.total.backward()  # type: ignore[no-untyped-call]
+        loss.total.backward()  # type: ignore[no-untyped-call]
 
     def _references(
         self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]], most: int

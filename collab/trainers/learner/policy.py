@@ -73,21 +73,21 @@ def one_adapter_as_modules(module: nn.Module, name: str) -> Iterator[None]:
 
     For plain LoRA on linear layers, as `can_mix` says.
     """
-    found: list[tuple[nn.Module, str, Any]] = [
+    layers: list[tuple[nn.Module, str, Any]] = [
         (parent, key, child)
         for parent in module.modules()
         for key, child in parent._modules.items()
         if name in getattr(child, "lora_A", ())
     ]
-    for _, _, layer in found:
+    for _, _, layer in layers:
         for part in (layer.lora_A[name], layer.lora_B[name]):
             part.weight.requires_grad_(True)
     try:
-        for parent, key, layer in found:
+        for parent, key, layer in layers:
             parent._modules[key] = AdaptedLinear(layer, name)
         yield
     finally:
-        for parent, key, layer in found:
+        for parent, key, layer in layers:
             parent._modules[key] = layer
 
 
@@ -314,11 +314,11 @@ def open_policies(
     pool = ModelPool(progress=loading)
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     models: dict[str, Model] = {}
-    own: list[Model] = []
+    whole_models: list[Model] = []
     for name in recipe.team.agents:
         if spec.policies == "full" and name in trained:
             models[name] = open_model(recipe.model_of(name), progress=loading)
-            own.append(models[name])
+            whole_models.append(models[name])
         else:
             models[name] = pool.open(recipe.model_of(name))
     engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
@@ -330,7 +330,7 @@ def open_policies(
         quieten(policy.engine.module)
         if spec.gradient_checkpointing is True:
             policy.compute_twice()
-    return Policies({policy.name: policy for policy in policies}, models, pool, own)
+    return Policies({policy.name: policy for policy in policies}, models, pool, whole_models)
 
 
 def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
@@ -427,10 +427,10 @@ async def report(policies: Policies) -> SamplerReport:
     warnings: list[str] = []
     for number, sampler in enumerate(samplers_of(policies)):
         if isinstance(sampler, ReportsLoad):
-            found = await sampler.report()
+            load = await sampler.report()
             which = f"{number + 1}/" if number else ""
-            metrics |= {f"{which}{key}": value for key, value in found.metrics.items()}
-            warnings += found.warnings
+            metrics |= {f"{which}{key}": value for key, value in load.metrics.items()}
+            warnings += load.warnings
     return SamplerReport(metrics=metrics, warnings=tuple(warnings))
 
 

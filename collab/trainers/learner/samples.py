@@ -73,18 +73,20 @@ def make_samples(
             drawn = [d.action for d in decisions if d.agent == agent and not d.given]
             actions = [action for action in drawn if action.token_ids]
             sampling = samplings[agent]
-            for action, own in zip(actions, _by_action(weight, actions, agent), strict=True):
+            for action, token_weights in zip(
+                actions, _by_action(weight, actions, agent), strict=True
+            ):
                 sample = Sample(
                     agent=agent,
                     prompt_ids=action.prompt_ids,
                     token_ids=action.token_ids,
                     logprobs=action.logprobs,
                     temperature=sampling.temperature,
-                    weight=mean(own),
+                    weight=mean(token_weights),
                     scale=share,
                     top_p=sampling.top_p,
                     top_k=sampling.top_k,
-                    token_weights=own if isinstance(weight, Sequence) else (),
+                    token_weights=token_weights if isinstance(weight, Sequence) else (),
                     joint=(number, episode, turn),
                 )
                 samples.append(sample)

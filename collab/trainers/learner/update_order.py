@@ -43,8 +43,8 @@ def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec, seed: i
 
 def learned_by(policy: Policy, samples: Sequence[Sample], spec: TrainerSpec) -> list[Sample]:
     """The responses that the policy learns from."""
-    own = [s for s in samples if s.agent in policy.agents]
-    return [s for s in own if s.alive or spec.kl_coef]
+    of_policy = [s for s in samples if s.agent in policy.agents]
+    return [s for s in of_policy if s.alive or spec.kl_coef]
 
 
 class CompoundRatios:
@@ -76,14 +76,14 @@ class CompoundRatios:
         It takes two forward passes over the policy's responses.
         """
         theirs = {s.joint for other in later for s in learned_by(other, samples, self._spec)}
-        own = [s for s in samples if s.agent in policy.agents and s.joint in theirs]
-        if self._spec.update_order != "sequential" or not own:
+        shared = [s for s in samples if s.agent in policy.agents and s.joint in theirs]
+        if self._spec.update_order != "sequential" or not shared:
             yield
             return
-        before = self._measure(policy, own)
+        before = self._measure(policy, shared)
         yield
-        after = self._measure(policy, own)
-        for sample, old, new in zip(own, before, after, strict=True):
+        after = self._measure(policy, shared)
+        for sample, old, new in zip(shared, before, after, strict=True):
             self._logs[sample.joint] = self._logs.get(sample.joint, 0.0) + new - old
 
     def tell(self, update: Update, policy: Policy, samples: Sequence[Sample]) -> None:

@@ -44,7 +44,7 @@ class RankLost(TrainingError):
 class RankOutcome(Generic[T]):
     """What one rank's part of a work came to."""
 
-    found: T | None = None
+    result: T | None = None
     kind: type[Exception] | None = None
     """The kind of failure that is raised on every rank."""
     text: str = ""
@@ -53,7 +53,7 @@ class RankOutcome(Generic[T]):
 def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
     """Do the work, and give what it found, or how it failed."""
     try:
-        return RankOutcome(found=work())
+        return RankOutcome(result=work())
     except RankLost:
         raise
     except Exception as error:
@@ -214,9 +214,9 @@ class ExactSum(FlatSum):
         self._reduce(self._total)
         flat, broken = self._total[:-1], bool(self._total[-1])
         for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
-            own = (values.double() / SCALE).to(parameter.dtype).view_as(parameter)
-            own = torch.full_like(own, torch.nan) if broken else own
-            parameter.grad = own if bool(there) or broken else None
+            gradient = (values.double() / SCALE).to(parameter.dtype).view_as(parameter)
+            gradient = torch.full_like(gradient, torch.nan) if broken else gradient
+            parameter.grad = gradient if bool(there) or broken else None
 
 
 JOIN_SECONDS = 3600.0
@@ -317,14 +317,14 @@ class TorchRanks(Ranks):
         """As `Ranks.pass_by_pass`; where layers are shared out, ranks agree around each pass."""
         if not self.shards:
             return super().pass_by_pass(pieces, most, work, pad, before)
-        found = []
+        results = []
         for number in range(most):
             self.each(before)
             if number < len(pieces):
-                found.append(self.each(partial(work, pieces[number])))
+                results.append(self.each(partial(work, pieces[number])))
             else:
                 self.each(pad)
-        return found
+        return results
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -343,29 +343,29 @@ class TorchRanks(Ranks):
     def _lost_in_pass(self, error: Exception, began: float) -> RankLost:
         """What to raise for a failure in a pass, in the words of the rank that failed first."""
         self._lost = True
-        own = "" if is_of_others(error) else words_of(self.rank, error)
-        said = self._first_words(own)
-        if own and self._mesh is not None:
+        words = "" if is_of_others(error) else words_of(self.rank, error)
+        first = self._first_words(words)
+        if words and self._mesh is not None:
             for group in (self._mesh.get_group(), self._told):
                 with suppress(RuntimeError):  # what the others wait in fails, and they tell why
                     dist.distributed_c10d._abort_process_group(group)
             time.sleep(TELL_SECONDS)
-        return RankLost(f"{said or 'another rank ' + _why(began, self._limit, 'limit')}{GO_ON}")
+        return RankLost(f"{first or 'another rank ' + _why(began, self._limit, 'limit')}{GO_ON}")
 
-    def _first_words(self, own: str = "") -> str:
+    def _first_words(self, words: str = "") -> str:
         """What the rank said that failed first in a pass; `own` where that is this one."""
         store = dist.distributed_c10d._get_default_store()
-        return store.compare_set(FAILED, "", own).decode()
+        return store.compare_set(FAILED, "", words).decode()
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         outcomes = self._gather(outcome_of(work))
         raise_failures(outcomes)
-        return [found for outcome in outcomes for found in outcome.found or []]
+        return [result for outcome in outcomes for result in outcome.result or []]
 
     def each(self, work: Callable[[], T]) -> T:
-        own = outcome_of(work)
-        raise_failures(self._gather(RankOutcome[None](kind=own.kind, text=own.text)))
-        return own.found  # type: ignore[return-value]
+        outcome = outcome_of(work)
+        raise_failures(self._gather(RankOutcome[None](kind=outcome.kind, text=outcome.text)))
+        return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
         """As `Ranks.gradients`: exact on processors, in float32 on GPUs."""
@@ -373,10 +373,10 @@ class TorchRanks(Ranks):
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)
 
-    def same(self, what: str, own: Any) -> None:
+    def same(self, what: str, mine: Any) -> None:
         """Raise TrainingError unless all ranks have the same."""
-        found = self._gather(own)
-        others = [rank for rank, value in enumerate(found) if value != found[0]]
+        values = self._gather(mine)
+        others = [rank for rank, value in enumerate(values) if value != values[0]]
         if others:
             raise known_to_all(
                 TrainingError(
@@ -406,15 +406,15 @@ class TorchRanks(Ranks):
         """Whether no rank has been lost."""
         return not self._lost
 
-    def _gather(self, own: T) -> list[T]:
+    def _gather(self, value: T) -> list[T]:
         """What each rank has, by rank; a rank that does not come is named."""
-        found: list[Any] = [None] * self.world
+        values: list[Any] = [None] * self.world
         with self._bounded("another rank", self._limit):
             if self.world > 1:
                 limit = timedelta(seconds=self._limit)
                 dist.monitored_barrier(self._told, timeout=limit, wait_all_ranks=True)
-            dist.all_gather_object(found, own, group=self._told)
-        return found
+            dist.all_gather_object(values, value, group=self._told)
+        return values
 
     def _reduce(self, flat: Tensor) -> None:
         with self._bounded("another rank", self._limit):
@@ -427,8 +427,8 @@ class TorchRanks(Ranks):
                 yield
         except RankLost as error:
             self._lost = True
-            if self.shards and (said := self._first_words()):
-                raise RankLost(f"{said}{GO_ON}") from error
+            if self.shards and (words := self._first_words()):
+                raise RankLost(f"{words}{GO_ON}") from error
             raise
 
 

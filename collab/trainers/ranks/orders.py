@@ -172,12 +172,12 @@ def _fail(error: Exception) -> None:
 
 def checksum(policies: Policies) -> str:
     """Differs where a bit of a parameter does."""
-    found = sha256()
+    digest = sha256()
     for policy in policies:
         for parameter in policy.parameters.values():
             held = parameter.detach().cpu().contiguous()
-            found.update(held.view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+            digest.update(held.view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def device_of(policies: Policies) -> str:
@@ -208,8 +208,8 @@ def follow() -> None:
     order: Order = ranks.hand_over()
     if not isinstance(order, End):
         write_log(begin.folder, ranks.rank)
-        if told := parts_told(learner.policies):
-            print(told, flush=True)
+        if parts := parts_told(learner.policies):
+            print(parts, flush=True)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
         order = ranks.hand_over()

@@ -26,8 +26,8 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
         RecipeError: an option that servers of ranks do not have, or ranks on several machines.
         ModelUnavailable, ModelTimeout: a server does not start, with its rank; on every rank.
     """
-    found = [recipe.model_of(name) for name in recipe.team.agents]
-    wanted = [m for m in found if isinstance(m, VLLMModel) and not m.servers]
+    every_model = [recipe.model_of(name) for name in recipe.team.agents]
+    wanted = [m for m in every_model if isinstance(m, VLLMModel) and not m.servers]
     models = list(dict.fromkeys(wanted))
     if not models or ranks.world == 1:
         return recipe
@@ -42,7 +42,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
     return recipe.with_agents(
         {
             name: {"model": changed[model]}
-            for name, model in zip(recipe.team.agents, found, strict=True)
+            for name, model in zip(recipe.team.agents, every_model, strict=True)
             if isinstance(model, VLLMModel) and model in changed
         }
     )
@@ -75,7 +75,7 @@ def _started(
 
 def _capacity(model: VLLMModel, recipe: Recipe, spec: TrainerSpec) -> Capacity:
     """Two versions of each agent's adapter: one that goes, and one that comes."""
-    own = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
-    starts = [Path(agent.adapter) for agent in own if agent.adapter]
+    agents = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
+    starts = [Path(agent.adapter) for agent in agents if agent.adapter]
     given = [check_servable(folder) for folder in starts if is_adapter(folder)]
-    return Capacity(adapters=2 * len(own), rank=max([spec.lora.rank, *given]), training=True)
+    return Capacity(adapters=2 * len(agents), rank=max([spec.lora.rank, *given]), training=True)

@@ -79,16 +79,16 @@ def share_out(
 def parts_told(policies: Policies) -> str:
     """How much of the base models this rank holds; nothing where it holds them whole."""
     engines = dict.fromkeys(policy.engine for policy in policies)
-    told = []
+    lines = []
     for engine in engines:
         loaded = engine.load()
         if loaded.sharded:
             base = unwrapped(loaded.module).named_parameters()
             frozen = [p for name, p in base if ".lora_" not in name]
-            own = sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in frozen)
+            held = sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in frozen)
             whole = sum(p.numel() for p in frozen)
-            told.append(f"holds {own:,} of {whole:,} parameters of {engine.name}")
-    return "\n".join(told)
+            lines.append(f"holds {held:,} of {whole:,} parameters of {engine.name}")
+    return "\n".join(lines)
 
 
 def _move(parts: Iterable[nn.Module], device: torch.device) -> None:

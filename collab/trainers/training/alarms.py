@@ -32,9 +32,9 @@ class Alarms:
     def read(self, row: Row) -> tuple[str, ...]:
         """The alarms that a step's metrics raise, in plain words."""
         self._rows.append(row)
-        found = dict(self._found())
-        new = [text for key, text in found.items() if key not in self._raised]
-        self._raised = set(found)
+        alarms = dict(self._found())
+        new = [text for key, text in alarms.items() if key not in self._raised]
+        self._raised = set(alarms)
         return tuple(new)
 
     def _found(self) -> Iterator[tuple[str, str]]:
@@ -57,8 +57,8 @@ def _first(rows: Sequence[Row], key: str) -> float | None:
 
 
 def _agents(rows: Sequence[Row]) -> list[str]:
-    found = (names.matched(names.AGENT, key) for key in rows[-1])
-    return list(dict.fromkeys(name.partition("/")[0] for name in found if name))
+    matches = (names.matched(names.AGENT, key) for key in rows[-1])
+    return list(dict.fromkeys(name.partition("/")[0] for name in matches if name))
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -98,8 +98,8 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    found = [names.matched(names.SERVER, key) for key in rows[-1]]
-    for place in dict.fromkeys(key.rpartition("/")[0] for key in found if key):
+    keys = [names.matched(names.SERVER, key) for key in rows[-1]]
+    for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
         preempted, waiting, most = (
             _recent(rows, names.named(names.SERVER, f"{place}/{what}"))
             for what in ("preempted", "waiting", "in_flight")
@@ -176,8 +176,8 @@ def _declared(item: Watched) -> Alarm:
             first = _first(rows, item.metric)
             now, first = now / item.scale, (now if first is None else first) / item.scale
             if _out_of_bounds(item, rows, first, now):
-                told = item.alarm.says.format(first=first, now=now, gain=_gained(rows) or 0.0)
-                yield f"{item.metric}: {item.alarm.says}", told
+                text = item.alarm.says.format(first=first, now=now, gain=_gained(rows) or 0.0)
+                yield f"{item.metric}: {item.alarm.says}", text
 
     return alarm
 

@@ -190,9 +190,9 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
         RecipeError: as `dry_run`.
     """
     recipes = [phase.recipe for phase in phases(recipe, spec)]
-    found = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]
+    dry_runs = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]
     longest = max(range(len(recipes)), key=lambda number: recipes[number].team.turns)
-    return found[longest]
+    return dry_runs[longest]
 
 
 def check_shard(recipe: Recipe, spec: TrainerSpec) -> None:

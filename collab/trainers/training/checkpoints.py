@@ -90,8 +90,8 @@ class Checkpoints:
 
     def latest(self) -> Path | None:
         """The newest checkpoint."""
-        found = sorted(self.folder.glob(ALL))
-        return found[-1] if found else None
+        folders = sorted(self.folder.glob(ALL))
+        return folders[-1] if folders else None
 
     def _clear_partials(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -133,17 +133,17 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     assert spec.episodes is not None, "the trainer names some"
     rule = algorithm_for(spec.algorithm)
     assert isinstance(rule, Sft), "the recipe was checked"
-    found = recorded_episodes(spec.episodes, "trainer.episodes")
-    own = [episode for episode in whole(found) if episode.task in tasks]
+    recorded = recorded_episodes(spec.episodes, "trainer.episodes")
+    usable = [episode for episode in whole(recorded) if episode.task in tasks]
     kept: dict[str, list[Episode]] = {}
-    for episode in own:
+    for episode in usable:
         if rule.keeps(episode):
             kept.setdefault(episode.task, []).append(episode)
     if not kept:
         raise RecordError(
             f"trainer.episodes: nothing is left to learn from: of"
-            f" {counted(len(found), 'episode')} in {spec.episodes}, {len(own)} are whole and of the"
-            " tasks that are trained on, and none of these is solved, or above the bound of"
+            f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are whole and of"
+            " the tasks that are trained on, and none of these is solved, or above the bound of"
             " trainer.algorithm; take others, or set its option above"
         )
     _check_agents(recipe, kept)
@@ -164,18 +164,18 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
 
 def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Problem]]:
     """The problems by the number in `field`, the lowest first; raises RecipeError without one."""
-    found: dict[float, list[Problem]] = {}
+    levels: dict[float, list[Problem]] = {}
     for problem in problems:
         level = {**problem.hidden, **problem.public}.get(field)
         if isinstance(level, bool) or not isinstance(level, int | float):
-            told = "no such field" if level is None else f"{level!r:.40}"
+            value = "no such field" if level is None else f"{level!r:.40}"
             raise RecipeError(
                 f"trainer.levels needs a number in the field '{field}' of every task, and"
-                f" {problem.address} has {told}; set trainer.levels.field to one that holds it, or"
+                f" {problem.address} has {value}; set trainer.levels.field to one that holds it, or"
                 " leave trainer.levels out"
             )
-        found.setdefault(level, []).append(problem)
-    return dict(sorted(found.items()))
+        levels.setdefault(level, []).append(problem)
+    return dict(sorted(levels.items()))
 
 
 def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
@@ -220,9 +220,9 @@ class Levels:
         """Take these problems alone; before the first step. Raises as the constructor does."""
         levels: list[Sequence[Problem]] = [problems]
         if self._spec is not None:
-            found = by_level(problems, self._spec.field)
-            self._names, levels = list(found), list(found.values())
-        self._orders = [replace(self.tasks, training=tuple(own)) for own in levels]
+            by_name = by_level(problems, self._spec.field)
+            self._names, levels = list(by_name), list(by_name.values())
+        self._orders = [replace(self.tasks, training=tuple(members)) for members in levels]
 
     @property
     def level(self) -> float | None:

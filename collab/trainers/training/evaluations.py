@@ -156,8 +156,10 @@ class Evaluations:
         """Take up a checkpoint's state and the evaluations among the rows of `metrics.jsonl`."""
         if state.best is not None and state.best_step is not None:
             self._best = (state.best, state.best_step)
-        found = [Evaluation.model_validate(r) for r in rows if r["type"] == "evaluation.finished"]
-        self._found = {evaluation.step: evaluation for evaluation in found}
+        evaluations = [
+            Evaluation.model_validate(r) for r in rows if r["type"] == "evaluation.finished"
+        ]
+        self._found = {evaluation.step: evaluation for evaluation in evaluations}
 
     def due(self, step: int, tokens: int, *, last: bool) -> bool:
         """Whether to evaluate after `step` steps, in which so many `tokens` were generated.
@@ -199,7 +201,7 @@ class Evaluations:
         sizes = folder.sizes()
         try:
             with operation("evaluation", {"collab.step": step}) as span, span.entered():
-                found = await evaluate(
+                evaluation = await evaluate(
                     policies.acting(self._recipe),
                     policies.models,
                     self._problems,
@@ -209,16 +211,18 @@ class Evaluations:
                     seed=seed_of(self._recipe.seed, "evaluation"),
                     keep=keep,
                 )
-                span.evaluated("return", mean_return(found.sampled))
+                span.evaluated("return", mean_return(evaluation.sampled))
         except BaseException:
             # A part of an evaluation tells nothing: it is played again as a whole.
             folder.cut(sizes)
             raise
-        folder.append_metrics(found.model_dump(mode="json"))
-        self._found[step] = found
-        if found.sampled and (self._best is None or mean_return(found.sampled) > self._best[0]):
-            self._best = (mean_return(found.sampled), step)
-        return found
+        folder.append_metrics(evaluation.model_dump(mode="json"))
+        self._found[step] = evaluation
+        if evaluation.sampled and (
+            self._best is None or mean_return(evaluation.sampled) > self._best[0]
+        ):
+            self._best = (mean_return(evaluation.sampled), step)
+        return evaluation
 
     def summary(self) -> dict[str, Any]:
         """What `run.json` ends with."""
@@ -231,8 +235,8 @@ class Evaluations:
             return {}
         steps = sorted(self._found)
         first, last = self._found[steps[0]], self._found[steps[-1]]
-        found = {
+        gains = {
             "sampled": compare(first.sampled, last.sampled),
             "greedy": compare(first.greedy, last.greedy),
         }
-        return {name: gain for name, gain in found.items() if gain is not None}
+        return {name: gain for name, gain in gains.items() if gain is not None}

@@ -70,51 +70,51 @@ def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) 
     A change is listed in `run.json` before `training.yaml` has it, and a run may be killed between
     the two: the recipe then still has what was before.
     """
-    value, found = flat(packing.pack(now)), []
+    value, kept = flat(packing.pack(now)), []
     for change in reversed(listed):
         key, before, after = (change.get(name) for name in ("key", "before", "after"))
         is_now = value.get(str(key))
         if change.get("step") == step and is_now == before != after:
             continue
-        found.append(change)
+        kept.append(change)
         value[str(key)] = before
-    return found[::-1]
+    return kept[::-1]
 
 
 def _fixed(recipe: Recipe) -> dict[str, Any]:
     """By key: what a run is known by."""
-    found: dict[str, Any] = {"seed": recipe.seed}
+    settings: dict[str, Any] = {"seed": recipe.seed}
     if recipe.task is not None:
         source = pinned(recipe.task.source)
-        found |= {f"task.source.{key}": value for key, value in _rows(source).items()}
-        found |= {f"task.{key}": getattr(recipe.task, key) for key in ("name", "id_field")}
+        settings |= {f"task.source.{key}": value for key, value in _rows(source).items()}
+        settings |= {f"task.{key}": getattr(recipe.task, key) for key in ("name", "id_field")}
     if recipe.trainer is not None:
         lora = recipe.trainer.lora.model_dump()
-        found |= {f"trainer.lora.{key}": value for key, value in lora.items()}
-        found["trainer.algorithm"] = recipe.trainer.algorithm.use.rpartition("/")[2]
-        found |= {
+        settings |= {f"trainer.lora.{key}": value for key, value in lora.items()}
+        settings["trainer.algorithm"] = recipe.trainer.algorithm.use.rpartition("/")[2]
+        settings |= {
             f"trainer.{k}": getattr(recipe.trainer, k) for k in ("policies", "tasks_per_step")
         }
         measured = recipe.trainer.filter
-        found["trainer.filter.by"] = measured.by if measured else None
-        found["trainer.filter.samples"] = measured.samples if measured else None
+        settings["trainer.filter.by"] = measured.by if measured else None
+        settings["trainer.filter.samples"] = measured.samples if measured else None
     for name, agent in recipe.team.agents.items():
         place = f"team.agents.{name}"
-        found[f"{place}.trainable"] = agent.trainable
+        settings[f"{place}.trainable"] = agent.trainable
         if agent.trainable:
             model = recipe.model_of(name)
-            found[f"{place}.model.name"] = _place(getattr(model, "name", None))
-            found[f"{place}.model.revision"] = getattr(model, "revision", None)
-            found[f"{place}.adapter"] = _place(agent.adapter)
-    return found
+            settings[f"{place}.model.name"] = _place(getattr(model, "name", None))
+            settings[f"{place}.model.revision"] = getattr(model, "revision", None)
+            settings[f"{place}.adapter"] = _place(agent.adapter)
+    return settings
 
 
 def _rows(source: SourceSpec) -> Mapping[str, Any]:
     """Where rows are from; a file counts by its content, since a run's folder has a copy."""
-    found = source.model_dump()
+    fields = source.model_dump()
     if source.path:
-        found["path"] = blake2b(Path(source.path).read_bytes(), digest_size=8).hexdigest()
-    return found
+        fields["path"] = blake2b(Path(source.path).read_bytes(), digest_size=8).hexdigest()
+    return fields
 
 
 def _place(name: str | None) -> str | None:
@@ -125,10 +125,10 @@ def flat(data: Any, above: str = "") -> dict[str, Any]:
     """Settings by their whole keys, as `--set` takes them."""
     if not isinstance(data, dict):
         return {above: data}
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in data.items():
-        found |= flat(value, f"{above}.{key}" if above else str(key))
-    return found
+        settings |= flat(value, f"{above}.{key}" if above else str(key))
+    return settings
 
 
 _LOGS = (EPISODES, METRICS, EVALUATION)

@@ -127,16 +127,18 @@ def _returns(
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     """Of the last turn: points of every part, values of those without points, what is measured."""
     scores = [e.score for e in ended if e.score]
-    found: dict[str, list[float]] = {}
+    values_of: dict[str, list[float]] = {}
     for part in chain.from_iterable(score.parts for score in scores):
         if part.applies:
-            pattern, told = (names.PART, part.points) if part.weight else (names.VALUE, part.value)
-            found.setdefault(names.named(pattern, part.name), []).append(told)
+            pattern, amount = (
+                (names.PART, part.points) if part.weight else (names.VALUE, part.value)
+            )
+            values_of.setdefault(names.named(pattern, part.name), []).append(amount)
     for measure in MEASURES:
         values = [value for score in scores if (value := measure.read(score)) is not None]
         if measure.metric and values:
-            found[measure.metric] = values
-    for name, values in found.items():
+            values_of[measure.metric] = values
+    for name, values in values_of.items():
         yield name, mean(values)
 
 
@@ -167,33 +169,33 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
 def _agent(
     agent: str, episodes: Sequence[Episode], sums: TokenSums | None
 ) -> Iterator[tuple[str, float]]:
-    own = partial(names.named, name=agent)
+    named = partial(names.named, name=agent)
     decisions = [d for e in episodes for d in e.decisions(agent) if not d.given]
     actions = [d.action for d in decisions if not d.action.failure]
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]
-        yield own(names.LENGTH), mean([len(action.token_ids) for action in actions])
+        yield named(names.LENGTH), mean([len(action.token_ids) for action in actions])
         cut = mean([a.finish_reason == "length" for a in actions])
-        yield own(names.TRUNCATED), cut
+        yield named(names.TRUNCATED), cut
         if logprobs:
             # What was sampled says it without bias, and at no cost.
-            yield own(names.ENTROPY), -mean(logprobs)
+            yield named(names.ENTROPY), -mean(logprobs)
     whole = played_out(episodes)
     if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):
-        yield own(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
+        yield named(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artefacts]
     if turns:
-        yield own(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])
+        yield named(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])
     if sums is not None and sums.tokens:
-        yield own(names.LOGPROB), sums.logprob / sums.tokens
-        yield own(names.AGENT_MISMATCH), sums.mismatch / sums.tokens
-        yield own(names.AGENT_MISMATCH_KL), sums.mismatch_kl / sums.tokens
-        yield own(names.IMPORTANCE), sums.importance / sums.tokens
-        yield own(names.MASKED), sums.masked / sums.tokens
-        yield own(names.CLIPPED), sums.clipped / sums.tokens
-        yield own(names.OUTSIDE_SUPPORT), sums.outside_support / sums.tokens
+        yield named(names.LOGPROB), sums.logprob / sums.tokens
+        yield named(names.AGENT_MISMATCH), sums.mismatch / sums.tokens
+        yield named(names.AGENT_MISMATCH_KL), sums.mismatch_kl / sums.tokens
+        yield named(names.IMPORTANCE), sums.importance / sums.tokens
+        yield named(names.MASKED), sums.masked / sums.tokens
+        yield named(names.CLIPPED), sums.clipped / sums.tokens
+        yield named(names.OUTSIDE_SUPPORT), sums.outside_support / sums.tokens
     if sums is not None and sums.kl_tokens:
-        yield own(names.KL), sums.kl / sums.kl_tokens
+        yield named(names.KL), sums.kl / sums.kl_tokens
 
 
 def _is_empty(turn: Turn, agent: str) -> bool:

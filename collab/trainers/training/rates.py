@@ -35,7 +35,7 @@ class Rates:
     def __init__(self, folder: Path, spec: FilterSpec, problems: Sequence[Problem]) -> None:
         """Raises RecordError where the folder has rates that cannot be read."""
         self._file, self._spec, self._problems = folder / RATES, spec, problems
-        self.found: dict[str, float | None] = {}
+        self.rates: dict[str, float | None] = {}
         self.tokens = 0
         """Generated to measure."""
         if self._file.exists():
@@ -44,7 +44,7 @@ class Rates:
     def _read(self) -> None:
         try:
             data = parse_json(self._file.read_bytes())
-            self.found, self.tokens = dict(data["rates"]), int(data["tokens"])
+            self.rates, self.tokens = dict(data["rates"]), int(data["tokens"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RecordError(f"{self._file} cannot be read: {error}") from error
 
@@ -59,7 +59,7 @@ class Rates:
             TrainingError: no problem is, or nothing says what is solved.
             RecordError: episodes to measure by cannot be read, or a rate is lost.
         """
-        lacking = [p for p in self._problems if p.address not in self.found]
+        lacking = [p for p in self._problems if p.address not in self.rates]
         if lacking and begun:
             raise RecordError(
                 f"{self._file} lacks the rate of {lacking[0].address}, and the team that it was"
@@ -70,14 +70,16 @@ class Rates:
         elif lacking:
             await self._measure(recipe, policies, report)
         low, high = self._spec.low, self._spec.high
-        known = {task: rate for task, rate in self.found.items() if rate is not None}
+        known = {task: rate for task, rate in self.rates.items() if rate is not None}
         if kept := [p for p in self._problems if low <= known.get(p.address, -1.0) <= high]:
             return kept
-        told = f"they are {min(known.values()):.2f} to {max(known.values()):.2f}" if known else ""
+        range_text = (
+            f"they are {min(known.values()):.2f} to {max(known.values()):.2f}" if known else ""
+        )
         raise TrainingError(
             "trainer.filter leaves nothing to train on: of"
             f" {counted(len(self._problems), 'task')} none has a rate from {low:g} to {high:g};"
-            f" {told or 'all episodes failed'}. Set trainer.filter.low and high to recorded,"
+            f" {range_text or 'all episodes failed'}. Set trainer.filter.low and high to recorded,"
             " trainer.filter.by to 'return', or take other tasks"
         )
 
@@ -114,7 +116,7 @@ class Rates:
         await publish(policies)
         async with Session(policies.acting(recipe), models=policies.models) as session:
             for part in parts:
-                if all(problem.address in self.found for problem in part):
+                if all(problem.address in self.rates for problem in part):
                     done += len(part) * samples
                     continue
                 seed = seed_of(recipe.seed, "filter")
@@ -124,17 +126,19 @@ class Rates:
     def about(self, kept: Sequence[Problem]) -> dict[str, Any]:
         """What `run.json` says of it."""
         return {
-            "measured": len(self.found),
+            "measured": len(self.rates),
             "tokens": self.tokens,
             "kept": [problem.address for problem in kept],
         }
 
     def _add(self, played: Mapping[str, Sequence[Episode]]) -> None:
         by = self._spec.by
-        self.found |= {t: measured(own, by, "trainer.filter") for t, own in played.items()}
+        self.rates |= {
+            t: measured(episodes, by, "trainer.filter") for t, episodes in played.items()
+        }
         if self._spec.episodes is None:
             self.tokens += generated_tokens(list(played.values()))
-        data = {"by": by, "tokens": self.tokens, "rates": self.found}
+        data = {"by": by, "tokens": self.tokens, "rates": self.rates}
         try:
             write_atomically(self._file, json.dumps(data, indent=1))
         except OSError as error:

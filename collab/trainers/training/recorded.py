@@ -97,8 +97,8 @@ def _request(messages: Sequence[Message], spec: AgentSpec, prefix: str) -> Reque
 
 def _end(loaded: Any) -> int:
     """The token that ends a response."""
-    own = loaded.tokenizer.eos_token_id
-    return int(own if own in loaded.stop_ids else min(loaded.stop_ids))
+    eos = loaded.tokenizer.eos_token_id
+    return int(eos if eos in loaded.stop_ids else min(loaded.stop_ids))
 
 
 def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
@@ -194,9 +194,9 @@ class RecordedStepper(Stepper):
                 if listener is not None and not (decision.given or decision.action.failure):
                     fields = self._fields(problem, turn, decision.saw)
                     prefix = self._prefixes[decision.agent].render(agent=decision.agent, **fields)
-                    found = listener.sample(history, decision.action, prefix, episode.id, scale)
-                    if found is not None:
-                        yield found
+                    sample = listener.sample(history, decision.action, prefix, episode.id, scale)
+                    if sample is not None:
+                        yield sample
                 history.append(decision.action.message)
 
     def _fields(self, problem: Problem, turn: Turn, saw: Sequence[str]) -> Mapping[str, Any]:

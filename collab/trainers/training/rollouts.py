@@ -29,8 +29,8 @@ def played_out(episodes: Sequence[Episode]) -> list[Episode]:
     In a `greedy` tree the others were left for a better one. Older runs also recorded `further`
     episodes, which are left out.
     """
-    own = [e for e in whole(episodes) if not e.further]
-    return [e for e in own if len(e.turns) == e.horizon or _is_solved(e)]
+    played = [e for e in whole(episodes) if not e.further]
+    return [e for e in played if len(e.turns) == e.horizon or _is_solved(e)]
 
 
 async def play_groups(

@@ -72,8 +72,8 @@ class Ending:
 
     def planned(self) -> dict[str, int]:
         """What `run.json` says of it."""
-        found = {} if self.tokens is None else {"tokens": self.tokens}
-        return {**found, "steps": self.steps} if self.by_steps else found
+        tokens = {} if self.tokens is None else {"tokens": self.tokens}
+        return {**tokens, "steps": self.steps} if self.by_steps else tokens
 
 
 Played = tuple[list[list[Episode]], dict[str, float]]
@@ -284,8 +284,8 @@ class TrainingRun:
     ) -> dict[str, Any]:
         """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
         about.update(self._stateful[0].about())
-        if told := tools_told(self.recipe):
-            about["tools"] = told
+        if tools := tools_told(self.recipe):
+            about["tools"] = tools
         step = checkpoint.step if checkpoint else 0
         self._folder = self._open_folder(about, step)
         status = "interrupted"
@@ -408,11 +408,11 @@ class TrainingRun:
     async def _evaluate_when_due(self, policies: Policies) -> bool:
         if not self.evaluations.due(self.step, self.tokens, last=self.is_over):
             return False
-        found = await self.evaluations.play(
+        evaluation = await self.evaluations.play(
             self.step, self.tokens, policies, self._folder, self._report
         )
-        self._trackers.log({"held_out/return": mean_return(found.sampled)}, self.step)
-        self._emit(found)
+        self._trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
+        self._emit(evaluation)
         return True
 
     def _save_when_due(self, policies: Policies) -> None:
@@ -421,8 +421,8 @@ class TrainingRun:
             self._save(policies)
 
     def _save(self, policies: Policies) -> None:
-        own = {"levels": self.levels.state(), "sizes": self._folder.sync()}
-        state = {**self.evaluations.state(), **own}
+        sizes = {"levels": self.levels.state(), "sizes": self._folder.sync()}
+        state = {**self.evaluations.state(), **sizes}
         path = self._checkpoints.save(self.step, *self._stateful, state)
         self._folder.save_team(self.recipe, policies)
         self._saved_step = self.step

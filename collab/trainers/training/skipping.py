@@ -31,8 +31,8 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     episodes = [episode for group in groups for episode in group]
     failed = [episode for episode in episodes if episode.failure]
     if len(failed) > spec.max_dropped * len(episodes):
-        told = _failures(failed, len(episodes))
-        return f"{told}; more than trainer.max_dropped {spec.max_dropped:g}"
+        failures = _failures(failed, len(episodes))
+        return f"{failures}; more than trainer.max_dropped {spec.max_dropped:g}"
     if failed and all(len(whole(g)) < min(2, spec.group_size) for g in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
@@ -46,8 +46,8 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
     for group in groups:
         failed = [episode for episode in group if episode.failure]
         if failed and group[0].task not in credited:
-            told = _failures(failed, len(group))
-            yield f"{group[0].task} was not learned from: {told}"
+            failures = _failures(failed, len(group))
+            yield f"{group[0].task} was not learned from: {failures}"
 
 
 def nothing_learned(credit: Credit) -> Iterator[str]:
@@ -58,8 +58,8 @@ def nothing_learned(credit: Credit) -> Iterator[str]:
         yield "nothing was learned: the algorithm gave no weights"
         return
     alike = all(len({e.joint_return for e in group.episodes}) == 1 for group in credit.groups)
-    told = "in each group all returns are equal" if alike else "every weight is 0"
-    yield f"nothing was learned: {told}{_truncated(credit)}"
+    reason = "in each group all returns are equal" if alike else "every weight is 0"
+    yield f"nothing was learned: {reason}{_truncated(credit)}"
 
 
 def _truncated(credit: Credit) -> str:

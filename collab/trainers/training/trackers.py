@@ -116,9 +116,9 @@ class MLflow:
         self._module = module
         experiment = module.set_experiment(PROJECT).experiment_id
         tag = f"tags.collab = '{run.key}'"
-        found = module.MlflowClient().search_runs([experiment], tag, max_results=1)
-        if found:
-            module.start_run(run_id=found[0].info.run_id)
+        runs = module.MlflowClient().search_runs([experiment], tag, max_results=1)
+        if runs:
+            module.start_run(run_id=runs[0].info.run_id)
         else:
             module.start_run(run_name=run.name, tags={"collab": run.key})
             module.log_dict(dict(run.config), "recipe.json")
@@ -147,8 +147,8 @@ _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
 def check_trackers(names: Sequence[TrackerName]) -> None:
     """Raises RecipeError for a tracker that is not installed."""
     for name in names:
-        found = find_spec(name)
-        if found is None or found.origin is None:  # the latter is a folder that runs were left in
+        module = find_spec(name)
+        if module is None or module.origin is None:  # the latter is a folder that runs were left in
             raise RecipeError(
                 f"trainer.report_to names '{name}', which is not installed; run: {install(name)}"
             )
@@ -211,5 +211,5 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 def _cell(value: object) -> str:
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    marked = re.sub(r"[&<>\\`*_{}\[\]()#+!|~-]", lambda found: f"&#{ord(found[0])};", text)
+    marked = re.sub(r"[&<>\\`*_{}\[\]()#+!|~-]", lambda match: f"&#{ord(match[0])};", text)
     return "<br>".join(marked.splitlines())

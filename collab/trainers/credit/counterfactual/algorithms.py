@@ -113,8 +113,8 @@ def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
     means = np.where(known.any(axis=absent), means, np.nan) if absent else cells
     size = len(cells)
     place = (slice(None),) + (np.arange(size),) * sum(present)
-    own = means[place]  # [own response, sample]
-    return Table(own, tuple(range(size))).swapped()
+    rewards = means[place]  # [own response, sample]
+    return Table(rewards, tuple(range(size))).swapped()
 
 
 class Removal(Counterfactual):
@@ -147,21 +147,21 @@ class Removal(Counterfactual):
 
     def measures(self) -> Mapping[str, float]:
         """Also `credit/AGENT/contribution`, in points of the reward."""
-        told = {
-            metric_names.named(metric_names.CREDIT_CONTRIBUTION, a): mean(found)
-            for a, found in self._added.items()
+        contributions = {
+            metric_names.named(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
+            for a, added in self._added.items()
         }
-        return {**super().measures(), **told}
+        return {**super().measures(), **contributions}
 
     async def _of_agent(
-        self, group: Group, nodes: Sequence[Node], agent: str, found: Mapping[str, Form]
+        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
         played = np.array([group.rewards[node][agent] for node in nodes])
         without = await self._without(group, nodes, agent)
         added = played - without
         self._added.setdefault(agent, []).extend(added[~np.isnan(added)])
-        if found[agent] == "alone":
-            return await super()._of_agent(group, nodes, agent, found)
+        if agent_forms[agent] == "alone":
+            return await super()._of_agent(group, nodes, agent, agent_forms)
         later = np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
         now = np.where(np.isnan(added), leave_one_out(played), added)
         rewards = np.concatenate([played, without]) + np.tile(later, 2)
@@ -170,11 +170,11 @@ class Removal(Counterfactual):
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
         """By joint action: what it earns when the agent's answer is empty; NaN where unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
-        found = []
+        rewards = []
         for node, turn in zip(nodes, turns, strict=True):
             if agent not in joined(turn):
-                found.append(group.rewards[node][agent])
+                rewards.append(group.rewards[node][agent])
                 continue
             [score] = await group.score([node], [{agent: None}])
-            found.append(np.nan if score is None else score[agent])
-        return np.array(found, dtype=float)
+            rewards.append(np.nan if score is None else score[agent])
+        return np.array(rewards, dtype=float)

@@ -49,9 +49,9 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     agents = dict.fromkeys((*group.agents, *team))
     if len(nodes) == 1 or len(team) == 1 or any(list(joined(turn)) != team for turn in turns):
         return dict.fromkeys(agents, "alone")
-    found = [dependence_of(turn) for turn in _different(turns)]
+    dependences = [dependence_of(turn) for turn in _different(turns)]
     shared = _share_history(group, nodes)
-    return {agent: form_of(agent, team, found, shared=shared) for agent in agents}
+    return {agent: form_of(agent, team, dependences, shared=shared) for agent in agents}
 
 
 def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
@@ -63,8 +63,8 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     if turn.is_chosen or len(turn.joined) == 1:
         return dict.fromkeys(trained, "alone")
-    found = [dependence_planned(turn)]
-    return {agent: form_of(agent, turn.joined, found, shared=shared) for agent in trained}
+    dependences = [dependence_planned(turn)]
+    return {agent: form_of(agent, turn.joined, dependences, shared=shared) for agent in trained}
 
 
 def form_of(
@@ -88,9 +88,9 @@ def _share_history(group: Group, nodes: Sequence[Node]) -> bool:
     (first, turn), *rest = nodes
     before = group.episodes[first].turns[:turn]
     return all(
-        _is_same(own, other)
+        _is_same(one, other)
         for episode, _ in rest
-        for own, other in zip(before, group.episodes[episode].turns[:turn], strict=True)
+        for one, other in zip(before, group.episodes[episode].turns[:turn], strict=True)
     )
 
 
@@ -98,5 +98,5 @@ def _is_same(turn: Turn, other: Turn) -> bool:
     """Whether two turns leave every agent with the same history."""
     if turn is other:
         return True
-    said = [[(d.agent, d.observation, d.action.text) for d in t.decisions] for t in (turn, other)]
-    return said[0] == said[1] and turn.feedback == other.feedback
+    heard = [[(d.agent, d.observation, d.action.text) for d in t.decisions] for t in (turn, other)]
+    return heard[0] == heard[1] and turn.feedback == other.feedback

@@ -56,19 +56,19 @@ class Shares:
         """`credit/AGENT/own`: the share that the agent's own responses decide by themselves;
         `/influence`: that and all interactions with it; `credit/interaction`: what no agent decides
         by itself. Nothing where all rewards of each task were equal."""
-        own: list[float] = []
-        for agent, found in self._all.items():
-            total = mean(found)
+        alone: list[float] = []
+        for agent, spreads in self._all.items():
+            total = mean(spreads)
             if total <= 0:
                 continue
-            own.append((total - mean(self._rows[agent])) / total)
-            yield metric_names.named(metric_names.CREDIT_OWN, agent), _share(own[-1])
+            alone.append((total - mean(self._rows[agent])) / total)
+            yield metric_names.named(metric_names.CREDIT_OWN, agent), _share(alone[-1])
             yield (
                 metric_names.named(metric_names.CREDIT_INFLUENCE, agent),
                 _share(mean(self._columns[agent]) / total),
             )
-        if len(own) > 1:
-            yield metric_names.CREDIT_INTERACTION, _share(1 - sum(own))
+        if len(alone) > 1:
+            yield metric_names.CREDIT_INTERACTION, _share(1 - sum(alone))
 
 
 def _share(value: float) -> float:
@@ -137,10 +137,10 @@ class Counterfactual(Algorithm):
     async def prepare(self, group: Group) -> None:
         """Have everything scored that `credit` will ask for."""
         for nodes in group.baselines_over:
-            found = forms(group, nodes)
+            agent_forms = forms(group, nodes)
             for agent in group.agents:
-                if found[agent] != "alone":
-                    await self._table(group, nodes, agent, found)
+                if agent_forms[agent] != "alone":
+                    await self._table(group, nodes, agent, agent_forms)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         self._given, self._shares, self._spreads = Counter(), Shares(), []
@@ -185,10 +185,10 @@ class Counterfactual(Algorithm):
         weights: dict[Key, float] = {}
         spreads: dict[Key, float] = {}
         for nodes in group.baselines_over:
-            found = forms(group, nodes)
+            agent_forms = forms(group, nodes)
             for agent in group.agents:
-                self._given[agent, found[agent]] += len(nodes)
-                given, spread = await self._of_agent(group, nodes, agent, found)
+                self._given[agent, agent_forms[agent]] += len(nodes)
+                given, spread = await self._of_agent(group, nodes, agent, agent_forms)
                 for (episode, turn), weight in zip(nodes, given, strict=True):
                     weights[episode, turn, agent] = float(weight)
                     if spread is not None:
@@ -197,14 +197,14 @@ class Counterfactual(Algorithm):
         return weights
 
     async def _of_agent(
-        self, group: Group, nodes: Sequence[Node], agent: str, found: Mapping[str, Form]
+        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
         """The agent's weights, and the deviation of what they are made of."""
-        form = found[agent]
+        form = agent_forms[agent]
         if form == "alone":
             returns = np.array(group.compared(nodes, agent))
             return leave_one_out(returns)[: len(nodes)], None
-        table = await self._table(group, nodes, agent, found)
+        table = await self._table(group, nodes, agent, agent_forms)
         later = np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
         if form == "crossed":
             self._shares.add(agent, table)
@@ -212,12 +212,12 @@ class Counterfactual(Algorithm):
         return now + leave_one_out(later), float(np.nanstd(table.cells + later[:, None]))
 
     async def _table(
-        self, group: Group, nodes: Sequence[Node], agent: str, found: Mapping[str, Form]
+        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> Table:
         episode, turn = nodes[0]
         team = list(joined(group.episodes[episode].turns[turn]))
         shifts = self._shifts(len(team))
-        if shifts == "all" and any(found[name] != "crossed" for name in team):
+        if shifts == "all" and any(agent_forms[name] != "crossed" for name in team):
             shifts = "samples"  # teammates that saw each other stay together
         return await make_table(group, nodes, team, agent, shifts)
 
@@ -267,8 +267,8 @@ def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
 
 
 def _check_protocol(name: str, recipe: Recipe) -> None:
-    found = planned_forms(recipe, shared=True)
-    if len(recipe.team.roles.contributors) > 1 and set(found.values()) == {"alone"}:
+    agent_forms = planned_forms(recipe, shared=True)
+    if len(recipe.team.roles.contributors) > 1 and set(agent_forms.values()) == {"alone"}:
         raise RecipeError(
             f"algorithm '{name}' can put no response into another joint action here: in this team's"
             " protocol others answer to what each trained agent says, or it chooses whose answer"

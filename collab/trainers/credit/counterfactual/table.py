@@ -112,7 +112,7 @@ async def make_table(
     columns = _columns(size, len(mates), shifts)
     played = [columns.index((row,) * len(mates)) for row in range(size)]
     step = 1 if agent == team[0] else -1
-    asked = [
+    missing = [
         (row, number)
         for row in range(size)
         for number, column in enumerate(columns)
@@ -120,13 +120,13 @@ async def make_table(
         if not isinstance(shifts, int) or (column[0] - row) * step % size < shifts
     ]
     choices: list[Choice] = [
-        {agent: row, **dict(zip(mates, columns[number], strict=True))} for row, number in asked
+        {agent: row, **dict(zip(mates, columns[number], strict=True))} for row, number in missing
     ]
     cells = np.full((size, len(columns)), np.nan)
     cells[np.arange(size), played] = [group.rewards[node][agent] for node in nodes]
-    for (row, number), found in zip(asked, await group.score(nodes, choices), strict=True):
-        if found is not None:
-            cells[row, number] = found[agent]
+    for (row, number), rewards in zip(missing, await group.score(nodes, choices), strict=True):
+        if rewards is not None:
+            cells[row, number] = rewards[agent]
     return Table(cells, tuple(played))
 
 

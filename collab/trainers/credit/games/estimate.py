@@ -34,7 +34,7 @@ def gradient(game: Game) -> dict[str, Vector]:
     An agent's tables of logits are laid end to end, as `Game.offsets` says. With a discount below
     1 a later turn's part is not discounted once more, as it is not in training.
     """
-    found = game.zeros()
+    gradients = game.zeros()
     values_of = {agent: _values(game, agent) for agent in game.agents}
     visits = np.zeros(_n_states(game))
     visits[0] = 1.0
@@ -46,30 +46,30 @@ def gradient(game: Game) -> dict[str, Vector]:
                 worth = _returns(game, turn, agent, values_of[agent][turn + 1])
                 start = game.offsets[agent, turn, state]
                 part = _part(game, (agent, turn, state), reached * worth)
-                found[agent][start : start + part.size] += part.ravel()
+                gradients[agent][start : start + part.size] += part.ravel()
             _go_on(game, reached, after)
         visits = after
-    return found
+    return gradients
 
 
 def _part(game: Game, where: Where, mass: Table) -> Table:
     """One table's part of the gradient, given chance times return of every joint action."""
     axes = game.axes(where[0])
-    own = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
-    part: Table = own - game.policies[where] * own.sum(axis=-1, keepdims=True)
+    agent_mass = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
+    part: Table = agent_mass - game.policies[where] * agent_mass.sum(axis=-1, keepdims=True)
     return part
 
 
 def _values(game: Game, agent: str | None) -> list[Table]:
     """The expected return of an agent from every turn and state on; of None, the joint one."""
-    found = [np.zeros(_n_states(game))]
+    values = [np.zeros(_n_states(game))]
     for turn in reversed(range(game.turns)):
-        worth = _returns(game, turn, agent, found[0])
+        worth = _returns(game, turn, agent, values[0])
         chances = [game.chances(turn, state) for state in _states(game, turn)]
         row = np.zeros(_n_states(game))
         row[: len(chances)] = [float((chance * worth).sum()) for chance in chances]
-        found.insert(0, row)
-    return found
+        values.insert(0, row)
+    return values
 
 
 def _returns(game: Game, turn: int, agent: str | None, following: Table) -> Table:
@@ -159,12 +159,12 @@ async def estimate(
         ]
         weights = await algorithm.credit(played)
         for group, given in zip(played, weights, strict=True):
-            for agent, found in gradient_of(game, group, given).items():
-                sums[agent] += found
-                squares[agent] += found**2
-                length = float(np.linalg.norm(found)) * float(np.linalg.norm(true[agent]))
-                cosines[agent] += float(found @ true[agent]) / length if length else 0.0
-                dead[agent] += bool(np.abs(found).max() < NOTHING)
+            for agent, part in gradient_of(game, group, given).items():
+                sums[agent] += part
+                squares[agent] += part**2
+                length = float(np.linalg.norm(part)) * float(np.linalg.norm(true[agent]))
+                cosines[agent] += float(part @ true[agent]) / length if length else 0.0
+                dead[agent] += bool(np.abs(part).max() < NOTHING)
     means = {agent: total / groups for agent, total in sums.items()}
     variances = {a: np.maximum(squares[a] / groups - means[a] ** 2, 0.0) for a in game.agents}
     return Estimate(
@@ -186,22 +186,22 @@ async def expectation(
     For small games: two agents with 3 and 2 actions have 36 groups of two, and 216 of three. The
     algorithm is asked of one group at a time, and must not keep state.
     """
-    found = game.zeros()
+    total = game.zeros()
     for chance, group in outcomes(game, group_size, shape=shape):
         [weights] = await algorithm.credit([group])
         for agent, part in gradient_of(game, group, weights).items():
-            found[agent] += chance * part
-    return found
+            total[agent] += chance * part
+    return total
 
 
 def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]:
     """By agent: the gradient of sum over responses of share x weight x log pi, as in training."""
-    found = game.zeros()
+    gradients = game.zeros()
     for (episode, turn, agent), weight in weights.items():
         number = weight[0] if isinstance(weight, Sequence) else weight
         scale = group.visit_share[episode, turn] * number
-        _add_score(game, found[agent], group.episodes[episode].turns[turn], agent, scale)
-    return found
+        _add_score(game, gradients[agent], group.episodes[episode].turns[turn], agent, scale)
+    return gradients
 
 
 def _add_score(game: Game, vector: Vector, turn: Turn, agent: str, scale: float) -> None:

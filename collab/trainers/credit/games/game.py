@@ -144,8 +144,8 @@ class OneHot:
         """
         import torch
 
-        found = torch.zeros(len(sequences), self.hidden_size)
-        for row, sequence in zip(found, sequences, strict=True):
+        features = torch.zeros(len(sequences), self.hidden_size)
+        for row, sequence in zip(features, sequences, strict=True):
             number = self._numbers.setdefault(tuple(sequence), len(self._numbers))
             if number >= self.hidden_size:
                 raise TrainingError(
@@ -153,7 +153,7 @@ class OneHot:
                     " features; give GameModels a larger hidden_size"
                 )
             row[number] = 1
-        return found
+        return features
 
 
 class GameModels:

@@ -48,13 +48,13 @@ class TreeAttention:
     def __init__(self, trees: Sequence[PrefixTree], width: int, device: torch.device) -> None:
         """`width` is that of the rows, padding included."""
         offsets = range(0, len(trees) * width, width)
-        found = [
+        branches = [
             (start, [offset + place for place in path])
             for tree, offset in zip(trees, offsets, strict=True)
             for start, path in tree.branches
         ]
         alike: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
-        for start, path in found:
+        for start, path in branches:
             sizes = (len(path) - start).bit_length(), len(path).bit_length()
             alike.setdefault(sizes, []).append((start, path))
         self._parts = [_part(part, device) for part in alike.values()]
@@ -119,8 +119,8 @@ def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _P
     starts = placed([start for start, _ in branches], device)[:, None, None]
     queries = placed(_padded(_own(branches)), device)
     keys = placed(_padded([path for _, path in branches]), device)
-    asked = starts + torch.arange(queries.shape[1], device=device)[:, None]
-    hidden = torch.arange(keys.shape[1], device=device) > asked  # [branches, query, key]
+    positions = starts + torch.arange(queries.shape[1], device=device)[:, None]
+    hidden = torch.arange(keys.shape[1], device=device) > positions  # [branches, query, key]
     return _Part(queries, keys, hidden[:, None])
 
 

@@ -65,7 +65,7 @@ def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
         for start, path in tree.branches
     ]
     queries = [token for start, path in branches for token in path[start:]]
-    own = [len(path) - start for start, path in branches]
+    added = [len(path) - start for start, path in branches]
     whole = [len(path) for _, path in branches]
     answers = [0] * (len(trees) * width)
     for number, token in enumerate(queries):
@@ -73,9 +73,9 @@ def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
     return BranchPlan(
         queries=queries,
         keys=[token for _, path in branches for token in path],
-        query_ends=[0, *accumulate(own)],
+        query_ends=[0, *accumulate(added)],
         key_ends=[0, *accumulate(whole)],
-        most_queries=max(own),
+        most_queries=max(added),
         most_keys=max(whole),
         answers=answers,
     )
@@ -127,8 +127,8 @@ class VarlenAttention:
 
     def _gathered(self, x: Tensor, times: int) -> Tensor:
         """From [tokens, heads, size] to [keys, heads, size], each head so many `times`."""
-        found = x.index_select(0, self._keys)
-        return found if times == 1 else found.repeat_interleave(times, dim=1)
+        gathered = x.index_select(0, self._keys)
+        return gathered if times == 1 else gathered.repeat_interleave(times, dim=1)
 
     def _kept_once(
         self, by_branch: Sequence[Tensor], once: Sequence[Tensor], times: int
@@ -233,8 +233,8 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
         return f"it is made for a GPU, and the model is on {device}"
     capability = torch.cuda.get_device_capability(device)
     if capability < LEAST_CAPABILITY:
-        found, least = (".".join(map(str, x)) for x in (capability, LEAST_CAPABILITY))
-        return f"the GPU has compute capability {found}, and {least} is needed"
+        actual, least = (".".join(map(str, x)) for x in (capability, LEAST_CAPABILITY))
+        return f"the GPU has compute capability {actual}, and {least} is needed"
     try:
         off = difference(torch_kernel(), device, dtype, heads)
     except REFUSALS as error:
@@ -255,16 +255,16 @@ def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: 
     shapes = [(1, n, width, size) for n in (asking, asked_of, asked_of)]
     shapes.append((1, width, asking, size))
     *given, weights = (torch.randn(shape, generator=drawn).to(device, dtype) for shape in shapes)
-    found = []
+    results = []
     ways = (
         TreeAttention([tree], width, device),
         VarlenAttention(branch_plan([tree], width), device, kernel),
     )
     with torch.enable_grad():
         for way in ways:
-            asked = [x.clone().requires_grad_() for x in given]
-            read = way.attend(*asked, scaling=None, dropout=0.0)
-            gradients = torch.autograd.grad((read * weights).sum(), asked)
-            found.append(torch.cat([x.detach().flatten().float() for x in (read, *gradients)]))
-    exact, ours = found
+            inputs = [x.clone().requires_grad_() for x in given]
+            read = way.attend(*inputs, scaling=None, dropout=0.0)
+            gradients = torch.autograd.grad((read * weights).sum(), inputs)
+            results.append(torch.cat([x.detach().flatten().float() for x in (read, *gradients)]))
+    exact, ours = results
     return float((ours - exact).norm() / exact.norm())

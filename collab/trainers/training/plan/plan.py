@@ -96,28 +96,28 @@ class OnCard:
 def on_card(
     card: Card,
     ranks: int,
-    found: Counted,
+    needs: Counted,
     spec: TrainerSpec,
     lengths: Mapping[str, Sequence[Lengths]],
 ) -> OnCard:
     """A step on `ranks` of `card`, from what was counted for one of them."""
     batches = 0
-    for agent, sizes in found.sizes.items():
-        chosen = found.chosen[agent]
+    for agent, sizes in needs.sizes.items():
+        chosen = needs.chosen[agent]
         rows = Rows(chosen.micro_batch_tokens, sizes.shares, spec.group_size)
         tokens = learned_tokens(rows, lengths[agent])
         batches += ceil(tokens / chosen.micro_batch_tokens)
-    least = min(found.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
+    least = min(needs.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
     return OnCard(
         card=card.name if ranks == 1 else f"{ranks} x {card.name}",
         memory=card.memory,
-        taken=sum(found.memory.values()),
+        taken=sum(needs.memory.values()),
         ranks=ranks,
         micro_batch_tokens=least.micro_batch_tokens,
         head_chunk_tokens=least.head_chunk_tokens,
         gradient_checkpointing=least.gradient_checkpointing,
         micro_batches=batches,
-        sleeps=found.sleeps,
+        sleeps=needs.sleeps,
     )
 
 
@@ -262,16 +262,16 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
             "trainer.ranks.shard shares a base out over ranks, and this is one process, which holds"
             " all of it; say --gpus N, with --card NAME where they are not here"
         )
-    found = count_memory(recipe, spec, lengths, card, ranks)
-    for sizes in found.sizes.values():
+    needs = count_memory(recipe, spec, lengths, card, ranks)
+    for sizes in needs.sizes.values():
         check_device(spec, sizes.device.type)
-    plan.sleeps = found.sleeps
-    plan.parameters, plan.memory = found.parameters, found.memory
-    plan.trainable = sum(count for count, _ in found.trained)
-    plan.update_tokens_per_step = found.update_tokens
-    _count_disk(plan, spec, found.trained)
+    plan.sleeps = needs.sleeps
+    plan.parameters, plan.memory = needs.parameters, needs.memory
+    plan.trainable = sum(count for count, _ in needs.trained)
+    plan.update_tokens_per_step = needs.update_tokens
+    _count_disk(plan, spec, needs.trained)
     if card is not None:
-        plan.on_card = on_card(card, ranks, found, spec, lengths)
+        plan.on_card = on_card(card, ranks, needs, spec, lengths)
     return plan
 
 
