@@ -101,7 +101,7 @@ class Algorithm:
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """By group, the divisors of weights for `normalise: group`; read after every `credit`.
+        """Divisors of weights for `normalise: group`, by group; read after every `credit`.
 
         A weight without an entry is divided by the deviation of the weights.
         """

@@ -45,7 +45,10 @@ def check_normalise(spec: TrainerSpec) -> None:
 
 
 def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
-    """What all agents earned with a joint action; `rewards` are those of the group, or its returns.
+    """The reward that all agents earned with a joint action.
+
+    Args:
+        rewards: those of the group, or its returns.
 
     Raises:
         TrainingError: they earned different rewards.

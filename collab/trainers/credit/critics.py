@@ -30,8 +30,8 @@ class Critic:
         self.head: Head = Head(model.hidden_size, rate=rate, width=width)
         self._features: Tensor | None = None
         self.measured: dict[str, float] = {}
-        """Of the last step: `loss`, the mean squared error; `explained`, the share of the targets'
-        variance that the values told."""
+        """The last step: `loss`, the mean squared error; `explained`, the share of the targets'
+        variance that the values explain."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
         """The values of histories, which the next `learn` is about."""
@@ -47,7 +47,7 @@ class Critic:
         self.measured = {"loss": loss, "explained": 1 - loss / spread if spread else 0.0}
 
     def state(self) -> dict[str, Any]:
-        """What the next step depends on."""
+        """The head's state."""
         return self.head.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Critics:
         return self._made[name]
 
     def measures(self) -> dict[str, float]:
-        """What each critic's last step was like, as metrics."""
+        """Metrics of each critic's last step."""
         return {
             named(named(CRITIC, name), what): value
             for name, critic in self._made.items()
@@ -95,7 +95,7 @@ class Critics:
         }
 
     def state(self) -> dict[str, Any]:
-        """What the next step depends on, by critic."""
+        """The states of the critics, by name."""
         return {**self._saved, **{name: critic.state() for name, critic in self._made.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -116,10 +116,10 @@ def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
 
 
 def joint_history(group: Group, node: Node) -> str:
-    """What all agents have seen and said before any of them acts in a turn, by agent, as text.
+    """The text of all that agents saw and said before any of them acts in a turn, by agent.
 
-    What an agent observes of others in this very turn is left out: a value that depended on it
-    would be no baseline for those others.
+    Observations of other agents in this very turn are left out: a value that depended on them would
+    be no baseline for those agents.
     """
     episode, turn = node
     played = group.episodes[episode]
@@ -150,7 +150,7 @@ Place = tuple[int, Node]
 def advantages_of_groups(
     groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
 ) -> dict[Place, float]:
-    """As `advantages`, for all groups of a step."""
+    """Compute `advantages` for all groups of a step."""
     by_place: dict[Place, float] = {}
     for number, group in enumerate(groups):
         group_values = {node: value for (n, node), value in values.items() if n == number}

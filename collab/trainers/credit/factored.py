@@ -34,9 +34,9 @@ class Batch:
     targets: list[float]
     """The return of each joint action."""
     features: dict[str, Tensor]
-    """By agent: of each of its responses, [responses, hidden]."""
+    """For each agent, the states of its responses: [responses, hidden]."""
     rows: dict[str, list[int]]
-    """By agent: the position in `places` of each of its responses."""
+    """For each agent, the position in `places` of each of its responses."""
 
     def by_place(self, agent: str, values: Sequence[float]) -> dict[Place, float]:
         """Values of an agent's responses, by their joint actions."""
@@ -78,7 +78,7 @@ def own_response(group: Group, node: Node, agent: str) -> tuple[int, ...] | None
 
 
 DECAY = 0.9
-"""What a step's errors count at the next one."""
+"""The weight of a step's errors at the next one."""
 
 
 class FitQuality:
@@ -106,7 +106,7 @@ class FitQuality:
         self._spread += len(returns) * deviation(returns) ** 2
 
     def state(self) -> dict[str, float]:
-        """What the next step depends on."""
+        """The sums of errors and spreads."""
         return {"errors": self._errors, "spread": self._spread}
 
     def restore(self, state: Mapping[str, float]) -> None:
@@ -225,7 +225,7 @@ def _weights(
 def _mixed(
     group: Group, nodes: Sequence[Node], agent: str, own_parts: Mapping[Node, float], trust: float
 ) -> dict[Node, float]:
-    """Of one set; a response that is alone in it is compared by its return only."""
+    """The weights of one set; a response that is alone in it is compared by its return only."""
     returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
     by_node = dict(zip(nodes, returns, strict=True))
     if len(own_parts) < 2:
@@ -282,11 +282,11 @@ class QMIX(Factored):
         return list(weights)
 
     def measures(self) -> dict[str, float]:
-        """As of `vdn`, though `parts/trust` weighs nothing here; and `parts/biased`, 1 always."""
+        """Metrics of `vdn`; `parts/trust` has no effect here, and `parts/biased` is always 1."""
         return self._told
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:  # noqa: ARG002
-        """What is wrong with it."""
+        """Warn of the bias."""
         return ["credit: biased, as 'qmix' is in general; 'vdn' has the same heads without a bias"]
 
     def state(self) -> dict[str, Any]:

@@ -26,8 +26,8 @@ Key = tuple[int, int, str]
 """One agent's responses in a turn: the episode's position in its group, the turn, the agent."""
 
 Weights = Mapping[Key, float | Sequence[float]]
-"""What each response's log-probability is multiplied by: a number for all that the agent said in
-the turn, or one for each of its tokens, in the order in which they were drawn."""
+"""The factor of each response's log-probability: one number for the agent's whole turn, or one for
+each of its tokens, in the order in which they were drawn."""
 
 Rewards = Mapping[Node, Mapping[str, float]]
 """A reward or return for each joint action, by agent."""
@@ -69,7 +69,7 @@ class Group:
     ask: Ask | None = None
     """Scores further joint actions of the group; see `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
-    """Of every joint action, those that follow it and make its return: in `greedy` none."""
+    """The joint actions that follow each one and make its return: none in `greedy`."""
     discount: float = 1.0
     """gamma."""
 
@@ -250,10 +250,10 @@ def earned_from(
     episodes: Sequence[Episode],
     discount: float,
 ) -> dict[str, float]:
-    """By agent, what a solved state earns from `turn` on, a turn that is not played.
+    """The earnings of a solved state from `turn` on, a turn that is not played, by agent.
 
     Args:
-        last: by agent, the reward of the episode's last joint action, which is at `node`.
+        last: the reward of the episode's last joint action, which is at `node`, by agent.
     """
     left = node[1] + 1 + episodes[node[0]].absorbed - turn
     return {agent: geometric(discount, left) * reward for agent, reward in last.items()}

@@ -15,7 +15,7 @@ ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
 """From a problem and each agent's artefact to the joint action's score."""
 
 Artefacts = tuple[tuple[str, str], ...]
-"""Those that make a joint artefact, each with its agent."""
+"""The artefacts of a joint artefact, each with its agent."""
 
 AT_ONCE = 64
 """The most joint actions that are scored at the same time."""

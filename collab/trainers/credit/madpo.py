@@ -30,7 +30,7 @@ class Preference:
     win: Node
     lose: Node
     gap: float
-    """By how much."""
+    """The difference of their values."""
 
 
 def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> list[Preference]:
@@ -62,7 +62,7 @@ class Comparison:
     """A pair that an agent learns from."""
 
     number: int
-    """Of the group, in its step."""
+    """The position of the group in its step."""
     agent: str
     pair: Preference
     parties: tuple[str, ...]
@@ -189,9 +189,9 @@ class MADPO(Algorithm):
         return list(weights)
 
     def measures(self) -> Mapping[str, float]:
-        """By agent, of its pairs: `preferences/AGENT/pairs`, how many; `/crossed`, the share that
-        is about its responses alone; `/gap`, the mean gap of rewards; `/loss` in nats; `/margin`,
-        beta m; `/ordered`, the share whose margin is above 0."""
+        """For each agent: `preferences/AGENT/pairs`, the number of its pairs; `/crossed`, the share
+        that is about its responses alone; `/gap`, the mean gap of rewards; `/loss` in nats;
+        `/margin`, beta m; `/ordered`, the share whose margin is above 0."""
         return dict(self._measures())
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:

@@ -203,15 +203,15 @@ class Memory:
         self._returns = new[-self._size :]
 
     def best(self, share: float) -> Samples:
-        """Those in the upper `share` of returns that are also above the mean."""
+        """The upper `share` of returns, if also above the mean."""
         return self._those(self._returns, share)
 
     def worst(self, share: float) -> Samples:
-        """Those in the lower `share` of returns that are also below the mean."""
+        """The lower `share` of returns, if also below the mean."""
         return self._those(-self._returns, share)
 
     def state(self) -> dict[str, Tensor]:
-        """What the next step depends on."""
+        """The joint actions that are kept."""
         kept = {"histories": self._histories, "actions": self._actions, "returns": self._returns}
         return {name: value.clone() for name, value in kept.items()}
 
@@ -251,7 +251,7 @@ class Bound(Learned, ABC):
 
     @abstractmethod
     def loss(self, histories: Tensor, actions: Tensor) -> Tensor:
-        """What is made small."""
+        """The scalar that `fit` makes small."""
 
     def fit(self, histories: Tensor, actions: Tensor, steps: int) -> bool:
         """Take steps; returns whether there were enough samples."""
@@ -272,7 +272,7 @@ class Lower(Bound):
         super().__init__(history + action, 1, seed=2)
 
     def each(self, histories: Tensor, actions: Tensor) -> Tensor:
-        """What each pair adds to the bound: -softplus(-T), 0 at most: [n]."""
+        """The term of each pair in the bound: -softplus(-T), 0 at most: [n]."""
         return -softplus(-self._scores(histories, actions))
 
     def loss(self, histories: Tensor, actions: Tensor) -> Tensor:
@@ -300,7 +300,7 @@ class Upper(Bound):
         super().__init__(history, 2 * action, seed=3)
 
     def each(self, histories: Tensor, actions: Tensor, others: Tensor) -> Tensor:
-        """What each pair adds to the bound, with `others` [m, action] for u': [n]."""
+        """The term of each pair in the bound, with `others` [m, action] for u': [n]."""
         mean, spread = self._gaussian(histories)
         apart = _log_density(others[None], mean[:, None], spread[:, None]).mean(1)
         return _log_density(actions, mean, spread) - apart

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collab.trainers.credit.networks import Lower, Memory, Upper
 
 LENGTH = 16
-"""Of the vector of a history, and of each agent's response."""
+"""The length of a history's vector, and of each agent's response's."""
 
 
 async def read(
@@ -61,7 +61,7 @@ async def _vectors(model: FrozenModel, sequences: Sequence[Sequence[int]]) -> Te
 
 
 def whole_returns(group: Group) -> dict[Node, float]:
-    """By joint action: what its episode earns an agent in all its turns, of several their mean."""
+    """The mean over agents of the return of all turns of each joint action's episodes."""
     by_agent = [_whole_returns(group, agent) for agent in group.agents]
     return {node: mean([returns[node] for returns in by_agent]) for node in by_agent[0]}
 
@@ -165,7 +165,7 @@ class PMIC(Algorithm):
         return self._told
 
     def state(self) -> Mapping[str, Any]:
-        """What is kept, and both networks."""
+        """The memory and both networks."""
         if self._parts is None:
             return {"learned": self._learned, "parts": self._saved}
         return {"learned": self._learned, "parts": [part.state() for part in self._parts]}

@@ -74,7 +74,7 @@ class Shaped(Algorithm):
             )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """What is shaped, and what the rule has to say."""
+        """Lines about the shaping, and those of the rule."""
         turns = "; of one turn nothing is" if recipe.team.turns == 1 else ""
         return [
             f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}",
@@ -102,7 +102,7 @@ def shaped(group: Group, weight: float = 1.0) -> Group:
 
 
 def _potential(group: Group, node: Node, weight: float) -> Potential:
-    """What the joint artefact would earn in the turns that are left."""
+    """The reward that the joint artefact would earn in the turns that are left."""
     episode = group.episodes[node[0]]
     left = (episode.horizon or len(episode.turns)) - 1 - node[1]
     turns = fsum(group.discount**k for k in range(left))

@@ -78,7 +78,7 @@ class Update:
     """The numbers of one step of learning."""
 
     sums: dict[str, TokenSums] = field(default_factory=dict)
-    """By agent."""
+    """The sums of each agent."""
     losses: dict[str, float] = field(default_factory=dict)
     """The loss of each policy; absent where no response had a weight."""
     gradient_norms: dict[str, float] = field(default_factory=dict)
@@ -86,11 +86,11 @@ class Update:
     order: dict[str, int] = field(default_factory=dict)
     """The place of each policy that learned in the order of updates, from 1."""
     compound_ratios: dict[str, float] = field(default_factory=dict)
-    """By policy: the mean of what its weights were multiplied by, as others were updated before."""
+    """The mean factor of each policy's weights, as others were updated before it."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Why a policy with something to learn from was left as it was, by its name."""
     warnings: list[str] = field(default_factory=list)
-    """What takes longer than it should, and why."""
+    """Slow paths in use, and why."""
     rate: float = 0.0
     """The learning rate of the step."""
     computed_tokens: int = 0
@@ -125,10 +125,10 @@ class Learner(Protocol):
         """Let samplers beside the learner give memory back until `publish`."""
 
     def about(self) -> Mapping[str, Any]:
-        """What `run.json` says of how it learns."""
+        """Entries for `run.json`."""
 
     def state(self) -> Mapping[str, Any]:
-        """What the next step depends on besides parameters: numbers, mappings and tensors."""
+        """State of the next step besides parameters: numbers, mappings and tensors."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""

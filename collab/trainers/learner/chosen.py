@@ -25,7 +25,7 @@ from collab.trainers.learner.samples import Sample
 
 
 class ChosenSizes:
-    """By base model: policies of one base are learned with in the same way."""
+    """The sizes for each base model: policies of one base are learned with in the same way."""
 
     def __init__(self, spec: TrainerSpec, to_come: Callable[[], int], ranks: Ranks) -> None:
         """`to_come` says how many bytes the optimisers will still take."""

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import torch
 
 LOGIT_BYTES = 3 * 4 + 1
-"""What an entry of [chunk, vocabulary] takes where most is held: in float32 the logarithm of the
-softmax, its gradient and that of the logits, and whether `top_p` or `top_k` leave the entry out."""
+"""Bytes per entry of [chunk, vocabulary] at the peak: in float32 the logarithm of the softmax, its
+gradient and that of the logits, and whether `top_p` or `top_k` leave the entry out."""
 
 GRADIENTS = 0.6
-"""Of what a layer keeps: the gradients that the backward pass holds at once of it; measured."""
+"""Gradients that the backward pass holds at once, as a share of a layer's activations; measured."""
 
 SHORT = 512
 """Keys up to which a CPU is twice as fast by the formula, gradients included, as by torch's kernel,
@@ -59,7 +59,7 @@ def backward_bytes(
 
 
 def _layer_bytes(dimensions: Dimensions, tokens: int, keys: int) -> int:
-    """What one layer keeps of `tokens`."""
+    """Bytes that one layer keeps of `tokens`."""
     # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
     hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
     weights = dimensions.attention * keys
@@ -72,8 +72,8 @@ def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
 
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
-"""Whose logits are held at once, on a CPU and on a GPU. With more of them a product gains nothing,
-and a processor reads logits from memory that it would find in its cache."""
+"""Tokens whose logits are held at once, on a CPU and on a GPU. More of them gain nothing for a
+product, and a processor then reads logits from memory and not from its cache."""
 
 CPU_TOKENS = 2048
 
@@ -85,10 +85,10 @@ GPU_ENOUGH = 4096
 than it brings."""
 
 USABLE = 0.85
-"""Of the free memory; the rest is for what kernels work in, and for gaps between tensors."""
+"""The share of free memory that is used; kernels work in the rest, and tensors leave gaps."""
 
 FORWARD_TOKENS = 8192
-"""Of a pass without gradients on a GPU, which keeps nothing."""
+"""Tokens of a pass without gradients on a GPU, which keeps nothing."""
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,11 @@ class TorchLearner:
         await sleep(self.policies)
 
     def about(self) -> dict[str, Any]:
-        """As `Learner.about`: the attention of each policy."""
+        """The attention of each policy, for `run.json`."""
         return {"attention": {p.name: attention_told(*self._attending(p)) for p in self.policies}}
 
     def state(self) -> dict[str, Any]:
-        """As `Learner.state`: the optimisers' moments, by policy."""
+        """The optimisers' moments, by policy."""
         return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -54,7 +54,7 @@ class SamplingSettings(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Of the response tokens of some rows, one after the other; each [tokens]."""
+    """Results for the response tokens of some rows, one after the other; each [tokens]."""
 
     logprobs: Tensor
     outside_support: Tensor
@@ -114,7 +114,7 @@ def _padded(width: int) -> int:
 def _forward(
     model: Any, trees: Sequence[PrefixTree], width: int, device: torch.device, attention: str
 ) -> Tensor:
-    """Of rows that are padded on the right: [batch, time, hidden]."""
+    """The states of rows that are padded on the right: [batch, time, hidden]."""
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     for tree, row in zip(trees, ids, strict=True):
         row[: len(tree.tokens)] = torch.tensor(tree.tokens)
@@ -302,9 +302,9 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
 def logprobs_of(
     policy: Policy, samples: Sequence[Sample], batch_tokens: int, *, reference: bool = False
 ) -> list[tuple[float, ...]]:
-    """By sample: the log-probability of each of its tokens, in nats; without gradient.
+    """The log-probabilities of each sample's tokens, in nats; without gradient.
 
-    Batches are of `batch_tokens` at most, padding included. `reference` is the policy from before
+    Batches have `batch_tokens` at most, padding included. `reference` is the policy from before
     training.
     """
     by_number: dict[int, tuple[float, ...]] = {}

@@ -40,7 +40,7 @@ class Tokens:
 
 
 Gain = tuple[Tensor, Tensor]
-"""What each token adds to the objective, and whether its gradient was clipped; both [tokens]."""
+"""Each token's part of the objective, and whether its gradient was clipped; both [tokens]."""
 
 
 def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
@@ -100,7 +100,7 @@ OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], Gain]] = {
 
 @dataclass(frozen=True)
 class Correction:
-    """What each token's loss is multiplied by; each [tokens]."""
+    """The factor of each token's loss; each field is [tokens]."""
 
     factor: Tensor
     ratio: Tensor
@@ -145,7 +145,7 @@ class TokenLoss:
     clipped: Tensor
     """Whether the clip took the token's gradient away, or bounded it."""
     correction: Correction
-    """What the token's loss was multiplied by, as the sampler is not quite the policy."""
+    """The factor of the token's loss, as the sampler is not exactly the policy."""
     kl: Tensor | None
     """The k3 estimate, where a reference was given."""
 

@@ -58,7 +58,7 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class Share:
-    """What one rank computes of a policy's step."""
+    """The micro-batches that one rank computes in a policy's step."""
 
     batches: list[MicroBatch]
     pieces: int
@@ -203,7 +203,7 @@ class Passes:
         return passes
 
     def _share(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
-        """What this rank computes, with the reference's log-probabilities where they count."""
+        """Deal out micro-batches, and compute the reference's log-probabilities if they count."""
         dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
         mine = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
         probes = self._probes(policy, batches[0])
@@ -262,7 +262,7 @@ class Passes:
     def _compute_first(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
-        """As `_compute`; and the divergence of a few responses, by the rank that has the first."""
+        """Compute the first epoch; the rank of micro-batch 0 also measures a few divergences."""
         passes = self._compute(policy, share, gradients, cancelled)
         if share.probes:
             first = [batch for batch in share.batches if batch.number == 0]
@@ -286,7 +286,7 @@ class Passes:
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
 
     def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
-        """That of the forward passes, for what backward passes compute again."""
+        """Tree attention must also be active when checkpointed layers are recomputed."""
         return tree_attention(model) if self._sizes.shares_rows(policy) else nullcontext()
 
     def backward(self, policy: Policy, loss: TokenLoss) -> None:

@@ -1,4 +1,4 @@
-"""What is trained: an adapter for each agent on one base, one for all, or whole models."""
+"""Policies: an adapter for each agent on one base, one adapter for all, or whole models."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Policy:
     agents: tuple[str, ...]
     engine: TransformersEngine
     parameters: dict[str, nn.Parameter]
-    """By their names in a file; cached when the policy is made."""
+    """The parameters by their names in a file; cached when the policy is made."""
     is_adapter: bool
     checkpointing: bool = False
     frozen: nn.Module | None = None
@@ -257,10 +257,10 @@ class Policies:
 
     by_name: dict[str, Policy]
     models: dict[str, Model]
-    """By agent, frozen ones included."""
+    """The model of each agent, frozen ones included."""
     _pool: ModelPool
     _engines: list[Model] = field(default_factory=list)
-    """Those of whole models, which are no others' too."""
+    """The engines of whole models, which nobody shares."""
     moved: bool = True
     """Parameters are not those that samplers beside the trainer act by."""
     version: int = 0

@@ -30,7 +30,7 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 IS_TOLD, RANK = "is_told", "rank"
-"""What an exception is given that was told to all ranks."""
+"""Attributes of an exception that all ranks know."""
 
 KEPT = (StepCancelled, NotFinite, OutOfMemory)
 """Failures that are of the same kind on every rank; all others are a TrainingError there."""
@@ -42,7 +42,7 @@ class RankLost(TrainingError):
 
 @dataclass(frozen=True)
 class RankOutcome(Generic[T]):
-    """What one rank's part of a work came to."""
+    """The outcome of one rank's part of a work."""
 
     result: T | None = None
     kind: type[Exception] | None = None
@@ -71,7 +71,7 @@ def _text_of(error: Exception) -> str:
 
 
 def words_of(rank: int, error: Exception) -> str:
-    """What a rank says of its failure in a pass, which it cannot agree on with the others."""
+    """Describe a rank's failure in a pass, on which it cannot agree with the others."""
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
         return (
             f"no memory is left on rank {rank} for a pass; lower trainer.micro_batch_tokens, or set"
@@ -163,7 +163,7 @@ class FlatSum(GradientSum):
         return torch.zeros(size, dtype=self.dtype, device=self._parameters[0].device)
 
     def _parts(self, flat: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Of each parameter: where its gradient is, and whether there is one."""
+        """For each parameter, the place of its gradient, and of the mark that there is one."""
         sizes = [size for parameter in self._parameters for size in (parameter.numel(), 1)]
         views = torch.split(flat, sizes)
         return zip(views[::2], views[1::2], strict=True)
@@ -185,7 +185,7 @@ class ExactSum(FlatSum):
 
     @torch.no_grad()
     def add(self) -> None:
-        """As `GradientSum.add`.
+        """Add a micro-batch's gradients.
 
         Raises:
             TrainingError: a gradient is too large to be added exactly.
@@ -210,7 +210,7 @@ class ExactSum(FlatSum):
             there.fill_(1)
 
     def finish(self) -> None:
-        """As `GradientSum.finish`; where any gradient was no number, none is."""
+        """Leave the sum in the parameters; NaN everywhere if any gradient was not finite."""
         self._reduce(self._total)
         flat, broken = self._total[:-1], bool(self._total[-1])
         for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
@@ -314,7 +314,7 @@ class TorchRanks(Ranks):
         pad: Callable[[], object],
         before: Callable[[], None] = nothing,
     ) -> list[T]:
-        """As `Ranks.pass_by_pass`; where layers are shared out, ranks agree around each pass."""
+        """Let ranks agree around each pass if layers are shared out."""
         if not self.shards:
             return super().pass_by_pass(pieces, most, work, pad, before)
         results = []
@@ -328,9 +328,9 @@ class TorchRanks(Ranks):
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """As `Ranks.passing`; whatever fails in it ends all ranks, in the words of the first.
+        """End all ranks if a pass fails on sharded layers, in the words of the first rank.
 
-        The others wait in it for this rank's part, so nothing can be agreed on any more.
+        The others wait in the pass for this rank's part, so nothing can be agreed on any more.
         """
         began = time.monotonic()
         try:
@@ -341,7 +341,7 @@ class TorchRanks(Ranks):
             raise self._lost_in_pass(error, began) from error
 
     def _lost_in_pass(self, error: Exception, began: float) -> RankLost:
-        """What to raise for a failure in a pass, in the words of the rank that failed first."""
+        """The error of a failure in a pass, in the words of the rank that failed first."""
         self._lost = True
         words = "" if is_of_others(error) else words_of(self.rank, error)
         first = self._first_words(words)
@@ -353,7 +353,7 @@ class TorchRanks(Ranks):
         return RankLost(f"{first or 'another rank ' + _why(began, self._limit, 'limit')}{GO_ON}")
 
     def _first_words(self, words: str = "") -> str:
-        """What the rank said that failed first in a pass; `own` where that is this one."""
+        """The words of the rank that failed first in a pass; give `words` if it is this one."""
         store = dist.distributed_c10d._get_default_store()
         return store.compare_set(FAILED, "", words).decode()
 
@@ -368,7 +368,7 @@ class TorchRanks(Ranks):
         return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
-        """As `Ranks.gradients`: exact on processors, in float32 on GPUs."""
+        """The sum of gradients: exact on processors, in float32 on GPUs."""
         if self._summed is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)
@@ -407,7 +407,7 @@ class TorchRanks(Ranks):
         return not self._lost
 
     def _gather(self, value: T) -> list[T]:
-        """What each rank has, by rank; a rank that does not come is named."""
+        """The value of each rank, by rank; a rank that does not come is named."""
         values: list[Any] = [None] * self.world
         with self._bounded("another rank", self._limit):
             if self.world > 1:

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
-    """What torchrun is told, to have so many ranks of this machine run `collab` with arguments."""
+    """The arguments of torchrun that run `collab` with `arguments` on that many ranks here."""
     return ["--standalone", f"--nproc-per-node={ranks}", "-m", "collab", *arguments]
 
 
@@ -66,7 +66,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
 
 
 def _last_error(log: Path) -> str:
-    """What a rank has told as its error, behind a colon; nothing where it has not."""
+    """The error at the end of a rank's log, after a colon; empty if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line.removeprefix("error") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else ""

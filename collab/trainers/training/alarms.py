@@ -200,7 +200,7 @@ def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float)
 
 
 def _gained(rows: Sequence[Row]) -> float | None:
-    """What the return has gained, where that is more than half of its spread; else None."""
+    """The gain of the return, if it is more than half of its spread; else None."""
     first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
     spread = _recent(rows, names.RETURN_STD)
     if first is None or now is None or not spread:

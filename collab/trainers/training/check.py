@@ -135,7 +135,7 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
 
 
 def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> None:
-    """What samples while a step is learned has weights of its own, and does not sleep then."""
+    """Check that samplers which play during learning have their own weights and do not sleep."""
     learned = [local_weights(recipe.model_of(name)) for name in trained]
     for name in recipe.team.agents if spec.max_staleness else ():
         model = recipe.model_of(name)
@@ -184,10 +184,10 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
-    """What the agents are asked in the phase with the most turns; every phase is played.
+    """Play every phase without models; returns the dry run of the phase with the most turns.
 
     Raises:
-        RecipeError: as `dry_run`.
+        RecipeError: from `dry_run`.
     """
     recipes = [phase.recipe for phase in phases(recipe, spec)]
     dry_runs = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]

@@ -40,7 +40,7 @@ class TaskOrder:
     suite: TaskSpec
     """The suite as it was read: a dataset on the hub is named with its commit id."""
     recorded: Recorded = field(default_factory=dict)
-    """By task, the episodes that are learned from, where `trainer.episodes` names some."""
+    """The episodes to learn from, by task, if `trainer.episodes` names some."""
 
     def batch(self, step: int) -> list[Problem]:
         """The problems of a step, counted from 0; they depend on the seed and the step alone."""
@@ -123,7 +123,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:
-    """By task, the episodes of `trainer.episodes` that are learned from; those of `tasks` alone.
+    """Read the episodes of `trainer.episodes` to learn from, by task; only those of `tasks`.
 
     Raises:
         RecordError: they cannot be read, or none is left.
@@ -142,8 +142,8 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     if not kept:
         raise RecordError(
             f"trainer.episodes: nothing is left to learn from: of"
-            f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are whole and of"
-            " the tasks that are trained on, and none of these is solved, or above the bound of"
+            f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are whole and"
+            " of the tasks that are trained on, and none of these is solved, or above the bound of"
             " trainer.algorithm; take others, or set its option above"
         )
     _check_agents(recipe, kept)
@@ -261,7 +261,7 @@ class Levels:
         return len(shares) < self._spec.steps or mean(shares) <= self._spec.above
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {"level": self.level, "since": self._since, "shares": self._shares}
 
     def restore(self, state: LevelsState) -> None:

@@ -82,7 +82,7 @@ def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
-    """What changed on the tasks that both evaluations have; None when there are none."""
+    """Compare the tasks that both evaluations have; None if there are none."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
         return None
@@ -148,7 +148,7 @@ class Evaluations:
         return self._best[1] if self._best else None
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         best, step = self._best or (None, None)
         return {"best": best, "best_step": step}
 
@@ -225,12 +225,12 @@ class Evaluations:
         return evaluation
 
     def summary(self) -> dict[str, Any]:
-        """What `run.json` ends with."""
+        """The evaluations' part of the summary in `run.json`."""
         gains = {name: gain.model_dump() for name, gain in self.gains().items()}
         return {"best_step": self.best_step, "gains": gains}
 
     def gains(self) -> dict[str, Gain]:
-        """What has changed from the first evaluation to the last: `sampled`, and `greedy`."""
+        """The change from the first evaluation to the last: `sampled`, and `greedy`."""
         if len(self._found) < 2:
             return {}
         steps = sorted(self._found)

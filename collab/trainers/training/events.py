@@ -38,7 +38,7 @@ class StepFinished(Record):
     tokens: int | None = None
     """Generated in training so far."""
     of_tokens: int | None = None
-    """Those that end the run; None where its steps do."""
+    """The tokens that end the run; None if its steps do."""
 
 
 class TaskResult(Record):
@@ -64,7 +64,7 @@ class Evaluation(Record):
     tokens: int | None = None
     """Generated in training before it; None in records that do not say it."""
     sampled: dict[str, TaskResult]
-    """By task, under the training's own sampling settings."""
+    """Results by task, under the training's own sampling settings."""
     greedy: dict[str, TaskResult] = {}
     failed: int = 0
     """Episodes that could not be finished; they count for nothing."""

@@ -1,4 +1,4 @@
-"""What training leaves behind: a folder that is readable, and a team that runs, at every moment.
+"""A training run's folder: readable, and a team that runs, at every moment.
 
 `collab.runs.layout` lists its files.
 """
@@ -65,10 +65,10 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
 
 
 def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) -> list[Change]:
-    """Those of the `listed` changes that came to be, where `now` is the run's recipe at `step`.
+    """Keep the `listed` changes that took effect; `now` is the run's recipe at `step`.
 
     A change is listed in `run.json` before `training.yaml` has it, and a run may be killed between
-    the two: the recipe then still has what was before.
+    the two: the recipe then still has the earlier value.
     """
     value, kept = flat(packing.pack(now)), []
     for change in reversed(listed):
@@ -82,7 +82,7 @@ def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) 
 
 
 def _fixed(recipe: Recipe) -> dict[str, Any]:
-    """By key: what a run is known by."""
+    """The settings that identify a run, by key."""
     settings: dict[str, Any] = {"seed": recipe.seed}
     if recipe.task is not None:
         source = pinned(recipe.task.source)
@@ -191,7 +191,7 @@ class TrainingFolder:
 
     @classmethod
     def check(cls, path: Path, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
-        """What a run that goes on by `recipe` had: its recipe, and what its `run.json` says.
+        """Read the earlier recipe and `run.json` of a run that continues with `recipe`.
 
         Raises:
             RecordError: the folder is no training run's, or cannot be read.
@@ -302,7 +302,7 @@ def _place_of(policy: Policy) -> str:
 
 
 def _as_trained(policy: Policy) -> dict[str, Any]:
-    """What changes for an agent that acts by the policy: its adapter, or its whole model."""
+    """The changed fields of an agent that acts by the policy: its adapter, or its whole model."""
     place = _place_of(policy)
     if policy.is_adapter:
         return {"adapter": place}

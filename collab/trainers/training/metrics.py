@@ -1,4 +1,4 @@
-"""What is told of a step, in numbers."""
+"""The metrics of a step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StepData:
     unlearned: str = ""
     """Why the step was skipped as a whole, where it was."""
     level: float | None = None
-    """That of the step's tasks, in a run with levels."""
+    """The level of the step's tasks, in a run with levels."""
     sampler: SamplerReport = field(default_factory=SamplerReport)
     """How engines beside the trainer were loaded while the step was played."""
     version: int = 0
@@ -54,7 +54,7 @@ class StepData:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was skipped and what went wrong, in plain words."""
+        """Skipped parts and failures, in plain words."""
         if self.unlearned:
             return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
@@ -125,7 +125,7 @@ def _returns(
 
 
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    """Of the last turn: points of every part, values of those without points, what is measured."""
+    """The last turn's parts: points, values of parts without points, and measures."""
     scores = [e.score for e in ended if e.score]
     values_of: dict[str, list[float]] = {}
     for part in chain.from_iterable(score.parts for score in scores):

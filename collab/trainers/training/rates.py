@@ -124,7 +124,7 @@ class Rates:
                 self._add({p.address: [e for e in episodes if e.task == p.address] for p in part})
 
     def about(self, kept: Sequence[Problem]) -> dict[str, Any]:
-        """What `run.json` says of it."""
+        """The filter's entry in `run.json`."""
         return {
             "measured": len(self.rates),
             "tokens": self.tokens,

@@ -102,7 +102,7 @@ def _end(loaded: Any) -> int:
 
 
 def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
-    """Those of a task's episodes that are learned from at its `visit`-th turn, counted from 0.
+    """The episodes of a task to learn from at its `visit`-th turn, counted from 0.
 
     All of them, or the next `most`.
     """
@@ -200,7 +200,7 @@ class RecordedStepper(Stepper):
                 history.append(decision.action.message)
 
     def _fields(self, problem: Problem, turn: Turn, saw: Sequence[str]) -> Mapping[str, Any]:
-        """What the template of a prefix sees."""
+        """The fields that the template of a prefix sees."""
         return {
             "task": problem.public,
             "_hidden": tuple(problem.hidden),

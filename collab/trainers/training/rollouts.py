@@ -108,7 +108,7 @@ async def _play(
 
 
 def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
-    """Those of some episodes, of one turn, that a tree goes on from."""
+    """The episodes, all of one turn, that a tree continues from."""
     if shape.structure == "greedy":
         scored = [e for e in episodes if e.failure is None and e.reward is not None]
         episodes = sorted(scored, key=lambda e: (-(e.reward or 0.0), e.sample))[:1]

@@ -71,7 +71,7 @@ class Ending:
         return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
 
     def planned(self) -> dict[str, int]:
-        """What `run.json` says of it."""
+        """The planned end, for `run.json`."""
         tokens = {} if self.tokens is None else {"tokens": self.tokens}
         return {**tokens, "steps": self.steps} if self.by_steps else tokens
 
@@ -203,7 +203,7 @@ class TrainingRun:
     _folder: TrainingFolder
     """The run's folder, open from the moment at which all that the run needs is."""
     _stateful: tuple[Learner, Algorithm]
-    """What a checkpoint keeps the states of; made by `run`."""
+    """The objects whose states a checkpoint keeps; made by `run`."""
     _ahead: Ahead
 
     def __init__(
@@ -218,7 +218,7 @@ class TrainingRun:
     ) -> None:
         self.out, self._resume, self._ranks, self._loading = out, resume, ranks, loading
         self._before: Recipe | None = None
-        """Of a run that goes on: the recipe that it had."""
+        """The earlier recipe of a run that continues."""
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
@@ -320,7 +320,7 @@ class TrainingRun:
         self._folder.about(about)
 
     def _check_folder(self) -> dict[str, Any]:
-        """What `run.json` is to say from the start; nothing is written yet."""
+        """Check the folder, and make the first entries of `run.json`; nothing is written yet."""
         if self._resume:
             self._before, about = TrainingFolder.check(self.out, self.recipe)
             self._checkpoints.check(self.out, self.total_steps)

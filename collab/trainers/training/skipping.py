@@ -1,4 +1,4 @@
-"""What a step could not learn from, and when that has lasted too long to go on."""
+"""Steps without learning: the reasons, and the limit after which a run ends."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
 
 
 def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) -> Iterator[str]:
-    """What to tell of groups with failures that got no credit.
+    """Describe groups with failures that got no credit.
 
-    `credited` are the addresses of their tasks.
+    `credited` are the addresses of the tasks that did.
     """
     for group in groups:
         failed = [episode for episode in group if episode.failure]

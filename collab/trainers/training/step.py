@@ -142,7 +142,7 @@ class Stepper:
         self._phase = -1
         self._credit: StepCredit | None = None
         self._sampler_reports: dict[int, SamplerReport] = {}
-        """By step that was played and not learned."""
+        """The reports of steps that were played and not learned, by step."""
 
     @property
     def torn(self) -> bool:

@@ -20,12 +20,12 @@ from collab.records import Episode
 PROJECT = "collab"
 
 SAMPLES = "samples"
-"""What the table of responses is called."""
+"""The name of the table of responses."""
 COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
 EVERY = 10
 """Steps from one table of responses to the next; the first step has one, too."""
 MOST_LETTERS = 4000
-"""Of a response in a table."""
+"""The limit of a response in a table."""
 
 Row = tuple[int, str, int, str, str, float]
 """A response, by the columns."""
@@ -155,7 +155,7 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
 
 
 class Trackers:
-    """Those of one training run; none before `open`."""
+    """The trackers of one training run; none before `open`."""
 
     def __init__(self, samples: int) -> None:
         """`samples` episodes are shown of a step that is shown."""

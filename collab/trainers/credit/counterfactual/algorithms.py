@@ -43,7 +43,6 @@ class Cross(Counterfactual):
         super().__init__(shifts or "all", shifts or FEW)
 
     def crossed(self, table: Table) -> Vector:
-        """As the class says."""
         return table.crossed()
 
 
@@ -89,7 +88,6 @@ class Shapley(Counterfactual):
         super().__init__("all", "all")
 
     def crossed(self, table: Table) -> Vector:
-        """As the class says."""
         size, n_columns = table.cells.shape
         n_mates = round(np.log(n_columns) / np.log(size))
         cells = table.cells.reshape((size,) * (n_mates + 1))
@@ -102,8 +100,10 @@ class Shapley(Counterfactual):
 
 
 def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
-    """What each response adds to those teammates' responses of its sample that are `present`, the
-    absent teammates averaged, minus what the agent's other responses add there: [G]."""
+    """The gain of each response over the agent's other responses: [G].
+
+    It is added to the responses of its sample's `present` teammates; absent ones are averaged.
+    """
     if not any(present):
         return table.crossed()
     absent = tuple(axis + 1 for axis, here in enumerate(present) if not here)
@@ -168,7 +168,7 @@ class Removal(Counterfactual):
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
-        """By joint action: what it earns when the agent's answer is empty; NaN where unknown."""
+        """The reward of each joint action with the agent's answer empty; NaN if unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
         for node, turn in zip(nodes, turns, strict=True):

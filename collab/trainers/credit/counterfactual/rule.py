@@ -1,4 +1,4 @@
-"""What rules have in common that compare a response with joint actions that were not played."""
+"""The common part of rules that compare a response with joint actions that were not played."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _share(value: float) -> float:
 
 
 def _pairs(values: Cells) -> tuple[Vector, Vector]:
-    """By row: the squared differences of all pairs, added up, and how many pairs there are."""
+    """The sum of the squared differences of all pairs in each row, and the number of pairs."""
     known = ~np.isnan(values)
     numbers, filled = known.sum(1), np.where(known, values, 0.0)
     squares = numbers * (filled**2).sum(1) - filled.sum(1) ** 2
@@ -114,7 +114,7 @@ class Counterfactual(Algorithm):
     goes_by_rewards = False
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """What is scored of joint artefacts of two answers, and of more."""
+        """Take the shifts that are scored for joint artefacts of two answers, and of more."""
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
@@ -154,7 +154,7 @@ class Counterfactual(Algorithm):
         return dict(self._measures())
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """By group of the last `credit`: the deviation of the rewards that a weight is made of."""
+        """The deviation of the rewards that each weight of the last `credit` is made of."""
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:

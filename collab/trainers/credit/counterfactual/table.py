@@ -1,4 +1,4 @@
-"""What one agent's responses earn together with its teammates' from other episodes."""
+"""Tables: the rewards of one agent's responses with its teammates' from other episodes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Table:
     cells: Cells
     """[G, columns]; NaN where a joint action was not scored, or could not be."""
     columns: tuple[int, ...]
-    """By sample: the column of the teammates' responses of the same joint action."""
+    """For each sample, the column of the teammates' responses of the same joint action."""
 
     @property
     def played(self) -> Vector:
-        """What the joint actions earned that were played: [G]."""
+        """The rewards of the joint actions that were played: [G]."""
         return self.cells[np.arange(len(self.columns)), list(self.columns)]
 
     def crossed(self) -> Vector:

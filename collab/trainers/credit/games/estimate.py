@@ -29,10 +29,10 @@ def value(game: Game) -> float:
 
 
 def gradient(game: Game) -> dict[str, Vector]:
-    """By agent: the gradient of what it earns with respect to its logits.
+    """The gradient of each agent's earnings with respect to its logits.
 
     An agent's tables of logits are laid end to end, as `Game.offsets` says. With a discount below
-    1 a later turn's part is not discounted once more, as it is not in training.
+    1 a later turn's part is not discounted a second time, as it is not in training.
     """
     gradients = game.zeros()
     values_of = {agent: _values(game, agent) for agent in game.agents}
@@ -109,16 +109,16 @@ NOTHING = 1e-12
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of many groups' gradient estimates, by agent, beside the true gradient."""
+    """Many groups' gradient estimates, by agent, beside the true gradient."""
 
     groups: int
     gradient: dict[str, Vector]
     """The true one: the agent's tables of logits end to end."""
     mean: dict[str, Vector]
     standard_error: dict[str, Vector]
-    """Of `mean`."""
+    """The standard error of `mean`."""
     variance: dict[str, float]
-    """Of one group's estimate, summed over the logits."""
+    """The variance of one group's estimate, summed over the logits."""
     cosine: dict[str, float]
     """The mean cosine of a group's estimate and the true gradient; 0 for a group without any."""
     dead: dict[str, float]
@@ -195,7 +195,7 @@ async def expectation(
 
 
 def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]:
-    """By agent: the gradient of sum over responses of share x weight x log pi, as in training."""
+    """Each agent's gradient of sum over responses of share x weight x log pi, as in training."""
     gradients = game.zeros()
     for (episode, turn, agent), weight in weights.items():
         number = weight[0] if isinstance(weight, Sequence) else weight

@@ -40,18 +40,18 @@ class Game:
     rewards: tuple[Table, ...]
     """A turn each: the joint reward of every joint action, of shape [K_1, .., K_n]."""
     logits: Mapping[Where, Table]
-    """Of shape [K_j of every agent j that is seen.., K_i]."""
+    """The shape is [K_j of every agent j that is seen.., K_i]."""
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By agent: earlier agents, in their order, whose actions of the turn it is shown."""
+    """The earlier agents, in their order, whose actions of the turn an agent is shown."""
     states: NDArray[np.int64] | None = None
     """The state after every joint action; None for 0 always."""
     solved: NDArray[np.bool_] | None = None
     """Joint actions that solve the task: its episode ends, and the reward counts for the turns
     that are left."""
     own: Mapping[str, Table] = field(default_factory=dict)
-    """By agent: what it earns beside the joint reward."""
+    """The earnings of an agent beside the joint reward."""
     empty: Mapping[str, int] = field(default_factory=dict)
-    """By agent: the action that stands for no answer at all."""
+    """The action of an agent that stands for no answer at all."""
     discount: float = 1.0
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Game:
         return {agent: np.zeros(size) for agent, size in sizes.items()}
 
     def earned(self, turn: int, agent: str) -> Table:
-        """What an agent earns by every joint action of a turn."""
+        """The earnings of an agent by every joint action of a turn."""
         own = self.own.get(agent)
         return self.rewards[turn] if own is None else self.rewards[turn] + own
 
@@ -176,7 +176,7 @@ class GameModels:
         *,
         reference: bool = False,  # noqa: ARG002
     ) -> list[tuple[float, ...]]:
-        """As `TeamModels.logprobs`: those that the actions were drawn with."""
+        """The log-probabilities with which the actions were drawn."""
         return [action.logprobs for action in actions]
 
 
@@ -187,13 +187,13 @@ Joint = tuple[int, ...]
 
 
 def actions_of(turn: Turn) -> Joint:
-    """What the agents drew in a turn, in the order in which they act."""
+    """The actions that the agents drew in a turn, in the order in which they act."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 
 @dataclass
 class Records:
-    """What a game leaves in the record. All that is equal in two groups is made once."""
+    """The records of a game. Equal turns and episodes are made once."""
 
     game: Game
     _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Records:
         return joint
 
     def earned(self, turn: int, joint: Joint) -> dict[str, float]:
-        """By agent."""
+        """The earnings of each agent."""
         if (turn, joint) not in self._earned:
             self._earned[turn, joint] = {
                 agent: float(self.game.earned(turn, agent)[joint]) for agent in self.game.agents

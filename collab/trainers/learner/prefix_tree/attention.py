@@ -85,7 +85,7 @@ class TreeAttention:
         return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
 
     def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
-        """What is added to scores, [branches, 1, group * query, key]; the same in every layer."""
+        """The mask to add to scores: [branches, 1, group * query, key]; the same in every layer."""
         key = id(part), group, dtype
         if key not in self._masks:
             mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
@@ -103,7 +103,7 @@ def _read(
     scaling: float | None,
     dropout: float,
 ) -> Tensor:
-    """What queries read: [branches, heads, query, size], as `query` is."""
+    """The values that queries read: [branches, heads, query, size], in the shape of `query`."""
     short = key.shape[2] <= SHORT and by_formula(query.device, query.dtype)
     if dropout or not short:
         return functional.scaled_dot_product_attention(
@@ -187,7 +187,7 @@ def attend_by_branches(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """As transformers calls it; without `branches` rows are causal."""
+    """Attend as transformers calls it; without `branches` rows are causal."""
     if branches is not None:
         return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
     read, _ = sdpa_attention_forward(

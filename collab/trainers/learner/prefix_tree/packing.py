@@ -22,7 +22,7 @@ class PrefixTree:
         self.tokens: list[int] = []
         self.depths: list[int] = []
         self.branches: list[tuple[int, list[int]]] = []
-        """Of each sequence that added tokens: how many were there before, and its path."""
+        """The number of earlier tokens and the path, of each sequence that added tokens."""
         self._children: dict[tuple[int, int], int] = {}
 
     def add(self, sequence: Sequence[int]) -> list[int]:

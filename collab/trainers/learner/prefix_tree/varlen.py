@@ -22,10 +22,10 @@ from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 
 LEAST_CAPABILITY = (8, 0)
-"""Of a GPU: flash attention is made for Ampere and later."""
+"""The least compute capability: flash attention is made for Ampere and later."""
 
 REFUSALS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
-"""What torch raises where it has no such kernel, for a size of heads or at all."""
+"""The errors that torch raises if it has no such kernel, for a size of heads or at all."""
 
 
 class Heads(NamedTuple):
@@ -39,7 +39,7 @@ class Heads(NamedTuple):
 
 
 Kernel = Callable[..., Tensor]
-"""As `torch.nn.attention.varlen.varlen_attn` is called."""
+"""Called like `torch.nn.attention.varlen.varlen_attn`."""
 
 
 class BranchPlan(NamedTuple):
@@ -51,14 +51,14 @@ class BranchPlan(NamedTuple):
     """Where each branch begins among the queries, and their number."""
     key_ends: list[int]
     most_queries: int
-    """Of one branch."""
+    """The most queries of one branch."""
     most_keys: int
     answers: list[int]
     """For each token of the rows: which query is its own; 0 for padding."""
 
 
 def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
-    """Those of rows that are `width` wide, padding included."""
+    """Lay out the branches of rows that are `width` wide, padding included."""
     branches = [
         (start, [row * width + place for place in path])
         for row, tree in enumerate(trees)

@@ -61,7 +61,7 @@ class OnCard:
     head_chunk_tokens: int
     gradient_checkpointing: bool
     micro_batches: int
-    """Of a step, about."""
+    """The approximate number in a step."""
     sleeps: bool
     """Whether vLLM gives its memory back while the trainer learns."""
 
@@ -71,7 +71,7 @@ class OnCard:
         return self.taken <= self.memory
 
     def lines(self) -> list[str]:
-        """As lines for people."""
+        """Lines for people."""
         of = f"{self.taken / 1e9:.1f} of {self.memory / 1e9:.1f} GB"
         twice = "computed twice" if self.gradient_checkpointing else "kept"
         share = ceil(self.micro_batches / self.ranks)
@@ -146,9 +146,9 @@ class Plan:
     credit: list[str] = field(default_factory=list)
     """How the algorithm gives credit to this team, where it says so."""
     overlap: list[str] = field(default_factory=list)
-    """What is played while a step is learned, and how that is corrected for."""
+    """The play that overlaps with learning, and its correction."""
     filter: list[str] = field(default_factory=list)
-    """What measuring takes by which tasks are left out, where they are."""
+    """The cost of measuring tasks for `trainer.filter`."""
     rounds: list[str] = field(default_factory=list)
     """Who acts when."""
     outlook: list[str] = field(default_factory=list)
@@ -169,14 +169,14 @@ class Plan:
     judging: str = ""
     """How many programs are judged at the same time, and where; empty if there are none."""
     warnings: list[str] = field(default_factory=list)
-    """What will not work as it was meant."""
+    """Settings that will not work as intended."""
 
     @property
     def total(self) -> int:
         return sum(self.memory.values())
 
     def text(self) -> str:
-        """As lines for people."""
+        """The plan as lines for people."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
