@@ -217,7 +217,6 @@ def test_those_who_wait_for_their_turn_stay_bit_by_bit(tiny_words: Path, tmp_pat
         "qmix",
         "madpo",
         "sft",
-        {"use": "marlhf", "options": {"cross": True}},
     ],
 )
 def test_weights_that_are_of_no_played_joint_action_are_refused(
