@@ -12,10 +12,10 @@ cosine    of a group's estimate with the gradient, on average
 dead      groups without any gradient
 judged    joint actions of a group that are scored beside those that were played
 
-Rules with a network (critics, heads, preference and information models) learn while the table is
+Rules with a network (critics, heads and preference models) learn while the table is
 made: from steps of 8 groups, of which as many as `--warmup` says are played before anything is
-counted. Their features tell histories and responses apart and nothing more. `madpo`, `marlhf`,
-`qmix` and `pmic` follow another gradient than the reward's, which shows as bias.
+counted. Their features tell histories and responses apart and nothing more. `madpo` and `marlhf`
+follow another gradient than the reward's, which shows as bias.
 
 It prints a table in Markdown, for docs/credit.md.
 """
@@ -60,8 +60,6 @@ RULES: dict[str, Component] = {
     "iac": Component(use="iac", options={"trace": 1.0, "rate": 0.03}),
     "maac": Component(use="maac", options={"trace": 1.0, "rate": 0.03}),
     "vdn": Component(use="vdn", options={"rate": 0.03}),
-    "qmix": Component(use="qmix", options={"rate": 0.03}),
-    "pmic": Component(use="pmic"),
     "madpo": Component(use="madpo"),
     "marlhf": Component(use="marlhf", options={"rate": 0.03}),
 }
@@ -152,7 +150,7 @@ def fits(rule: str, game: Game) -> bool:
         return len(game.agents) > 2  # two agents' default
     if rule == "cross, 3 shifts":
         return len(game.agents) == 2  # more agents' default
-    if rule in ("vdn", "qmix"):
+    if rule == "vdn":
         return not game.sees  # whose part is whose could not be told
     return rule != "madpo" or game.turns == 1
 

@@ -34,11 +34,10 @@ class TrainerSpec(Spec):
     algorithm: Named = Component(use="magrpo")
     """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
     (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
-    `maac`, critics; `vdn` and `qmix`, parts of the return; `madpo` and `marlhf`, preferences;
-    `pmic`, a bonus of mutual information; `rae`, a moving average; `at-grpo`, for `greedy` trees;
-    `sft`, the likelihood of solved episodes; `shaped`, another rule with process rewards; or your
-    own function or class: `file.py:NAME`, or a registered name. Options are given as
-    `{use: NAME, options: {...}}`."""
+    `maac`, critics; `vdn`, parts of the return; `madpo` and `marlhf`, preferences; `rae`, a moving
+    average; `at-grpo`, for `greedy` trees; `sft`, the likelihood of solved episodes; `shaped`,
+    another rule with process rewards; or your own function or class: `file.py:NAME`, or a
+    registered name. Options are given as `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, episodes of one task that are compared with each other."""
     tasks: str | None = None

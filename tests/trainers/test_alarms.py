@@ -41,7 +41,6 @@ TROUBLE = [
     ({"reward/turn_2": 0.5}, "the second turn earns less than the first"),
     ({"part/syntax": 0.1}, "one agent's syntax error"),
     ({"part/calls": 0.0, "solved": 0.9}, "without the helper being called"),
-    ({"parts/biased": 1.0}, "not the gradient of the return"),
     ({"hack_suspects": 0.2}, "signs of an attack on their sandbox"),
 ]
 

@@ -12,15 +12,14 @@ from collab.recipe.component import Component
 from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
 from collab.trainers.credit.counterfactual.algorithms import Coma, Cross, Removal, Shapley
 from collab.trainers.credit.critics import IAC, MAAC
-from collab.trainers.credit.factored import QMIX, VDN
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
 from collab.trainers.credit.madpo import MADPO
 from collab.trainers.credit.magrpo import at_grpo, magrpo, mareinforce, maremax, marloo
 from collab.trainers.credit.marlhf import MARLHF
-from collab.trainers.credit.pmic import PMIC
 from collab.trainers.credit.rae import Rae
 from collab.trainers.credit.sft import Sft
 from collab.trainers.credit.shaped import Shaped
+from collab.trainers.credit.vdn import VDN
 
 __all__ = [
     "Algorithm",
@@ -48,8 +47,6 @@ BUILT_IN: dict[str, Any] = {
     "madpo": MADPO,
     "marlhf": MARLHF,
     "vdn": VDN,
-    "qmix": QMIX,
-    "pmic": PMIC,
     "rae": Rae,
     "sft": Sft,
     "at-grpo": at_grpo,

@@ -17,14 +17,14 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from collab.trainers.credit.networks import Head
+    from collab.trainers.credit.head import Head
 
 
 class Critic:
     """A head on a model that is frozen, and what its last step was like."""
 
     def __init__(self, model: FrozenModel, *, rate: float, width: int, steps: int) -> None:
-        from collab.trainers.credit.networks import Head
+        from collab.trainers.credit.head import Head
 
         self.model, self._steps = model, steps
         self.head: Head = Head(model.hidden_size, rate=rate, width=width)

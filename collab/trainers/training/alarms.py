@@ -241,12 +241,6 @@ ALARMS: tuple[Alarm, ...] = (
     feedback_hurts,
     credit,
     _above(
-        names.named(names.PARTS, "biased"),
-        0.0,
-        "what is learned is not the gradient of the return, as the algorithm `qmix` is biased: keep"
-        " it for comparison, and train with `vdn`, which has the same heads",
-    ),
-    _above(
         names.HACK_SUSPECTS,
         0.05,
         "{share:.0%} of the answers show signs of an attack on their sandbox: read their"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from collab.recipe.component import Component
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import GameModels, paper_game, sample
 from collab.trainers.credit.group import Group, make_group, tree_of
-from collab.trainers.credit.pmic import whole_returns
 from collab.trainers.credit.shape import Shape
 
-OF_ONE = ["vdn", "qmix", "marlhf", "maac"]
+OF_ONE = ["vdn", "marlhf", "maac"]
 
 
 def check(recipe: Recipe, name: str, **options: Any) -> None:
@@ -38,7 +36,7 @@ def against_each_other() -> Group:
     return make_group(group.episodes, group.agents, rewards, tree, 1.0)
 
 
-@pytest.mark.parametrize("name", [*OF_ONE, "pmic"])
+@pytest.mark.parametrize("name", OF_ONE)
 def test_a_zero_sum_game_is_refused(name: str) -> None:
     recipe = load_recipe("kuhn", task="kuhn", trainer={"extends": "rae"})
     with pytest.raises(RecipeError, match="zero-sum game 'kuhn'"):
@@ -61,11 +59,3 @@ def test_what_a_game_pays_unequally_is_found_as_it_is_played(name: str) -> None:
 
     with pytest.raises(TrainingError, match=r"earned different ones \(\w+ \S+, \w+ \S+\); set"):
         asyncio.run(credit())
-
-
-def test_pmic_goes_by_what_all_agents_earn() -> None:
-    group = against_each_other()
-    first, _ = group.agents
-    paid = {node: {**r, first: r[first] + 3.0} for node, r in group.returns.items()}
-    group = replace(group, rewards=paid, returns=paid)
-    assert list(whole_returns(group).values()) == pytest.approx([1.5] * 4)

@@ -14,7 +14,6 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.trainers.credit.factored import VDN, FitQuality
 from collab.trainers.credit.games import (
     Estimate,
     Game,
@@ -28,6 +27,7 @@ from collab.trainers.credit.games import (
 )
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.magrpo import marloo
+from collab.trainers.credit.vdn import VDN, FitQuality
 from collab.trainers.training.check import check_recipe
 
 ALPHA = {"a": (0.0, 1.0, 3.0), "b": (5.0, -4.0)}

@@ -1,0 +1,111 @@
+"""Heads on frozen hidden states: small networks in float32, each with its own optimiser."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import Optimizer
+
+if TYPE_CHECKING:
+    from collab.trainers.credit.vdn import Batch
+
+INITIAL_STD = 0.02
+"""Standard deviation of the initial weights; biases begin at 0."""
+
+
+class Head:
+    """Predicts a number from a hidden state: linear, or with one tanh layer of `width`.
+
+    In float32 whatever the model's dtype is: bfloat16 does not resolve small differences of value.
+    """
+
+    def __init__(self, hidden_size: int, *, rate: float, width: int = 0, seed: int = 0) -> None:
+        self._size = hidden_size
+        generator = torch.Generator().manual_seed(seed)
+        layers: list[nn.Module] = [linear(hidden_size, width or 1, generator)]
+        if width:
+            layers += [nn.Tanh(), linear(width, 1, generator)]
+        self.network = nn.Sequential(*layers)
+        self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """The prediction for each row of [n, hidden]: [n]. Rows are brought to one scale first."""
+        normed = functional.layer_norm(features.float().cpu(), (self._size,))
+        values: Tensor = self.network(normed)[:, 0]
+        return values
+
+    @torch.no_grad()
+    def predict(self, features: Tensor) -> list[float]:
+        """The same, without gradient."""
+        values: list[float] = self(features).tolist()
+        return values
+
+    def fit(self, features: Tensor, targets: Sequence[float], steps: int = 1) -> float:
+        """Take steps towards the targets by squared error; returns the error before the first."""
+        wanted = torch.tensor(targets, dtype=torch.float32)
+        return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
+
+    def descend(self, loss: Callable[[], Tensor], steps: int = 1) -> float:
+        """Take steps down `loss`, a scalar; returns its first value."""
+        return descend([self.optimiser], loss, steps)
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and the optimiser's moments."""
+        parts = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
+        return copy.deepcopy(parts)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from an earlier `state`; raises RuntimeError if the shapes differ."""
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
+    """A layer whose weights come from `generator` alone.
+
+    A layer made in the usual way draws from torch's global state, which a resumed run has restored
+    by the time at which its rule makes the layer.
+    """
+    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # nothing is drawn
+    nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:
+    """Take steps down `loss`, a scalar, with several optimisers; returns its first value."""
+    first = 0.0
+    for step in range(steps):
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        value = loss()
+        torch.autograd.backward(value)
+        for optimiser in optimisers:
+            optimiser.step()
+        if step == 0:
+            first = float(value.detach())
+    return first
+
+
+def parts(heads: Mapping[str, Head], batch: Batch) -> Tensor:
+    """q_i of each joint action, 0 where an agent did not act: [joint actions, agents]."""
+    columns = []
+    for agent, head in heads.items():
+        column = torch.zeros(len(batch.places))
+        rows = torch.tensor(batch.rows[agent], dtype=torch.long)
+        columns.append(column.index_add(0, rows, head(batch.features[agent])))
+    return torch.stack(columns, dim=1)
+
+
+def fit_sum(heads: Mapping[str, Head], batch: Batch, steps: int) -> float:
+    """Move the sums of parts towards the returns; returns the squared error before."""
+    targets = torch.tensor(batch.targets)
+    optimisers = [head.optimiser for head in heads.values()]
+    return descend(
+        optimisers, lambda: functional.mse_loss(parts(heads, batch).sum(1), targets), steps
+    )

@@ -1,0 +1,222 @@
+"""VDN: each agent's part of the return, learned from the returns of the team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from collab.errors import RecipeError
+from collab.recipe import Recipe, TrainerSpec
+from collab.runs.metric_names import PARTS, named
+from collab.runtime.independence import dependence_planned
+from collab.runtime.rehearsal import rehearsed
+from collab.stats import deviation
+from collab.trainers.credit.base import Algorithm, TeamModels
+from collab.trainers.credit.checks import check_one_reward, one_reward
+from collab.trainers.credit.counterfactual.table import leave_one_out
+from collab.trainers.credit.critics import Critics, Place
+from collab.trainers.credit.group import Group, Key, Node, Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The joint actions of a step, and the responses that they are made of."""
+
+    places: list[Place]
+    targets: list[float]
+    """The return of each joint action."""
+    features: dict[str, Tensor]
+    """For each agent, the states of its responses: [responses, hidden]."""
+    rows: dict[str, list[int]]
+    """For each agent, the position in `places` of each of its responses."""
+
+    def by_place(self, agent: str, values: Sequence[float]) -> dict[Place, float]:
+        """Values of an agent's responses, by their joint actions."""
+        return {self.places[row]: v for row, v in zip(self.rows[agent], values, strict=True)}
+
+
+async def read(groups: Sequence[Group], heads: Critics) -> Batch:
+    """Read the responses of a step, those of an agent with the model of its head.
+
+    Raises:
+        TrainingError: agents earned different returns.
+    """
+    places = [(number, node) for number, group in enumerate(groups) for node in group.children]
+    targets = [one_reward(groups[n], groups[n].returns, node) for n, node in places]
+    batch = Batch(places, targets, {}, {})
+    for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
+        responses = {
+            row: response
+            for row, (number, node) in enumerate(places)
+            if (response := own_response(groups[number], node, agent)) is not None
+        }
+        model = heads.of(agent, agent).model
+        batch.features[agent] = await model.features(list(responses.values()))
+        batch.rows[agent] = list(responses)
+    return batch
+
+
+def own_response(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
+    """The tokens of an agent's last prompt of a turn and of its response to it.
+
+    None where the agent did not act in that turn.
+    """
+    episode, turn = node
+    tokens = None
+    for decision in group.episodes[episode].turns[turn].decisions:
+        if decision.agent == agent and decision.action.prompt_ids:
+            tokens = decision.action.prompt_ids + decision.action.token_ids
+    return tokens
+
+
+DECAY = 0.9
+"""The weight of a step's errors at the next one."""
+
+
+class FitQuality:
+    """R^2 within what is compared, of predictions made before they were fitted to the step.
+
+    A moving average over steps.
+    """
+
+    def __init__(self) -> None:
+        self._errors = self._spread = 0.0
+
+    @property
+    def share(self) -> float:
+        """R^2, 0 where it is not above 0, and as long as nothing is known."""
+        return max(0.0, 1 - self._errors / self._spread) if self._spread > 0 else 0.0
+
+    def begin(self) -> None:
+        """Let earlier steps count for less."""
+        self._errors, self._spread = DECAY * self._errors, DECAY * self._spread
+
+    def add(self, predicted: Sequence[float], returns: Sequence[float]) -> None:
+        """Note what was predicted of returns that are compared with each other."""
+        errors = [value - guess for value, guess in zip(returns, predicted, strict=True)]
+        self._errors += len(returns) * deviation(errors) ** 2
+        self._spread += len(returns) * deviation(returns) ** 2
+
+    def state(self) -> dict[str, float]:
+        """The sums of errors and spreads."""
+        return {"errors": self._errors, "spread": self._spread}
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Go on from what `state` gave."""
+        self._errors, self._spread = state["errors"], state["spread"]
+
+
+def _check_independence(recipe: Recipe) -> None:
+    depends = dependence_planned(rehearsed(recipe))
+    trained = [agent for agent, spec in recipe.team.agents.items() if spec.trainable]
+    for agent in trained:
+        if seen := depends.ancestors(agent).intersection(trained):
+            raise RecipeError(
+                f"algorithm 'vdn' cannot tell the part of '{agent}' from that of"
+                f" '{min(seen)}', whose answer of the turn it is shown; set algorithm to 'marloo',"
+                " 'coma' or 'maac', or team.protocol to 'parallel'"
+            )
+
+
+class VDN(Algorithm):
+    """A_i = leave-one-out of c q_i(h_i, y_i) + (1 - c) R; sum of q_i fitted to R, squared error.
+
+    Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. Where agents answer
+    independently, the least-squares fit has q_i = the mean return of the agent's response over what
+    its teammates may say, plus a constant, even if R is no sum. The gradient then has no bias but
+    that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards that
+    cannot be computed again, such as a game's or a person's.
+
+    c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
+    over the steps before; where it is not above 0 the rule is MARLOO. Each q_i is a head on the
+    agent's base model, adapters off, at the last token of its response. Right for turns in which no
+    trained agent sees another one's answer. It costs a forward pass over the responses.
+
+    Options: `rate`, `width` and `steps` as those of `iac`; `model` is read in place of the bases.
+    """
+
+    compares = True
+    pays_as_played = False
+
+    def __init__(
+        self, *, rate: float = 1e-3, width: int = 0, steps: int = 4, model: str | None = None
+    ) -> None:
+        self._heads = Critics(rate=rate, width=width, steps=steps, model=model)
+        self._steps, self._fit = steps, FitQuality()
+        self._told: dict[str, float] = {}
+
+    async def open(self, models: TeamModels) -> None:
+        self._heads.open(models)
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        from collab.trainers.credit.head import fit_sum, parts
+
+        if not groups:
+            return []
+        batch, trust = await read(groups, self._heads), self._fit.share
+        heads = {agent: self._heads.of(agent, agent).head for agent in batch.rows}
+        worth = {a: batch.by_place(a, h.predict(batch.features[a])) for a, h in heads.items()}
+        self._judge(groups, batch, parts(heads, batch).sum(1).tolist())
+        loss = fit_sum(heads, batch, self._steps)
+        self._told = {named(PARTS, "loss"): loss, named(PARTS, "trust"): trust}
+        return [_weights(number, group, worth, trust) for number, group in enumerate(groups)]
+
+    def measures(self) -> dict[str, float]:
+        """`parts/loss`, the squared error before the step was learned from; `parts/trust`, R^2 of
+        returns within what is compared, on responses that had not been learned from."""
+        return self._told
+
+    def state(self) -> dict[str, Any]:
+        """The heads, and how far they are trusted."""
+        return {"heads": self._heads.state(), "fit": self._fit.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._heads.restore(state["heads"])
+        self._fit.restore(state["fit"])
+
+    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
+        """Raise RecipeError where a part of the return could not be told from another's."""
+        _check_independence(recipe)
+        check_one_reward("vdn", recipe, spec)
+
+    def _judge(self, groups: Sequence[Group], batch: Batch, predicted: Sequence[float]) -> None:
+        """Note how well the returns of a step were predicted before they were learned from."""
+        self._fit.begin()
+        by_place = dict(zip(batch.places, zip(predicted, batch.targets, strict=True), strict=True))
+        for number, group in enumerate(groups):
+            for nodes in group.baselines_over:
+                guesses, returns = zip(*(by_place[number, node] for node in nodes), strict=True)
+                self._fit.add(guesses, returns)
+
+
+def _weights(
+    number: int, group: Group, worth: Mapping[str, Mapping[Place, float]], trust: float
+) -> Weights:
+    weights: dict[Key, float] = {}
+    for nodes in group.baselines_over:
+        for agent in group.agents:
+            parts = {
+                node: q for node in nodes if (q := worth[agent].get((number, node))) is not None
+            }
+            mixed = _mixed(group, nodes, agent, parts, trust)
+            weights |= {(*node, agent): weight for node, weight in mixed.items()}
+    return weights
+
+
+def _mixed(
+    group: Group, nodes: Sequence[Node], agent: str, own_parts: Mapping[Node, float], trust: float
+) -> dict[Node, float]:
+    """The weights of one set; a response that is alone in it is compared by its return only."""
+    returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
+    by_node = dict(zip(nodes, returns, strict=True))
+    if len(own_parts) < 2:
+        return by_node
+    parts = zip(own_parts, leave_one_out(np.array(list(own_parts.values()))).tolist(), strict=True)
+    return by_node | {node: trust * part + (1 - trust) * by_node[node] for node, part in parts}
