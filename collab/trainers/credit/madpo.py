@@ -151,7 +151,7 @@ class MADPO(Algorithm):
             )
         self._beta, self._pairs, self._shifts = beta, pairs, shifts
         self._models: TeamModels | None = None
-        self._told: dict[str, list[tuple[Comparison, float]]] = {}
+        self._margins: dict[str, list[tuple[Comparison, float]]] = {}
 
     async def open(self, models: TeamModels) -> None:
         self._models = models
@@ -175,7 +175,7 @@ class MADPO(Algorithm):
             {(*node, agent): 0.0 for node in group.children for agent in group.agents}
             for group in groups
         ]
-        self._told = {agent: [] for group in groups for agent in group.agents}
+        self._margins = {agent: [] for group in groups for agent in group.agents}
         for item in items:
             group = groups[item.number]
             margin = self._beta * fsum(
@@ -185,7 +185,7 @@ class MADPO(Algorithm):
             strength = self._beta * chance_of_losing(margin) * item.share
             for node, sign in ((item.pair.win, 1), (item.pair.lose, -1)):
                 weights[item.number][*node, item.agent] += sign * strength / group.visit_share[node]
-            self._told[item.agent].append((item, margin))
+            self._margins[item.agent].append((item, margin))
         return list(weights)
 
     def measures(self) -> Mapping[str, float]:
@@ -243,7 +243,7 @@ class MADPO(Algorithm):
         return ratios
 
     def _measures(self) -> Iterator[tuple[str, float]]:
-        for agent, margins in self._told.items():
+        for agent, margins in self._margins.items():
             name = named(PREFERENCES, agent)
             yield named(name, "pairs"), len(margins)
             if not margins:

@@ -120,7 +120,7 @@ class MARLHF(Algorithm):
     ) -> None:
         self._pairs, self._warmup, self._learned = pairs, warmup, 0
         self._model = RewardModel(rate=rate, width=width, steps=steps, model=model)
-        self._told: dict[str, float] = {}
+        self._metrics: dict[str, float] = {}
 
     goes_by_rewards = False
 
@@ -128,7 +128,7 @@ class MARLHF(Algorithm):
         self._model.open(models)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        self._told = {named(REWARD_MODEL, "steps"): self._learned}
+        self._metrics = {named(REWARD_MODEL, "steps"): self._learned}
         if not groups:
             return []
         self._model.reads_model_of(groups[0].agents[0])
@@ -148,7 +148,7 @@ class MARLHF(Algorithm):
         """`reward_model/steps`, those with pairs that it had learned from before; `/pairs`, `/loss`
         in nats and `/ordered`, the share that it put in order, of this step's pairs, before it
         learned from them."""
-        return self._told
+        return self._metrics
 
     def state(self) -> Mapping[str, Any]:
         """The reward model, and how many steps it has learned from."""
@@ -196,10 +196,10 @@ class MARLHF(Algorithm):
             for nodes in group.baselines_over
             for pair in best_pairs(nodes, _rewards(group, nodes), self._pairs)
         ]
-        self._told[named(REWARD_MODEL, "pairs")] = len(pairs)
+        self._metrics[named(REWARD_MODEL, "pairs")] = len(pairs)
         if pairs:
             loss, ordered = await self._model.learn(pairs)
-            self._told |= {
+            self._metrics |= {
                 named(REWARD_MODEL, "loss"): loss,
                 named(REWARD_MODEL, "ordered"): ordered,
             }

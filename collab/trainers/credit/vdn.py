@@ -149,7 +149,7 @@ class VDN(Algorithm):
     ) -> None:
         self._heads = Critics(rate=rate, width=width, steps=steps, model=model)
         self._steps, self._fit = steps, FitQuality()
-        self._told: dict[str, float] = {}
+        self._metrics: dict[str, float] = {}
 
     async def open(self, models: TeamModels) -> None:
         self._heads.open(models)
@@ -164,13 +164,13 @@ class VDN(Algorithm):
         worth = {a: batch.by_place(a, h.predict(batch.features[a])) for a, h in heads.items()}
         self._judge(groups, batch, parts(heads, batch).sum(1).tolist())
         loss = fit_sum(heads, batch, self._steps)
-        self._told = {named(PARTS, "loss"): loss, named(PARTS, "trust"): trust}
+        self._metrics = {named(PARTS, "loss"): loss, named(PARTS, "trust"): trust}
         return [_weights(number, group, worth, trust) for number, group in enumerate(groups)]
 
     def measures(self) -> dict[str, float]:
         """`parts/loss`, the squared error before the step was learned from; `parts/trust`, R^2 of
         returns within what is compared, on responses that had not been learned from."""
-        return self._told
+        return self._metrics
 
     def state(self) -> dict[str, Any]:
         """The heads, and how far they are trusted."""

@@ -247,7 +247,7 @@ class TorchRanks(Ranks):
         """Whether each rank holds a part of the base model."""
         self.learning = False
         """Whether all ranks take a step of learning."""
-        self._told = self._handed = dist.group.WORLD
+        self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
         self._mesh: DeviceMesh | None = None
         self._lost = False
@@ -257,7 +257,7 @@ class TorchRanks(Ranks):
         """Take the limits of a recipe from here on; called by every rank."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
         self.shards = spec.shard and self.world > 1
-        self._told = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
+        self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
     def compute_on(self, device: str) -> None:
@@ -346,7 +346,7 @@ class TorchRanks(Ranks):
         words = "" if is_of_others(error) else words_of(self.rank, error)
         first = self._first_words(words)
         if words and self._mesh is not None:
-            for group in (self._mesh.get_group(), self._told):
+            for group in (self._mesh.get_group(), self._messages):
                 with suppress(RuntimeError):  # what the others wait in fails, and they tell why
                     dist.distributed_c10d._abort_process_group(group)
             time.sleep(TELL_SECONDS)
@@ -412,13 +412,13 @@ class TorchRanks(Ranks):
         with self._bounded("another rank", self._limit):
             if self.world > 1:
                 limit = timedelta(seconds=self._limit)
-                dist.monitored_barrier(self._told, timeout=limit, wait_all_ranks=True)
-            dist.all_gather_object(values, value, group=self._told)
+                dist.monitored_barrier(self._messages, timeout=limit, wait_all_ranks=True)
+            dist.all_gather_object(values, value, group=self._messages)
         return values
 
     def _reduce(self, flat: Tensor) -> None:
         with self._bounded("another rank", self._limit):
-            dist.all_reduce(flat, group=self._summed or self._told)
+            dist.all_reduce(flat, group=self._summed or self._messages)
 
     @contextmanager
     def _bounded(self, whom: str, seconds: float, setting: str = "limit") -> Iterator[None]:

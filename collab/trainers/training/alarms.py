@@ -32,12 +32,12 @@ class Alarms:
     def read(self, row: Row) -> tuple[str, ...]:
         """The alarms that a step's metrics raise, in plain words."""
         self._rows.append(row)
-        alarms = dict(self._found())
+        alarms = dict(self._current())
         new = [text for key, text in alarms.items() if key not in self._raised]
         self._raised = set(alarms)
         return tuple(new)
 
-    def _found(self) -> Iterator[tuple[str, str]]:
+    def _current(self) -> Iterator[tuple[str, str]]:
         """The name and the words of each alarm that the last steps give reason for."""
         if len(self._rows) >= WINDOW:
             for alarm in self._alarms:

@@ -139,7 +139,7 @@ class Evaluations:
         problems: Sequence[Problem],
     ) -> None:
         self._recipe, self._spec, self._problems = recipe, spec, problems
-        self._found: dict[int, Evaluation] = {}
+        self._by_step: dict[int, Evaluation] = {}
         self._best: tuple[float, int] | None = None
 
     @property
@@ -159,24 +159,24 @@ class Evaluations:
         evaluations = [
             Evaluation.model_validate(r) for r in rows if r["type"] == "evaluation.finished"
         ]
-        self._found = {evaluation.step: evaluation for evaluation in evaluations}
+        self._by_step = {evaluation.step: evaluation for evaluation in evaluations}
 
     def due(self, step: int, tokens: int, *, last: bool) -> bool:
         """Whether to evaluate after `step` steps, in which so many `tokens` were generated.
 
         After an interruption, what was left out is due.
         """
-        if self._spec is None or step in self._found:
+        if self._spec is None or step in self._by_step:
             return False
         in_between = self._spec.every is not None and step % self._spec.every == 0
-        return not self._found or in_between or last or self._passed_mark(tokens)
+        return not self._by_step or in_between or last or self._passed_mark(tokens)
 
     def _passed_mark(self, tokens: int) -> bool:
         """Whether a multiple of `every_tokens` was passed since the last evaluation."""
         every = self._spec.every_tokens if self._spec is not None else None
         if every is None:
             return False
-        before = self._found[max(self._found)].tokens or 0
+        before = self._by_step[max(self._by_step)].tokens or 0
         return tokens // every > before // every
 
     async def play(
@@ -217,7 +217,7 @@ class Evaluations:
             folder.cut(sizes)
             raise
         folder.append_metrics(evaluation.model_dump(mode="json"))
-        self._found[step] = evaluation
+        self._by_step[step] = evaluation
         if evaluation.sampled and (
             self._best is None or mean_return(evaluation.sampled) > self._best[0]
         ):
@@ -231,10 +231,10 @@ class Evaluations:
 
     def gains(self) -> dict[str, Gain]:
         """The change from the first evaluation to the last: `sampled`, and `greedy`."""
-        if len(self._found) < 2:
+        if len(self._by_step) < 2:
             return {}
-        steps = sorted(self._found)
-        first, last = self._found[steps[0]], self._found[steps[-1]]
+        steps = sorted(self._by_step)
+        first, last = self._by_step[steps[0]], self._by_step[steps[-1]]
         gains = {
             "sampled": compare(first.sampled, last.sampled),
             "greedy": compare(first.greedy, last.greedy),

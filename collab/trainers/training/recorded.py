@@ -209,15 +209,3 @@ class RecordedStepper(Stepper):
             "others": {d.agent: d.action.text for d in turn.decisions if d.agent in saw},
             "feedback": "",
         }
-
-
-def stepper_for(
-    recipe: Recipe,
-    spec: TrainerSpec,
-    levels: Levels,
-    policies: Policies,
-    learner: Learner,
-) -> Stepper:
-    """The stepper of a run: it learns from recorded episodes, or from the team's own play."""
-    kind = RecordedStepper if spec.episodes is not None else Stepper
-    return kind(recipe, spec, levels, policies, learner)

@@ -44,7 +44,7 @@ from collab.trainers.training.plan.cards import card_of_here
 from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
 from collab.trainers.training.rates import Rates
-from collab.trainers.training.recorded import stepper_for
+from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
 from collab.trainers.training.step import Stepper
 from collab.trainers.training.trackers import Tracked, Trackers
@@ -259,7 +259,8 @@ class TrainingRun:
         shape = (self.recipe, self.spec, self.total_steps, self.out)
         opening = partial(open_learner, ranks=self._ranks, loading=self._loading)
         policies, learner = await asyncio.to_thread(opening, *shape)
-        stepper = stepper_for(self.recipe, self.spec, self.levels, policies, learner)
+        kind = RecordedStepper if self.spec.episodes is not None else Stepper
+        stepper = kind(self.recipe, self.spec, self.levels, policies, learner)
         self._ahead = Ahead(stepper, learner, self.spec, self._ending, self._emit)
         try:
             self._stateful = learner, stepper.algorithm
