@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,7 @@ def _compiled(layer: Any) -> Any:
 def adapters_off(module: Any) -> Iterator[Any]:
     """Yield the language model, which answers as its base while entered."""
     base = unwrapped(module)
+    away: AbstractContextManager[Any]
     if can_mix(base):
         away = without_adapters(base)
     else:

@@ -174,15 +174,6 @@ def test_a_group_solved_at_once_has_weights_at_its_only_turn(name: str, how: str
         assert set(found.values()) == {0.0}
 
 
-def test_a_solved_state_goes_on_earning_what_was_played_not_what_was_crossed() -> None:
-    made = [episode([SOLVED], 3), episode([1.0, 1.0, 1.0], 3, sample=1)]
-    tree = tree_of(made, Shape("chains", 2, 3))
-    aligned = {(g, t): {"a": made[g].rewards[t]} for g, t in tree.nodes}
-    crossed = {**aligned, (0, 0): {"a": 2.5}, (1, 0): {"a": 2.5}}
-    group = make_group(made, ("a",), crossed, tree, 1.0, aligned=aligned)
-    assert [group.returns[g, 0]["a"] for g in range(2)] == [2.5 + 2 * SOLVED, 2.5 + 2.0]
-
-
 @pytest.mark.parametrize("samples", [2, 3])
 @pytest.mark.parametrize("discount", [1.0, 0.5])
 @pytest.mark.parametrize(("first", "second"), [(0.9, 0.3), (0.2, 0.6)])

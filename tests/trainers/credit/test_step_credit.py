@@ -24,7 +24,7 @@ from collab.trainers.training.run import TrainingRun
 PROBLEM = Problem(address="t/1", public={})
 
 
-class Asking:
+class Asking(Algorithm):
     """Scores all pairs of two agents' answers; remembers what it was asked to do, and when."""
 
     def __init__(self) -> None:
