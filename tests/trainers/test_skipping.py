@@ -187,14 +187,14 @@ def test_a_loss_that_is_no_number_is_forgotten(learner: TorchLearner) -> None:
 def test_gradients_that_stay_no_numbers_end_the_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    from collab.trainers.training import run
+    from collab.trainers.ranks import orders
 
     def poisoned(*arguments: Any) -> TorchLearner:
         made = TorchLearner(*arguments)
         poison(made, "a")
         return made
 
-    monkeypatch.setattr(run, "TorchLearner", poisoned)
+    monkeypatch.setattr(orders, "TorchLearner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20, max_skipped_steps=most)
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
-
-if TYPE_CHECKING:
-    from collab.trainers.credit.vdn import Batch
 
 INITIAL_STD = 0.02
 """Standard deviation of the initial weights; biases begin at 0."""
@@ -90,22 +87,3 @@ def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: 
         if step == 0:
             first = float(value.detach())
     return first
-
-
-def parts(heads: Mapping[str, Head], batch: Batch) -> Tensor:
-    """q_i of each joint action, 0 where an agent did not act: [joint actions, agents]."""
-    columns = []
-    for agent, head in heads.items():
-        column = torch.zeros(len(batch.places))
-        rows = torch.tensor(batch.rows[agent], dtype=torch.long)
-        columns.append(column.index_add(0, rows, head(batch.features[agent])))
-    return torch.stack(columns, dim=1)
-
-
-def fit_sum(heads: Mapping[str, Head], batch: Batch, steps: int) -> float:
-    """Move the sums of parts towards the returns; returns the squared error before."""
-    targets = torch.tensor(batch.targets)
-    optimisers = [head.optimiser for head in heads.values()]
-    return descend(
-        optimisers, lambda: functional.mse_loss(parts(heads, batch).sum(1), targets), steps
-    )

@@ -12,6 +12,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.component import Component
 from collab.trainers.credit.base import Algorithm, make_algorithm
 from collab.trainers.credit.group import Choice, Group, Node, Weights
+from collab.trainers.credit.rules import RULES
 
 Potential = Mapping[str, float]
 """Phi of the history after a joint action, by agent."""
@@ -40,10 +41,7 @@ class Shaped(Algorithm):
         options: dict[str, Any] | None = None,
         weight: float = 1.0,
     ) -> None:
-        from collab.trainers.credit import BUILT_IN
-
-        others = {name: other for name, other in BUILT_IN.items() if other is not Shaped}
-        self._rule = make_algorithm(Component(use=rule, options=options or {}), others)
+        self._rule = make_algorithm(Component(use=rule, options=options or {}), RULES)
         if not self._rule.goes_by_rewards or self._rule.scores_more:
             raise RecipeError(
                 f"algorithm 'shaped' cannot shape '{rule}', whose weights are made of more than the"

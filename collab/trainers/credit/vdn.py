@@ -155,15 +155,19 @@ class VDN(Algorithm):
         self._heads.open(models)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        from collab.trainers.credit.head import fit_sum, parts
+        from torch import tensor
+        from torch.nn.functional import mse_loss
+
+        from collab.trainers.credit.head import descend
 
         if not groups:
             return []
         batch, trust = await read(groups, self._heads), self._fit.share
         heads = {agent: self._heads.of(agent, agent).head for agent in batch.rows}
         worth = {a: batch.by_place(a, h.predict(batch.features[a])) for a, h in heads.items()}
-        self._judge(groups, batch, parts(heads, batch).sum(1).tolist())
-        loss = fit_sum(heads, batch, self._steps)
+        self._judge(groups, batch, _summed(heads, batch).tolist())
+        targets, optimisers = tensor(batch.targets), [head.optimiser for head in heads.values()]
+        loss = descend(optimisers, lambda: mse_loss(_summed(heads, batch), targets), self._steps)
         self._metrics = {named(PARTS, "loss"): loss, named(PARTS, "trust"): trust}
         return [_weights(number, group, worth, trust) for number, group in enumerate(groups)]
 
@@ -194,6 +198,18 @@ class VDN(Algorithm):
             for nodes in group.baselines_over:
                 guesses, returns = zip(*(by_place[number, node] for node in nodes), strict=True)
                 self._fit.add(guesses, returns)
+
+
+def _summed(heads: Mapping[str, Head], batch: Batch) -> Tensor:
+    """The sum of the parts q_i of each joint action; an agent that did not act adds 0."""
+    import torch
+
+    columns = []
+    for agent, head in heads.items():
+        column = torch.zeros(len(batch.places))
+        rows = torch.tensor(batch.rows[agent], dtype=torch.long)
+        columns.append(column.index_add(0, rows, head(batch.features[agent])))
+    return torch.stack(columns, dim=1).sum(1)
 
 
 def _weights(

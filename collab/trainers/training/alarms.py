@@ -212,7 +212,7 @@ def _above(metric: str, limit: float, text: str) -> Alarm:
     """An alarm of a metric above a limit; the text takes `{share}`, and `{agent}` of an agent's."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-        for agent in _agents(rows) if metric.startswith("agent/") else [""]:
+        for agent in _agents(rows) if "*" in metric else [""]:
             share = _recent(rows, names.named(metric, agent) if agent else metric)
             if share is not None and share > limit:
                 yield f"{metric} {agent}", text.format(share=share, agent=agent)
