@@ -23,6 +23,8 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from collab.trainers.credit.head import Head
+
 
 @dataclass(frozen=True)
 class Batch:
