@@ -82,9 +82,11 @@ def test_trainers_lists_trainers_and_shows_what_one_sets(collab, project) -> Non
     (project / "trainers" / "odd.yaml").write_text("group_size: none\n")
     listed = collab("trainers")
     assert listed.status == 0, listed.err
-    assert re.search(r"^magrpo +magrpo +4 +MAGRPO with the paper's settings", listed.out, re.M)
-    assert re.search(r"^mine +cross +5 ", listed.out, re.M)
-    assert re.search(r"^odd +- +- +broken: .*group_size", listed.out, re.M)
+    assert re.search(r"^magrpo +magrpo +4 +seven tasks +MAGRPO with the paper", listed.out, re.M)
+    assert re.search(r"^mine +cross +5 +- ", listed.out, re.M)
+    assert re.search(r"^odd +- +- +- +broken: .*group_size", listed.out, re.M)
+    assert re.search(r"^dapo +magrpo +4 +- ", listed.out, re.M)
+    assert "-: no result yet" in listed.out
     shown = collab("trainers", "mine")
     assert "-- its settings\nalgorithm: cross\ngroup_size: 5\n" in shown.out
     assert "did you mean 'mine'?" in collab("trainers", "mines").err

@@ -129,6 +129,15 @@ def test_the_shipped_algorithms_are_those_of_the_page() -> None:
         assert missing == [], page
 
 
+def test_the_trainers_with_a_result_are_those_of_the_page() -> None:
+    from collab.trainers.results import RESULTS
+
+    page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
+    table = page.partition("| result on a real model |\n")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[1:]]
+    assert {row[0].strip("`") for row in rows if row[-1] != "-"} == set(RESULTS)
+
+
 def test_a_rule_is_checked_as_the_page_says() -> None:
     page = Path(__file__).parents[2] / "docs" / "own_algorithm.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)

@@ -41,20 +41,24 @@ def _trainers() -> None:
     from collab.cli.screen.page import Column
     from collab.cli.screen.terminal import open_page
     from collab.recipe import read_trainer
-    from collab.recipe.library import components
+    from collab.recipe.library import components, is_shipped
+    from collab.trainers.results import RESULTS
 
     rows: list[Any] = []
     for name, path in components("trainer"):
         try:
             spec = read_trainer(str(path))
         except RecipeError as error:
-            rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
+            rows.append([(name, "bold"), "-", "-", "-", (f"broken: {error}", "red")])
             continue
-        rows.append([(name, "bold"), str(spec.algorithm), str(spec.group_size), spec.description])
+        result = RESULTS.get(name, "-") if is_shipped(path) else "-"
+        settings = [str(spec.algorithm), str(spec.group_size)]
+        rows.append([(name, "bold"), *settings, result, spec.description])
     columns = [Column("trainer"), Column("algorithm", rank=1), Column("G", right=True, rank=1)]
-    columns.append(Column("description", wrap=True))
+    columns += [Column("result"), Column("description", wrap=True)]
     page = open_page()
     page.table(columns, rows)
+    page.line(("result: measured on a real model (docs/results.md); -: no result yet", "dim"))
     page.line(("its settings: collab trainers TRAINER", "dim"))
 
 
