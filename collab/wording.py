@@ -1,6 +1,8 @@
-"""Small pieces of plain English for messages."""
+"""Small pieces of text for messages: plurals, options, and escapes for control characters."""
 
 from __future__ import annotations
+
+import re
 
 
 def counted(number: int, noun: str) -> str:
@@ -12,3 +14,24 @@ def option(name: str, value: object = "") -> str:
     """An option for both faces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {value}".rstrip()
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
+
+
+STEERING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters, direction marks, separators and invisible characters."""
+
+
+def clean(text: str) -> str:
+    """The text with escapes for characters that could steer a terminal.
+
+    Output of models, servers and files may contain such characters.
+    """
+    return STEERING.sub(lambda match: _name(ord(match.group())), text.replace("\r\n", "\n"))
+
+
+def _name(point: int) -> str:
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 
 from collab.cli.live.playing import play
-from collab.cli.live.running import RunReport
-from collab.cli.screen.terminal import TerminalPage
+from collab.cli.live.view import Report
+from collab.cli.screen.page import TerminalPage
 from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
 
@@ -48,7 +48,7 @@ def draw(model: str | None = None) -> str:
             recipe,
             problems,
             out=Path("runs") / f"today-{TEAM}",
-            view=RunReport(page),
+            view=Report(page),
         )
     for episode in played.episodes:
         if episode.failure:

@@ -1,13 +1,12 @@
-"""The commands, imported when they are needed, and how their errors end."""
+"""The command line: imports a command when it runs, and turns errors into exit statuses."""
 
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import traceback
-from functools import partial
 from importlib import import_module
+from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -23,7 +22,7 @@ LOOK, START = "Look things up", "Start and check"
 
 
 class Entry(NamedTuple):
-    """A command's entry in `collab --help`, which imports no command."""
+    """A line of `collab --help`, which imports no command."""
 
     panel: str
     summary: str
@@ -31,32 +30,28 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry(RUN, "Run a team on problems, and score what it makes."),
+    "run": Entry(RUN, "Run a team on problems and score the results."),
     "eval": Entry(RUN, "Compare teams on the same problems, with intervals."),
     "replay": Entry(RUN, "Run a recorded run again without a model, and compare."),
-    "score": Entry(RUN, "Score programs or texts that are already written, as a team's would be."),
-    "show": Entry(RUN, "List the runs; show the episodes of one, or one of them turn by turn."),
-    "diff": Entry(RUN, "Compare two runs, trainings or evaluations that are recorded."),
-    "watch": Entry(RUN, "Follow a run, a training or an evaluation that another process does."),
-    "report": Entry(RUN, "Write one HTML file about runs: curves, comparisons, and every episode."),
-    "view": Entry(
-        RUN, "Show runs in the browser: list, filter, compare, and follow those at work."
-    ),
-    "serve": Entry(RUN, "Serve teams as OpenAI's servers serve models."),
+    "score": Entry(RUN, "Score programs or texts that already exist."),
+    "show": Entry(RUN, "List runs, or show the episodes of one run."),
+    "diff": Entry(RUN, "Compare two recorded runs, trainings or evaluations."),
+    "watch": Entry(RUN, "Follow a run, training or evaluation started elsewhere."),
+    "report": Entry(RUN, "Write one HTML file about runs: curves, comparisons and episodes."),
+    "view": Entry(RUN, "Show runs in the browser: list, filter, compare and follow them."),
+    "serve": Entry(RUN, "Serve teams behind OpenAI's API."),
     "export": Entry(SHARE, "Write a trained team's weights for other programs."),
-    "push": Entry(SHARE, "Send a team to the Hugging Face hub, with a card made from its record."),
-    "probe": Entry(TRAIN, "Tell, before anyone trains, what a team's play says of training it."),
-    "train": Entry(
-        TRAIN, "Train a team: every agent by the joint reward, each with an adapter of its own."
-    ),
-    "study": Entry(TRAIN, "Train with several trainers at equal tokens, and compare them."),
+    "push": Entry(SHARE, "Upload a team to the Hugging Face hub, with a model card."),
+    "probe": Entry(TRAIN, "Check, before training, whether a team has anything to learn from."),
+    "train": Entry(TRAIN, "Train a team on the joint reward, with one adapter per agent."),
+    "study": Entry(TRAIN, "Compare trainers at equal numbers of generated tokens."),
     "teams": Entry(LOOK, "List the teams, or show one with its agents and prompts."),
-    "tasks": Entry(LOOK, "List the suites, or the problems of one."),
+    "tasks": Entry(LOOK, "List the suites, or the problems of one suite."),
     "trainers": Entry(LOOK, "List the trainers, or show one with its settings."),
-    "models": Entry(LOOK, "List the model aliases, where they come from, and the engines."),
-    "schema": Entry(LOOK, "Print the JSON Schema of what you write, for editors and checkers."),
-    "init": Entry(START, "Make a project of your own: a team, a suite, a recipe."),
-    "doctor": Entry(START, "Check this machine: packages, devices, engines, isolation, data."),
+    "models": Entry(LOOK, "List the model aliases, their sources and the engines."),
+    "schema": Entry(LOOK, "Print the JSON Schema of your YAML files, for editors."),
+    "init": Entry(START, "Start a project: a team, a suite and a recipe."),
+    "doctor": Entry(START, "Check this machine: packages, devices, engines, sandbox, data."),
 }
 
 
@@ -64,20 +59,19 @@ FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
 _UsageError = typer.BadParameter.__mro__[1]
 _ClickError = _UsageError.__mro__[1]
-_MARKUP = re.compile(r"\[/?(?:bold)?\]")
+
+
+def _write_description(command: Any, ctx: Any, formatter: Any) -> None:  # noqa: ARG001
+    """Write a command's docstring as it is: its lines are short, and its examples stay apart."""
+    formatter.write_paragraph()
+    for line in inspect.cleandoc(command.help or "").splitlines():
+        formatter.write(f"{line}\n")
 
 
 class Command(TyperCommand):
-    """A command whose help names values, not types, and whose output is safe to look at."""
+    """A command whose output cannot steer the terminal."""
 
-    def get_params(self, ctx: Any) -> Any:
-        return _ours(super().get_params(ctx))
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if sys.stdout.isatty():
-            super().format_help(ctx, formatter)
-        else:
-            write_help(self, ctx, formatter)
+    format_help_text = _write_description
 
     def invoke(self, ctx: Any) -> Any:
         with safe_output():
@@ -85,7 +79,9 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Imports the module of the command that is asked for; turns errors into exit statuses."""
+    """Imports the module of the command that runs; turns errors into exit statuses."""
+
+    format_help_text = _write_description
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:
@@ -97,20 +93,15 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """The command as it stands in the list, without its module."""
+        """The command with its summary; its module is not imported."""
         if cmd_name not in COMMANDS:
             return None
-        panel, summary = COMMANDS[cmd_name]
-        return TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary)
 
-    def get_params(self, ctx: Any) -> Any:
-        return _ours(super().get_params(ctx))
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if sys.stdout.isatty():
-            super().format_help(ctx, formatter)
-        else:
-            write_help(self, ctx, formatter)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        for panel, entries in groupby(COMMANDS.items(), key=lambda entry: entry[1].panel):
+            with formatter.section(panel):
+                formatter.write_dl([(name, summary) for name, (_, summary) in entries])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -129,88 +120,32 @@ class Commands(TyperGroup):
             try:
                 extra |= {"prog_name": "collab", "standalone_mode": False}
                 status = super().main(*args, **extra)
-            except KeyboardInterrupt:
-                status = INTERRUPTED
-            except typer.Abort:
+            except (KeyboardInterrupt, typer.Abort):
                 status = INTERRUPTED
             except Exception as error:
                 status = report(error)
             sys.exit(status if isinstance(status, int) else 0)
 
 
-def write_help(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write typer's help without rich, whose import takes most of the time of `--help`."""
-    formatter.width = ctx.terminal_width or 80
-    command.format_usage(ctx, formatter)
-    formatter.write_paragraph()
-    text = inspect.cleandoc(command.help or "")
-    for line in _MARKUP.sub("", text).replace("\\[", "[").splitlines():
-        formatter.write(f"{line}\n")
-    for title, rows in _panels(command, ctx).items():
-        formatter.write_paragraph()
-        formatter.write_heading(title)
-        with formatter.indentation():
-            formatter.write_dl(rows)
-
-
-def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """The rows of each panel by its title: arguments, then options, then commands."""
-    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for parameter in command.get_params(ctx):
-        panel = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        if row := parameter.get_help_record(ctx):
-            panels.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(row)
-    names = command.list_commands(ctx) if hasattr(command, "list_commands") else ()
-    for name in names:
-        below = command.get_command(ctx, name)
-        panels.setdefault(below.rich_help_panel, []).append((name, below.help))
-    return {title: rows for title, rows in panels.items() if rows}
-
-
 def _imported(name: str) -> Any:
     module = import_module(f"collab.cli.commands.{name}")
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    register = single.command(name, cls=Command, rich_help_panel=COMMANDS[name].panel)
-    register(module.command)
-    return typer.main.get_command(single)
-
-
-def _ours(parameters: Any) -> Any:
-    """Each without its type in the help, and checked only where it is given."""
-    for parameter in parameters:
-        _leave_out_type(parameter)
-        if not parameter.required and not isinstance(parameter.process_value, partial):
-            parameter.process_value = partial(_processed, parameter, parameter.process_value)
-    return parameters
-
-
-def _leave_out_type(parameter: Any) -> None:
-    """Options show the word for their value, arguments their own name, flags neither."""
-    if getattr(parameter, "is_flag", False):
-        parameter.metavar = ""
-    elif parameter.param_type_name == "argument":
-        parameter.display_type_rich = _no_type
-
-
-def _processed(parameter: Any, process: Any, ctx: Any, value: Any) -> Any:
-    """What is left out is None without a check, for which typer would import all of pydantic."""
-    if value is not None:
-        return process(ctx, value)
-    return parameter.callback(ctx, parameter, None) if parameter.callback else None
-
-
-def _no_type(ctx: Any) -> None:
-    """Stand in for the type of an argument, which typer would show as `<str>`."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name, cls=Command)(module.command)
+    command: Any = typer.main.get_command(single)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
+    return command
 
 
 def report(error: Exception) -> int:
-    """Tell the user of an error, on stderr; gives the exit status."""
+    """Print an error on stderr; returns the exit status."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if options.debugging:
         traceback.print_exception(error)
         if trace := getattr(error, "trace", None):
-            print(f"this came of:\n{trace}", file=sys.stderr)
+            print(f"caused by:\n{trace}", file=sys.stderr)
     if isinstance(error, CollabError):
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -242,7 +177,7 @@ app = typer.Typer(
     name="collab",
     cls=Commands,
     add_completion=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -255,23 +190,20 @@ def collab_(
         typer.Option(
             "--version",
             help="Show the version.",
-            metavar="",
             callback=_print_version,
             is_eager=True,
         ),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where errors come from.", metavar="")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where errors come from.")] = False,
 ) -> None:
-    """Teams of language models that work together, and can be trained together.
+    """Run teams of language models, and train them together.
 
-    A recipe joins a team, a suite and a model; a run leaves its record in runs/.
+    A recipe joins a team, a suite and a model. A run writes its record to runs/.
 
-    [bold]Examples[/]
+    Examples:
       collab run coding --task humaneval/12   two agents write a program
       collab show runs/ID humaneval/12        what happened, turn by turn
-      collab score humaneval/12 mine.py       the reward of a program of yours
-      collab init my-project                  a project of your own
+      collab score humaneval/12 mine.py       the reward of your program
+      collab init my-project                  a new project
     """
     options.debugging = debug

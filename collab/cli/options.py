@@ -1,11 +1,11 @@
-"""Options that several commands share: their completion, and checks of their values."""
+"""Options that several commands share, with their completion and checks."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,8 +15,24 @@ if TYPE_CHECKING:
     from collab.recipe.library import Kind
     from collab.trust import Consent, Question
 
+
+def option(flags: str, value: str, help: str, **more: Any) -> Any:
+    """A typer option, by its flags with commas between them and the word for its value."""
+    return typer.Option(*flags.split(", "), metavar=value, help=help, **more)
+
+
+def flag(flags: str, help: str) -> Any:
+    """A typer option without a value."""
+    return typer.Option(*flags.split(", "), help=help)
+
+
+def argument(value: str, help: str, **more: Any) -> Any:
+    """A typer argument, by the word for its value."""
+    return typer.Argument(metavar=value, help=help, **more)
+
+
 debugging = False
-"""The user wants to see where errors come from: `collab --debug COMMAND`."""
+"""Show where errors come from: `collab --debug COMMAND`."""
 
 
 def complete_teams(incomplete: str) -> list[str]:
@@ -35,7 +51,7 @@ def complete_trainers(incomplete: str) -> list[str]:
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Folders of runs, of evaluations and of their teams, where the commands leave them."""
+    """Folders of runs, evaluations and their teams in runs/, evals/ and studies/."""
     from collab.runs.layout import MARKS, PLACES
 
     folders = {
@@ -57,99 +73,81 @@ def _named(kind: Kind, incomplete: str) -> list[str]:
 
 Team = Annotated[
     str,
-    typer.Argument(
-        metavar="TEAM|RECIPE|FOLDER",
-        help="A team's name, a team or recipe file, or the folder of a run.",
+    argument(
+        "TEAM|RECIPE|FOLDER",
+        "A team's name, a team or recipe file, or the folder of a run.",
         autocompletion=complete_teams,
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change one key of the recipe, e.g. team.turns=2. Repeatable.",
-    ),
+    option("--set", "KEY=VALUE", "Change one key of the recipe, e.g. team.turns=2. Repeatable."),
 ]
 Problems = Annotated[
     list[str] | None,
-    typer.Option(
-        "--task",
-        "-t",
-        metavar="ADDRESS",
-        help="Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipe's.",
+    option(
+        "--task, -t",
+        "ADDRESS",
+        "Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipe's.",
         autocompletion=complete_suites,
     ),
 ]
 ModelName = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help="For agents without a model of their own: alias, hub name, folder, or"
-        " ENGINE:NAME (see: collab models).",
+    option(
+        "--model, -m",
+        "NAME",
+        "Model of agents that name none: alias, hub name, folder, ENGINE:NAME; see collab models.",
     ),
 ]
-SAMPLES = typer.Option("--samples", "-n", metavar="N", min=1, help="Episodes of each problem.")
-SEED = typer.Option("--seed", metavar="N", min=0, help="Same seed, same tokens.")
+SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
+SEED = option("--seed", "N", "Same seed, same tokens.", min=0)
 Samples = Annotated[int | None, SAMPLES]
 Seed = Annotated[int | None, SEED]
-Json = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, all else on stderr.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the record.")]
-RunOut = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder for the record. Default: runs/ID."),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything; show the plan, and no more.")
-]
-ShowRecipe = Annotated[
-    bool,
-    typer.Option("--show-recipe", help="As --dry-run, with the whole recipe above the plan."),
-]
+Json = Annotated[bool, flag("--json", "JSON lines on stdout, the rest on stderr.")]
+Out = Annotated[Path | None, option("--out", "DIR", "Folder for the record.")]
+RunOut = Annotated[Path | None, option("--out", "DIR", "Folder for the record. Default: runs/ID.")]
+DryRun = Annotated[bool, flag("--dry-run", "Check everything and show the plan; run nothing.")]
+ShowRecipe = Annotated[bool, flag("--show-recipe", "As --dry-run, and show the whole recipe.")]
 Isolation = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--sandbox",
-        metavar="sealed|unsafe",
-        help="How generated programs are run; unsafe isolates nothing. Default: sealed.",
+        "sealed|unsafe",
+        "Isolation of generated programs; unsafe means none. Default: sealed.",
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--workers",
-        metavar="N",
+        "N",
+        "Programs that are judged at the same time. Default: one per processor.",
         min=1,
-        help="Generated programs that are judged at the same time. Default: one a processor.",
     ),
 ]
 Trust = Annotated[
     bool,
-    typer.Option(
-        "--trust",
-        help="Run the functions of a recipe or folder from elsewhere; remembered for its contents.",
-    ),
+    flag("--trust", "Run functions from elsewhere, now and as long as their files stay the same."),
 ]
 
 
 def consent(trust: bool) -> Consent:
-    """The answer of the command line, or whoever sits at the terminal."""
+    """The answer of --trust, or a question at the terminal."""
     return trust or (_ask if sys.stdin.isatty() and sys.stderr.isatty() else False)
 
 
 def _ask(question: Question) -> bool:
     print(question.text(), file=sys.stderr)
-    told = "Read these files first. Go on, now and whenever they are the same?"
-    return typer.confirm(told, default=False, err=True)
+    text = "Read these files first. Go on, now and whenever they are the same?"
+    return typer.confirm(text, default=False, err=True)
 
 
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:
-    """The value, when it is among the known ones.
+    """The value, if it is known.
 
     Raises:
-        UnknownName: it is not; with the nearest that is.
+        UnknownName: it is not; the message has the nearest known one.
     """
     if value not in known:
         raise UnknownName(kind, value, known)
@@ -157,7 +155,7 @@ def one_of(kind: str, value: str, known: Sequence[str]) -> str:
 
 
 def suite_of(addresses: Sequence[str] | None) -> str | None:
-    """The suite of the first of some problems' addresses, where any are given."""
+    """The suite of the first address; None without addresses."""
     from collab.tasks import split_address
 
     return split_address(addresses[0])[0] if addresses else None
@@ -166,18 +164,18 @@ def suite_of(addresses: Sequence[str] | None) -> str | None:
 def with_sandbox(
     settings: Sequence[str] | None, isolation: str | None, workers: int | None = None
 ) -> list[str]:
-    """The settings, with `--sandbox` and `--workers` among them."""
-    found = list(settings or ())
+    """The settings together with those of `--sandbox` and `--workers`."""
+    changes = list(settings or ())
     if isolation is not None:
         one_of("sandbox", isolation, ("sealed", "unsafe"))
-        found.append(f"sandbox.isolation={isolation}")
+        changes.append(f"sandbox.isolation={isolation}")
     if workers is not None:
-        found.append(f"sandbox.workers={workers}")
-    return found
+        changes.append(f"sandbox.workers={workers}")
+    return changes
 
 
 def send_spans() -> None:
-    """Begin to send spans where the environment names a collector; note where that fails."""
+    """Send spans if the environment names a collector; print a note if that fails."""
     from collab.telemetry import set_up
 
     if trouble := set_up():

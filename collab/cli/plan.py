@@ -1,4 +1,4 @@
-"""What a run would do, checked as far as that goes without a model."""
+"""The plan of a run, checked as far as possible without a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Plan:
     """At most, of all agents in all turns of all episodes."""
     isolation: str
     judging: str
-    """The number of programs judged at once and their place; empty if there are none."""
+    """Number and place of the programs judged at once; empty without programs."""
     rounds: list[str]
     """Who acts when."""
     outlook: list[str]
@@ -46,14 +46,14 @@ class Plan:
     recipe: str
     """The effective one, as YAML."""
     warnings: list[str] = field(default_factory=list)
-    """What will not work as it was meant."""
+    """Settings that have no effect or cannot work."""
 
 
 def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
-    """The recipe with its suite and the problems, once the team was played without models.
+    """The recipe with its suite, and its problems, after a dry run without models.
 
     Raises:
-        RecipeError: also for what `dry_run` finds.
+        RecipeError: the recipe is wrong, or the dry run fails.
         TaskError: a problem that is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
@@ -62,18 +62,18 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Tell on stderr what will not work as it was meant."""
+    """Print warnings on stderr."""
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
-    """The plan of a run on the problems at `addresses`; raises as `check`."""
+    """The plan of a run on the problems at `addresses`; raises as `check` does."""
     return await plan_of(*find_problems(recipe, addresses))
 
 
 async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
-    """Check all that a run checks before its first request, and count; raises as `check`."""
+    """Check all that a run checks before its first request, and count; raises as `check` does."""
     played = dry_run(recipe, problems)
     session = await Session(recipe, serve=False).open()
     models = dict(session.model_names())
@@ -109,13 +109,13 @@ def _tools(recipe: Recipe) -> list[str]:
 
 
 def show_recipe(page: Page, plan: Plan) -> None:
-    """The recipe that a plan is of."""
+    """The effective recipe of a plan."""
     page.blocks([Block("effective recipe", plan.recipe, "yaml")])
     page.line()
 
 
 def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
-    """Who takes part, by which models, on which problems, and how much that is at most."""
+    """Agents, models and problems, and the largest number of episodes, tokens and responses."""
     problems = ", ".join(plan.problems[:_SHOWN])
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
@@ -154,5 +154,5 @@ def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
 
 
 def engine_of(spec: ModelSpec, name: str) -> str:
-    """The model's name, with its engine where the name does not say it."""
+    """The model's name, with its engine if the name lacks it."""
     return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"

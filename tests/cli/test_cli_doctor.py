@@ -1,15 +1,12 @@
 """`collab doctor`: its lines come one by one, and what it says of the engines."""
 
-import io
 from collections.abc import Iterator
 
 import pytest
 import typer
-from rich.console import Console
 
 from collab.cli.commands import doctor
 from collab.cli.commands.doctor import Finding
-from collab.cli.screen.terminal import TerminalPage
 from collab.recipe.model import ENGINES
 
 
@@ -109,12 +106,3 @@ def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
     groups = [group for group, _ in doctor.examine()]
     assert groups == ["packages", "devices", "engines", "data", "sandbox", "keys"]
-
-
-def test_a_long_finding_wraps_beside_its_name() -> None:
-    console = Console(file=io.StringIO(), width=40, force_terminal=True, color_system=None)
-    TerminalPage(console).entry(("ok", "green"), "name", "word " * 9)
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
-    assert len(lines) > 1
-    assert all(line.startswith(" " * 24 + "word") for line in lines[1:])

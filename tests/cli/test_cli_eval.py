@@ -215,7 +215,7 @@ def test_cost_is_that_of_the_whole_evaluation(collab, project: Path) -> None:
     result = collab("eval", "pair", "-t", "words/0-1", "--model", "paid.py:held")
     assert row(result.out, "cost of b") == ["$0.5000"]
     assert row(result.out, "tokens of b") == ["3.0"]
-    assert "new tokens by episode, cost of all; speed of" in result.out
+    assert "new tokens per episode, total cost; speed with" in result.out
     assert "cost of all" not in collab(*ECHO, "--task", "words/0").out
 
 

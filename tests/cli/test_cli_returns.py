@@ -9,13 +9,12 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
-from collab.cli.live.running import _counts
-from collab.cli.live.training import LiveTraining, held_out, step_line
 from collab.cli.screen.episode import show_episode, show_line
-from collab.cli.screen.terminal import TerminalPage
+from collab.cli.screen.page import TerminalPage
+from collab.cli.screen.results import counts_text, held_out_text, step_line
 from collab.records import Episode
 from collab.runtime.summary import summarise
-from collab.trainers.training.events import Evaluation, StepFinished, TaskResult, TrainingProgress
+from collab.trainers.training.events import Evaluation, StepFinished, TaskResult
 
 TWO = make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2)
 EARLY = make_episode("t", 1, make_score(4.0, solved=True), horizon=2)
@@ -61,7 +60,7 @@ def test_one_line_says_the_return_and_an_early_end(page: TerminalPage) -> None:
 
 
 def test_a_summary_has_the_mean_return() -> None:
-    assert "mean return 5.75 of 8.00" in _counts(summarise([TWO, EARLY], 1.0))
+    assert "mean return 5.75 of 8.00" in counts_text(summarise([TWO, EARLY], 1.0))
 
 
 def test_show_lists_returns_and_turns(collab, tmp_path: Path) -> None:
@@ -89,18 +88,4 @@ def test_a_step_of_training_says_its_return_of_the_largest() -> None:
 
 def test_held_out_returns_have_their_largest() -> None:
     result = TaskResult(joint_return=1.0, solved=None, maximum=8.0)
-    assert "sampled return 1.00 of 8.00" in held_out(Evaluation(step=0, sampled={"t": result}))
-
-
-@pytest.mark.parametrize(
-    ("step", "told"), [(0, "held out, before training:"), (3, "held out, after step 3:")]
-)
-def test_the_live_line_says_after_which_step_is_evaluated(
-    page: TerminalPage, step: int, told: str
-) -> None:
-    live = LiveTraining(page)
-    live.close()
-    live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
-    assert live._working().startswith(f"{told} 2 of 3 episodes, ")
-    live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
-    assert live._working().startswith("step 4: sampling 2 of 3 episodes, ")
+    assert "sampled return 1.00 of 8.00" in held_out_text(Evaluation(step=0, sampled={"t": result}))

@@ -72,7 +72,7 @@ def test_turns_show_what_agents_are_told_and_the_change(collab, project: Path) -
     assert result.status == 0, result.err
     assert "turn 1" in result.out
     assert "turn 2" in result.out
-    assert "a is told (told.py:tell)" in result.out
+    assert "feedback for a (told.py:tell)" in result.out
     assert "reward 1.00 of 1.00 (+0.50 from the turn before)" in result.out
 
 

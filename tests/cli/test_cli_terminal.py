@@ -11,10 +11,9 @@ import pytest
 from rich.console import Console
 
 from collab import records
-from collab.cli.live.running import LiveRun
-from collab.cli.screen.page import Block, Column
-from collab.cli.screen.streams import clean, guarded_streams, json_text
-from collab.cli.screen.terminal import TerminalPage
+from collab.cli.live.view import LiveReport
+from collab.cli.screen.page import Block, Column, TerminalPage
+from collab.cli.screen.streams import guarded_streams, json_text
 from collab.records import Action, Decision, Episode, Failure, PartScore, Score, Turn, Usage
 from collab.runtime.events import (
     AgentActed,
@@ -26,6 +25,7 @@ from collab.runtime.events import (
     RunStarted,
 )
 from collab.runtime.summary import summarise
+from collab.wording import clean
 
 
 def console(width: int, colours: Literal["truecolor"] | None = None) -> Console:
@@ -65,7 +65,7 @@ def episode(reward: float, sample: int = 0) -> Episode:
     return Episode(id=f"s/0#{sample}", task="s/0", team="pair", sample=sample, turns=(turn,))
 
 
-def play(view: LiveRun, episodes: list[Episode]) -> None:
+def play(view: LiveReport, episodes: list[Episode]) -> None:
     view.see(
         RunStarted(
             run="r", folder="runs/r", team="pair", agents=("aux", "main"),
@@ -86,7 +86,7 @@ def play(view: LiveRun, episodes: list[Episode]) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_few_episodes_are_shown_in_full_and_fit(width: int) -> None:
     terminal = console(width)
-    play(LiveRun(TerminalPage(terminal)), [episode(1.0), episode(1 / 3, 1)])
+    play(LiveReport(TerminalPage(terminal)), [episode(1.0), episode(1 / 3, 1)])
     shown = text_of(terminal)
     for told in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
         assert told in shown
@@ -110,7 +110,7 @@ def test_many_episodes_are_one_line_each() -> None:
         id="s/0#5", task="s/0", team="pair", sample=5,
         failure=Failure(boundary="model", type="ModelTimeout", message="no answer in 9 s"),
     )  # fmt: skip
-    play(LiveRun(TerminalPage(terminal)), [*(episode(1.0, n) for n in range(5)), failed])
+    play(LiveReport(TerminalPage(terminal)), [*(episode(1.0, n) for n in range(5)), failed])
     shown = text_of(terminal)
     assert "joined" not in shown
     assert "ModelTimeout: no answer in 9 s" in shown
@@ -155,7 +155,7 @@ def test_nothing_that_others_say_steers_the_part_that_is_drawn_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = console(200)
-    view = LiveRun(TerminalPage(terminal))
+    view = LiveReport(TerminalPage(terminal))
     view.see(
         RunStarted(
             run=EVIL, folder=EVIL, team=EVIL, agents=(EVIL,), models={EVIL: EVIL}, tasks=(EVIL,),

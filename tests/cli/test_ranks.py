@@ -85,7 +85,7 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
 
 
 def test_one_line_says_what_is_started_and_how_to_stop_it() -> None:
-    told = Wanted(8, on_gpus=True).told(Path("run"))
+    told = Wanted(8, on_gpus=True).text(Path("run"))
     assert told == (
         "learning in 8 ranks, each on a GPU of its own; the others' logs are in run/logs; Ctrl-C"
         " ends all; --gpus 1 takes one"

@@ -35,9 +35,8 @@ ALLOWED = {
     "cli/commands/init.py": {"code", "tests"},  # kinds of projects
     "cli/app.py": SCORE,
     "cli/commands/serve.py": {"code"},  # what `--run-code` lets feedback run
-    "cli/live/evaluating.py": SANDBOX,
-    "cli/live/running.py": SANDBOX,
-    "cli/screen/terminal.py": {"syntax"},  # rich.syntax
+    "cli/live/view.py": SANDBOX,
+    "cli/screen/page.py": {"syntax"},  # rich.syntax
     "cli/screen/episode.py": {"code"},  # what the tool `python` is called with
     "rewards/library.py": {"code"},  # lists the families by their rooms
     "trainers/credit/games/__init__.py": {"code", "tests"},  # lists the games

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from collab.cli.screen.page import PlainPage
-from collab.cli.screen.study import show_results
+from collab.cli.screen.results import show_study
 from collab.study.page import curve_panels, study_tables
 from collab.study.results import (
     CellResult,
@@ -139,9 +139,9 @@ def test_the_tables_say_in_place_of_an_interval_that_all_are_equal() -> None:
     )
     assert StudyResults.model_validate_json(results.model_dump_json()) == results
     out = io.StringIO()
-    show_results(PlainPage(out), results)
-    assert "+0.00 (all 3 equal)" in out.getvalue()
-    assert re.search(r"\+1\.67 \(-?\+?\d", out.getvalue()), "pairs that differ have theirs"
+    show_study(PlainPage(out), results)
+    assert "0.00 (all 3 equal)" in out.getvalue()
+    assert re.search(r"\+1\.67 \(−?\d", out.getvalue()), "pairs that differ have theirs"
     _, against = study_tables(results)
     equal, other = (row[2] for row in against.rows)
     assert (equal.text, equal.interval, equal.tone) == ("0.00", "all 3 equal", "")

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 from support.trainer_recipes import make_game
 
-from collab.cli.live.training import how_far
+from collab.cli.screen.results import step_text
 from collab.recipe import Recipe, TrainerSpec
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.events import StepFinished
@@ -87,5 +87,5 @@ def test_the_plan_and_the_view_speak_of_tokens(tiny_words: Path, tmp_path: Path)
     assert plan.steps == 11, "at most 48 tokens a step: 8 episodes, 2 agents, 3 tokens"
     assert "500 generated tokens, 11 steps or more" in plan.text()
     event = StepFinished(step=3, steps=500, metrics={}, tokens=125, of_tokens=500)
-    assert how_far(event) == "3 (25%)"
-    assert how_far(event.model_copy(update={"of_tokens": None})) == "3/500"
+    assert step_text(event) == "3 (25%)"
+    assert step_text(event.model_copy(update={"of_tokens": None})) == "3/500"

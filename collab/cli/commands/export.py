@@ -7,36 +7,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from collab.cli.options import complete_runs
+from collab.cli.options import argument, complete_runs, option
 
 Run = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", help="The folder of a trained team.", autocompletion=complete_runs
-    ),
+    Path, argument("RUN", "The folder of a trained team.", autocompletion=complete_runs)
 ]
 Adapters = Annotated[
-    Path | None,
-    typer.Option("--adapters", metavar="DIR", help="Each agent's adapter, in PEFT's format."),
+    Path | None, option("--adapters", "DIR", "One adapter per agent, in PEFT's format.")
 ]
-Merged = Annotated[
-    Path | None,
-    typer.Option("--merged", metavar="DIR", help="Each agent's whole model, adapter added."),
-]
+Merged = Annotated[Path | None, option("--merged", "DIR", "One model per agent, adapter merged.")]
 
 SERVED_RANK = 16
-"""The largest rank that vLLM holds unless it is told of another."""
+"""vLLM's default for the largest rank of an adapter."""
 
 
 def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> None:
     """Write a trained team's weights for other programs.
 
-    Adapters name their base model, so that PEFT and vLLM load them as they are.
-    Merged models need no PEFT: a folder for each agent, as transformers saves it.
+    PEFT and vLLM load the adapters as they are. Merged models need no PEFT:
+    transformers loads one folder per agent.
 
-    [bold]Examples[/]
+    Examples:
       collab export runs/first --adapters adapters
       collab export runs/first --merged models
 
@@ -62,7 +53,7 @@ def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> No
 
 
 def _room(folders: Iterable[Path]) -> str:
-    """The option that vLLM needs for adapters of more than its default rank, else nothing."""
+    """vLLM's option for adapters above its default rank, else nothing."""
     from collab.models.vllm.adapter_files import RANKS
     from collab.runs.layout import ADAPTER_CONFIG
 

@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
+from collab.cli.options import argument
 from collab.errors import RecipeError
 
 SCAFFOLDS = Path(__file__).with_name("scaffold")
 
 
 class Kind(StrEnum):
-    """What the project's tasks are; each has a folder of files to begin with."""
+    """The kind of a project's tasks; each has a folder of files to begin with."""
 
     CODE = "code"
     TEXT = "text"
@@ -24,22 +25,22 @@ class Kind(StrEnum):
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put it.")] = Path(),
+    folder: Annotated[Path, argument("FOLDER", "Its folder.")] = Path(),
     kind: Annotated[
         Kind,
         typer.Option(
             metavar="KIND",
-            help="Of the tasks: code, judged by tests; text, judged by functions of yours; or"
-            " environment, a game of yours.",
+            help="Kind of tasks: code, judged by tests; text, judged by your functions; or"
+            " environment, your game.",
         ),
     ] = Kind.CODE,
 ) -> None:
-    """Make a project of your own: a team, a suite, a recipe.
+    """Start a project: a team, a suite and a recipe.
 
-    Nothing that is there already is overwritten. The YAML files name their
-    JSON Schema, so that an editor completes and checks them.
+    The command overwrites nothing. The YAML files name their JSON Schema, and
+    editors complete and check them.
 
-    [bold]Examples[/]
+    Examples:
       collab init my-project
       cd my-project && collab run recipe.yaml
       collab init my-game --kind environment
@@ -47,8 +48,8 @@ def command(
     from collab.recipe.schema import PARTS, json_schema
 
     scaffold = SCAFFOLDS / kind
-    found = [path for path in sorted(scaffold.rglob("*")) if "__pycache__" not in path.parts]
-    files = [path.relative_to(scaffold) for path in found if path.is_file()]
+    paths = [path for path in sorted(scaffold.rglob("*")) if "__pycache__" not in path.parts]
+    files = [path.relative_to(scaffold) for path in paths if path.is_file()]
     schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}
     there = [str(folder / path) for path in (*files, *schemas) if (folder / path).exists()]
     if there:

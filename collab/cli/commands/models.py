@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from collab.cli.options import flag, option
+from collab.cli.screen.page import Column, Page, Piece, open_page
+
 if TYPE_CHECKING:
-    from collab.cli.screen.page import Page
     from collab.models import Model
     from collab.models.conformance import Verdict
 
@@ -24,42 +26,35 @@ WRITTEN = {
     "openai": "openai:URL#NAME",
 }
 PATIENCE = 2.0
-"""Seconds that an engine's tasks may take to stop, once it is closed."""
+"""Seconds that an engine's tasks may take to stop after it is closed."""
 
 MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": ("-", "yellow")}
 
 
 def command(
     check: Annotated[
-        str | None,
-        typer.Option("--check", metavar="MODEL", help="Hold its engine to the conformance suite."),
+        str | None, option("--check", "MODEL", "Run the conformance suite on it.")
     ] = None,
     adapter: Annotated[
         list[str] | None,
-        typer.Option(
-            "--adapter", metavar="DIR", help="With --check: a LoRA adapter that fits. Give two."
-        ),
+        option("--adapter", "DIR", "With --check: a LoRA adapter for it. Give two."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="With --check: an option of the model. Repeatable."
-        ),
+        option("--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Annotated[bool, flag("--json", "One JSON object.")] = False,
 ) -> None:
-    """List the model aliases, where they come from, and the engines.
+    """List the model aliases, their sources and the engines.
 
-    Any model of the Hugging Face hub (OWNER/NAME) and any local folder
-    (./FOLDER) can be named too. What an engine needs and this machine lacks
-    is told by: collab doctor
+    You can also name any model of the Hugging Face hub (OWNER/NAME) and any
+    local folder (./FOLDER). collab doctor shows what an engine still needs.
 
-    With --check a model is asked some short questions that every engine has
-    to answer in the same way, one's own included: batches, lengths, stop
-    strings, tokens, seeds, adapters, failures, cancellation. Exit status 1
-    when one fails.
+    With --check, the command asks the model short questions that every engine
+    must answer in the same way: batches, lengths, stop strings, tokens, seeds,
+    adapters, failures, cancellation. Exit status 1 if a check fails.
 
-    [bold]Examples[/]
+    Examples:
       collab models
       collab run coding -t humaneval/12 -m smollm2-135m
       collab run coding -t humaneval/12 -m Qwen/Qwen2.5-Coder-0.5B-Instruct
@@ -100,8 +95,6 @@ def _print_json() -> None:
 
 
 def _show() -> None:
-    from collab.cli.screen.page import Column, Piece
-    from collab.cli.screen.terminal import open_page
     from collab.models.store import ALIASES
     from collab.recipe.model import ENGINES
 
@@ -122,7 +115,7 @@ def _show() -> None:
             Column("download", right=True),
             Column("on disk", right=True),
             Column("fetched"),
-            Column("", wrap=True, style="dim"),
+            Column("", style="dim"),
         ],
         aliases,
     )
@@ -131,7 +124,7 @@ def _show() -> None:
         for name, spec in ENGINES.items()
     ]
     engines.append([("yours", "bold"), "FILE.py:FUNCTION", "A function that returns a Model."])
-    page.table([Column("engine"), Column("written"), Column("", wrap=True, style="dim")], engines)
+    page.table([Column("engine"), Column("written"), Column("", style="dim")], engines)
 
 
 def _first_sentence(text: str | None) -> str:
@@ -139,8 +132,7 @@ def _first_sentence(text: str | None) -> str:
 
 
 def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:
-    """Hold an engine to the suite, tell what was found, and exit 1 where it fails."""
-    from collab.cli.screen.terminal import open_page
+    """Run the conformance suite on an engine and show the results; exits 1 if a check fails."""
 
     model = _open(name, settings)
     page = None if json else open_page()
@@ -179,7 +171,7 @@ async def _all_stopped() -> bool:
 
 
 def _open(name: str, settings: Sequence[str]) -> Model:
-    from collab.cli.live.views import Stages
+    from collab.cli.live.view import View
     from collab.models.open import open_model
     from collab.recipe import overrides
     from collab.recipe.base import Spec
@@ -193,8 +185,7 @@ def _open(name: str, settings: Sequence[str]) -> Model:
     for setting in settings:
         overrides.apply(data, setting)
     spec = validate(Checked, {"model": data}, "--check").model
-    stages = Stages()
-    return open_model(spec, progress=lambda stage, _done, total: stages.see(stage, total))
+    return open_model(spec, progress=View().loading)
 
 
 async def _verdicts(model: Model, adapters: Sequence[str], page: Page | None) -> list[Verdict]:
@@ -210,5 +201,5 @@ async def _verdicts(model: Model, adapters: Sequence[str], page: Page | None) ->
 
 def _show_verdict(page: Page, verdict: Verdict) -> None:
     mark, style = MARKS[verdict.outcome]
-    told = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
-    page.line((f"{mark:<2}", style), told, (verdict.why, "dim"))
+    text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
+    page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))

@@ -18,10 +18,11 @@ from collab.cli.options import (
     Team,
     Trust,
     consent,
+    option,
     suite_of,
     with_sandbox,
 )
-from collab.cli.screen.page import DIM, NAME, Column, Page, Piece
+from collab.cli.screen.page import DIM, NAME, Column, Page, Piece, open_page
 
 if TYPE_CHECKING:
     from collab.evaluation.results import Estimate
@@ -32,27 +33,20 @@ if TYPE_CHECKING:
 
 TrainingProblems = Annotated[
     list[str] | None,
-    typer.Option(
-        "--task",
-        "-t",
-        metavar="ADDRESS",
-        help="A suite, of which its training tasks are drawn, or problems. Repeatable.",
+    option(
+        "--task, -t",
+        "ADDRESS",
+        "A suite, for tasks of its training split, or problems. Repeatable.",
     ),
 ]
 GroupSize = Annotated[
     int | None,
-    typer.Option(
-        "--samples",
-        "-n",
-        metavar="G",
-        min=2,
-        help="Episodes of each task. Default: the trainer's group_size, or 8.",
+    option(
+        "--samples, -n", "G", "Episodes per task. Default: the trainer's group_size, or 8.", min=2
     ),
 ]
-Draws = Annotated[int, typer.Option("--tasks", metavar="N", min=1, help="Tasks to draw at most.")]
-SeedOfDraws = Annotated[
-    int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same tasks.")
-]
+Draws = Annotated[int, option("--tasks", "N", "Largest number of tasks.", min=1)]
+SeedOfDraws = Annotated[int | None, option("--seed", "N", "Same seed, same tasks.", min=0)]
 
 
 def command(
@@ -69,20 +63,20 @@ def command(
     json: Json = False,
     out: RunOut = None,
 ) -> None:
-    """Tell, before anyone trains, what a team's play says of training it.
+    """Check, before training, whether a team has anything to learn from.
 
-    Some tasks are played, and answers that were given side by side are judged in
-    all combinations. What is told: returns, groups that would teach nothing, who
-    decides the reward, answers that are cut off or empty, the best of G samples
-    and of G^n combinations, and in plain words what to change.
+    The command plays some tasks, and scores all combinations of answers that
+    agents gave independently. It prints returns, dead groups, each agent's share
+    of the reward, truncated and empty answers, the best of G samples and of G^n
+    combinations, and suggests changes.
 
-    [bold]Examples[/]
+    Examples:
       collab probe coding --task humaneval
       collab probe coding --task humaneval --samples 4 --tasks 20 --json
       collab probe examples/recipes/game.yaml --out runs/probe
       collab report runs/probe
 
-    The folder is that of an ordinary run, with probe.json in it.
+    The folder is an ordinary run with probe.json.
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing, 130 interrupted.
@@ -110,23 +104,21 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     import time
 
     from collab.cli.live.playing import exit_status, play
-    from collab.cli.live.running import LiveRun, RunReport
-    from collab.cli.live.views import JsonView, open_view
-    from collab.cli.screen.terminal import open_page
+    from collab.cli.live.view import JsonView, open_view
     from collab.probe.probe import probe
     from collab.runs.about import new_run_id
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import PROBE
 
     folder = out or Path("runs") / new_run_id(recipe.team.name)
-    view = open_view(RunReport, LiveRun, json=json)
+    view = open_view(json=json)
     began = time.perf_counter()
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=False)
     if played.status != "done" or all(episode.failure for episode in played.episodes):
         if played.failure:
-            told = f"{played.failure.type}: {played.failure.message}"
-            print(f"error: every episode failed: {told}", file=sys.stderr)
+            why = f"{played.failure.type}: {played.failure.message}"
+            print(f"error: every episode failed: {why}", file=sys.stderr)
         return status
     outcome = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
     write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
@@ -138,7 +130,7 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
 
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
-    """The numbers before training, the agents, and the advice."""
+    """Numbers of the team, numbers of its agents, and advice."""
     page.line()
     rows = list(_rows(probe))
     columns = [Column("before training"), Column("", right=True), Column("95 % interval")]
@@ -198,7 +190,7 @@ def _best_rows(probe: TeamProbe, best: Best) -> Iterator[list[Piece]]:
 
 
 def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
-    """A share, or points of the most that there are."""
+    """A share, or points and their maximum, with the interval."""
     if most is None:
         return [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
     text = f"{value.low:.2f} to {value.high:.2f}"

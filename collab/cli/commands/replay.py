@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.options import Json, Out, Trust
+from collab.cli.options import Json, Out, Trust, argument
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -20,26 +20,25 @@ _READ = "; to run it again, read these files and give --trust"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[Path, argument("RUN", "The folder of a run.")],
     json: Json = False,
     out: Out = None,
     trust: Trust = False,
 ) -> None:
     """Run a recorded run again without a model, and compare.
 
-    The recorded responses are parsed, joined, judged and scored again.
-    Experts' feedback is not asked for again, as no response depends on it.
-    Of a run from elsewhere nothing is run without --trust: its record is read,
-    and its rewards are added up again.
-    Exit status 1 when a reward, a token or a failure differs.
+    The command parses, joins and scores the recorded responses again. It asks
+    no expert for feedback, because no response depends on it. Without --trust
+    it runs nothing of a run from elsewhere, and only adds up its rewards.
 
-    [bold]Examples[/]
+    Exit status: 0 the same, 1 a reward, a token or a failure differs.
+
+    Examples:
       collab replay runs/20260101-120000-000-coding
       collab replay runs/20260101-120000-000-coding --json --out runs/again
     """
     from collab.cli.live.playing import play
-    from collab.cli.live.running import LiveRun, RunReport
-    from collab.cli.live.views import open_view
+    from collab.cli.live.view import open_view
     from collab.given import given
     from collab.recipe import read_recipe
     from collab.recipe.references import of_python_in
@@ -52,8 +51,8 @@ def command(
         print(f"warning: {complaint}", file=sys.stderr)
     recipe, question = read_recipe(str(run))
     if gone := [name for name in of_python_in(recipe) if given(name) is None]:
-        told = f"functions that were given in Python are in no file: {', '.join(gone)}"
-        raise typer.Exit(_add_up(record.episodes, told))
+        why = f"functions that were given in Python are in no file: {', '.join(gone)}"
+        raise typer.Exit(_add_up(record.episodes, why))
     functions = question.only("function", "command")
     if functions.open and not (trust or out):
         raise typer.Exit(_add_up(record.episodes, functions.text(), _READ))
@@ -61,7 +60,7 @@ def command(
     recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     recipe, problems = find_problems(recipe, tasks)
-    played = play(recipe, problems, out=out, view=open_view(RunReport, LiveRun, json=json))
+    played = play(recipe, problems, out=out, view=open_view(json=json))
     if played.status == "interrupted":
         raise typer.Exit(130)
     differences = compare(record.episodes, played.episodes)
@@ -74,7 +73,7 @@ def command(
 
 
 def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
-    """Check what the record alone can tell, and say why; gives the exit status."""
+    """Add up the recorded rewards, and print why no more was done; returns the exit status."""
     wrong = [
         f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
         for episode in episodes
@@ -94,7 +93,7 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
 
 
 def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
-    """The recipe with every agent answered from the record; sealed where that is not agreed to."""
+    """The recipe with the record as every agent's model, and in a sealed sandbox if `seal`."""
     from collab.recipe.feedback import ExpertFeedback
     from collab.recipe.model import ReplayModel
 
@@ -108,7 +107,7 @@ def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
 
 
 def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
-    """Where episodes of the same id differ; ones that were not recorded are passed over."""
+    """Differences between episodes of the same id, in words."""
     by_id = {episode.id: episode for episode in played}
     differences = []
     for episode in recorded:

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from collab.cli.options import complete_runs
+from collab.cli.options import argument, complete_runs, flag, option
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
@@ -16,33 +14,29 @@ from collab.wording import counted
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN...",
-            help="Folders of runs, training runs or evaluations.",
-            autocompletion=complete_runs,
+        argument(
+            "RUN...", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
-            metavar="FILE",
-            help="Default: report.html in the run's folder, or here for several runs.",
+            "FILE",
+            "The file. Default: report.html in the run's folder, or here for several runs.",
         ),
     ] = None,
     episodes: Annotated[
-        int | None,
-        typer.Option("--episodes", metavar="N", min=1, help="Most episodes. Default: 2000."),
+        int | None, option("--episodes", "N", "Most episodes. Default: 2000.", min=1)
     ] = None,
-    browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    browse: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
 ) -> None:
-    """Write one HTML file about runs: curves, comparisons, and every episode.
+    """Write one HTML file about runs: curves, comparisons and episodes.
 
-    The file needs no network. Runs of one recipe with several seeds are drawn
-    as one, with the band of the seeds. Runs that were interrupted or killed are
-    shown as far as they came.
+    The file needs no network. Several seeds of one recipe become one curve with
+    a band. Interrupted and killed runs are shown as far as they came.
 
-    [bold]Examples[/]
+    Examples:
       collab report runs/20260101-120000-000-coding --open
       collab report runs/seed-0 runs/seed-1 runs/seed-2 --out seeds.html
     """

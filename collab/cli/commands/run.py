@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,14 +24,18 @@ from collab.cli.options import (
     Trust,
     Workers,
     consent,
+    flag,
+    option,
+    send_spans,
     suite_of,
     with_sandbox,
 )
+from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from collab.cli.live.views import View
+    from collab.cli.live.view import View
     from collab.recipe import Recipe
     from collab.records import Episode, Problem
     from collab.runtime.best_of import BestOf
@@ -39,18 +43,15 @@ if TYPE_CHECKING:
 
 BestOfOption = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--best-of",
-        metavar="G",
+        "G",
+        "Play G samples, score all combinations of the agents' answers, keep the best.",
         min=2,
-        help="Play G samples, score all combinations of the agents' answers, keep the best.",
     ),
 ]
 RequireSolved = Annotated[
-    bool,
-    typer.Option(
-        "--require-solved", "--require-pass", help="Exit 1 unless every episode is solved."
-    ),
+    bool, flag("--require-solved, --require-pass", "Exit 1 unless every episode is solved.")
 ]
 
 
@@ -72,26 +73,27 @@ def command(
     dry_run: DryRun = False,
     show_recipe: ShowRecipe = False,
 ) -> None:
-    r"""Run a team on problems, and score what it makes.
+    """Run a team on problems and score the results.
 
-    [bold]Examples[/]
+    Examples:
       collab run coding --task humaneval/12
       collab run coding --task humaneval/0-15 --samples 4 --seed 1 --json
       collab run coding -t humaneval/12 --set team.turns=2
-      collab run coding -t humaneval/12 --set 'team.feedback=\[static, execution]'
+      collab run coding -t humaneval/12 --set 'team.feedback=[static, execution]'
       collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
       collab run coding -t humaneval/12 --best-of 4
       collab run recipe.yaml --model echo --dry-run
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing (a key, a server, a package), 130 interrupted. A program
-    that fails its tests is a result, not an error, unless with --require-solved.
+    that fails its tests is an error only with --require-solved.
     """
     from collab.recipe import load_recipe
 
     if best_of is not None and samples is not None:
         raise typer.BadParameter(
-            f"it plays {best_of} samples already; leave --samples out", param_hint="--best-of"
+            f"it plays {best_of} samples; leave --samples out",
+            param_hint="--best-of",
         )
     recipe = load_recipe(
         team,
@@ -113,7 +115,7 @@ def command(
 
 
 def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
-    """Note what goes unused; raise RecipeError where the best of all combinations has no sense."""
+    """Print notes on unused settings; raise RecipeError if --best-of does not fit the team."""
     from collab.runtime.best_of import check_best_of
     from collab.runtime.notes import unused
 
@@ -129,7 +131,6 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
     from json import dumps
 
     from collab.cli.plan import make_plan, show_counts, show_recipe
-    from collab.cli.screen.terminal import open_page
 
     plan = asyncio.run(make_plan(recipe, addresses))
     if json:
@@ -151,26 +152,24 @@ def _run(
     combine: bool,
 ) -> int:
     from collab.cli.live.playing import exit_status, play
-    from collab.cli.live.running import LiveRun, RunReport
-    from collab.cli.live.views import open_view
-    from collab.cli.options import send_spans
+    from collab.cli.live.view import open_view
     from collab.cli.plan import check
     from collab.runs.about import new_run_id
 
     send_spans()
     recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
-    view = open_view(RunReport, LiveRun, json=json)
+    view = open_view(json=json)
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=require_solved)
     if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
         if options.debugging and played.failure.traceback:
             print(played.failure.traceback, file=sys.stderr)
-        told = f"{played.failure.type}: {played.failure.message}"
-        print(f"error: every episode failed: {told}", file=sys.stderr)
+        why = f"{played.failure.type}: {played.failure.message}"
+        print(f"error: every episode failed: {why}", file=sys.stderr)
     if combine and played.status == "done":
-        found = _combine(recipe, problems, played.episodes, folder, view)
-        if require_solved and status == 1 and found and all(best.score.solved for best in found):
+        bests = _combine(recipe, problems, played.episodes, folder, view)
+        if require_solved and status == 1 and bests and all(best.score.solved for best in bests):
             return 0
     return status
 
@@ -180,23 +179,22 @@ def _combine(
     problems: Sequence[Problem],
     episodes: Sequence[Episode],
     folder: Path,
-    view: View[Any],
+    view: View,
 ) -> list[BestOf]:
-    """Find the best combination of each problem's answers, record it and show it."""
+    """Find, record and show the best combination of each problem's answers."""
     import asyncio
 
-    from collab.cli.live.views import JsonView
-    from collab.cli.screen.terminal import open_page
+    from collab.cli.live.view import JsonView
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import BEST
     from collab.runtime.best_of import best_of
 
-    found = asyncio.run(best_of(recipe, problems, episodes))
-    lines = [best.model_dump_json() for best in found]
+    bests = asyncio.run(best_of(recipe, problems, episodes))
+    lines = [best.model_dump_json() for best in bests]
     write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
-    for best in found:
+    for best in bests:
         if isinstance(view, JsonView):
             view.see(best)
         else:
             open_page().line(best.told())
-    return found
+    return bests

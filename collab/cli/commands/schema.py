@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from collab.cli.options import argument
 
 
 def command(
     part: Annotated[
-        str, typer.Argument(metavar="recipe|team|task|reward|trainer", help="What to describe.")
+        str, argument("recipe|team|task|reward|trainer", "The kind of file.")
     ] = "recipe",
 ) -> None:
-    """Print the JSON Schema of what you write, for editors and checkers.
+    """Print the JSON Schema of your YAML files, for editors.
 
-    The files of collab init name such a schema in their first line.
+    Files made by collab init name their schema in the first line.
 
-    [bold]Examples[/]
+    Examples:
       collab schema
       collab schema team > team.schema.json
     """

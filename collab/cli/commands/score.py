@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.options import Isolation, Settings, Trust, consent, with_sandbox
+from collab.cli.options import (
+    Isolation,
+    Settings,
+    Trust,
+    argument,
+    consent,
+    flag,
+    option,
+    with_sandbox,
+)
+from collab.cli.screen.page import Page, open_page
 from collab.errors import CollabError, RecipeError, TaskError
 from collab.syntax import parse
 
 if TYPE_CHECKING:
     from collab.agents import Join
-    from collab.cli.screen.page import Page
     from collab.recipe import Recipe
     from collab.records import Failure, Problem, Score
     from collab.rewards import Scorer
@@ -29,30 +38,25 @@ HELPER = "aux"
 
 
 def command(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="One problem, SUITE/ID.")],
-    programs: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROGRAM.py]...", help="Whole programs.")
-    ] = None,
+    address: Annotated[str, argument("ADDRESS", "One problem, SUITE/ID.")],
+    programs: Annotated[list[str] | None, argument("[PROGRAM.py]...", "Whole programs.")] = None,
     *,
     agent: Annotated[
-        list[str] | None,
-        typer.Option("--agent", metavar="NAME=FILE", help="One agent's artefact. Repeatable."),
+        list[str] | None, option("--agent", "NAME=FILE", "An agent's artefact. Repeatable.")
     ] = None,
     settings: Settings = None,
     sandbox: Isolation = None,
     trust: Trust = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a program, on a line of its own.")
-    ] = False,
+    json: Annotated[bool, flag("--json", "One JSON object per program and line.")] = False,
 ) -> None:
-    """Score programs or texts that are already written, as a team's would be.
+    """Score programs or texts that already exist.
 
-    A whole program is scored as the joint program of the team coding: its
-    function aux, or the one that the problem's field helper_name names, is the
-    auxiliary agent's, the rest the main agent's. A whole text is scored as that
-    of one agent. Several are scored at the same time.
+    A whole program is scored as the joint program of the team coding. Its
+    function aux, or the one in the problem's field helper_name, counts as the
+    auxiliary agent's, the rest as the main agent's. A whole text counts as one
+    agent's. Several programs are scored at the same time.
 
-    [bold]Examples[/]
+    Examples:
       collab score humaneval/12 solution.py
       collab score humaneval/12 first.py second.py --json
       collab score humaneval/12 --agent aux=helper.py --agent main=solution.py
@@ -61,7 +65,6 @@ def command(
 
     Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
     """
-    from collab.cli.screen.terminal import open_page
     from collab.recipe.roles import HELPER_NAME
     from collab.runtime.problems import find_problems
 
@@ -83,7 +86,7 @@ def command(
 
 @dataclass(frozen=True)
 class Work:
-    """What is scored together."""
+    """Artefacts that are scored together."""
 
     file: str
     artefacts: dict[str, str]
@@ -130,7 +133,7 @@ def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
 
 
 def _read_works(programs: list[str], agents: list[str], helper: str | None) -> list[Work]:
-    """Whole programs are split at the function `helper`; None: they are texts."""
+    """Read programs, split at the function `helper`, or texts if it is None."""
     if bool(programs) == bool(agents):
         raise RecipeError(
             "give programs, or the agents' artefacts: collab score ADDRESS PROGRAM.py"
@@ -210,17 +213,17 @@ def _show(page: Page, address: str, results: list[Result]) -> None:
         if result.score:
             show_score(page, result.score, parts=len(results) == 1)
         if result.failure:
-            told = f"{result.failure.type}: {result.failure.message}"
-            page.line(("failed", "bold red"), f": {told}")
-            print(f"error: {result.file}: {told}", file=sys.stderr)
+            why = f"{result.failure.type}: {result.failure.message}"
+            page.line(("failed", "bold red"), f": {why}")
+            print(f"error: {result.file}: {why}", file=sys.stderr)
 
 
 def split_program(source: str, function: str = HELPER) -> dict[str, str]:
     """Split a program by agent: the helper's top-level `function`, and the rest.
 
-    The join puts the helper first, so what its definition reads (decorators, defaults,
-    annotations) and stands above it is copied to it, and `from __future__` lines move there.
-    A program that does not parse, or does not define it, belongs to the main agent as a whole.
+    The join puts the helper first. So statements above it that its definition reads (decorators,
+    defaults, annotations) are copied to it, and `from __future__` lines move there. A program
+    that does not parse, or does not define the function, is the main agent's as a whole.
     """
     try:
         body = parse(source).body
@@ -249,7 +252,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements above that bind a name which the definitions read, and so on upwards."""
+    """Statements above that bind a name which the definitions read, directly or indirectly."""
     wanted = {name for node in helpers for name in _names_read_by_definition(node)}
     needed = []
     for node in reversed(above):

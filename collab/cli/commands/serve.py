@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from collab.cli.options import (
     Isolation,
     ModelName,
     Settings,
     Trust,
+    argument,
     complete_teams,
     consent,
+    flag,
     one_of,
+    option,
     send_spans,
     with_sandbox,
 )
@@ -24,127 +25,75 @@ if TYPE_CHECKING:
     from collab.serving.settings import Settings as Serving
 
 
-PROTECTION = "Who may ask"
-LIMITS = "Limits"
-
 Teams = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TEAM|RECIPE|RUN...",
-        help="Teams' names, team or recipe files, folders of runs.",
+    argument(
+        "TEAM|RECIPE|RUN...",
+        "Names of teams, team or recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Option(
-        "--name",
-        metavar="NAME",
-        help="What clients call it; once for each team. Default: its own name.",
-    ),
+    option("--name", "NAME", "The team's name for clients; give one per team. Default: its name."),
 ]
-Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen at.")]
-Port = Annotated[
-    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 for a free one.")
-]
+Host = Annotated[str, option("--host", "HOST", "Address to listen at.")]
+Port = Annotated[int, option("--port", "PORT", "0 for a free one.", min=0, max=65535)]
 Field = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--field",
-        metavar="NAME",
-        help="The task's field that the user's text fills. Default: the only one, else prompt.",
+        "NAME",
+        "The task's field for the user's text. Default: the only field, else prompt.",
     ),
 ]
 History = Annotated[
     str,
-    typer.Option(
+    option(
         "--history",
-        metavar="refuse|join",
-        help="Earlier messages of a conversation: refuse them, or put them before the text.",
+        "refuse|join",
+        "Earlier messages of a conversation: refuse them, or put them first.",
     ),
 ]
-AllowSampling = Annotated[
-    bool, typer.Option("--allow-sampling", help="Let requests set temperature and top_p.")
-]
-NoDetails = Annotated[bool, typer.Option("--no-details", help="Leave out what each agent wrote.")]
+AllowSampling = Annotated[bool, flag("--allow-sampling", "Let requests set temperature and top_p.")]
+NoDetails = Annotated[bool, flag("--no-details", "Leave out what each agent wrote.")]
 Mcp = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--mcp",
-        metavar="http|stdio",
-        help="Each team as an MCP tool: at /mcp beside the rest, or on stdin and stdout only.",
+        "http|stdio",
+        "Offer each team as an MCP tool: also at /mcp, or only on stdin and stdout.",
     ),
 ]
-RunCode = Annotated[
-    bool, typer.Option("--run-code", help="Let feedback run, sandboxed, what agents write.")
-]
+RunCode = Annotated[bool, flag("--run-code", "Let feedback run the agents' code in the sandbox.")]
 Record = Annotated[
-    Path | None,
-    typer.Option("--record", metavar="DIR", help="Keep all episodes, with what users said."),
+    Path | None, option("--record", "DIR", "Keep all episodes, with the users' texts.")
 ]
 Keys = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--key",
-        metavar="KEY",
-        help="A key that clients must send; others of this machine may see it in the list of"
-        " processes, and not in COLLAB_API_KEYS (separated by commas).",
-        rich_help_panel=PROTECTION,
+        "KEY",
+        "A key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY hides it.",
     ),
 ]
 Origins = Annotated[
     list[str] | None,
-    typer.Option(
-        "--origin",
-        metavar="URL",
-        help="Let pages of this origin ask from a browser. Repeatable.",
-        rich_help_panel=PROTECTION,
-    ),
+    option("--origin", "URL", "Allow requests from web pages of this origin. Repeatable."),
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option(
-        "--concurrency",
-        metavar="N",
-        min=1,
-        help="Episodes at once; a local model answers them in one batch. Default: the recipe's"
-        " concurrency, as in collab run.",
-        rich_help_panel=LIMITS,
+    option(
+        "--concurrency", "N", "Episodes at the same time. Default: the recipe's concurrency.", min=1
     ),
 ]
 Queue = Annotated[
-    int,
-    typer.Option(
-        "--queue",
-        metavar="N",
-        min=0,
-        help="Requests that wait for a free episode; the next one gets status 429.",
-        rich_help_panel=LIMITS,
-    ),
+    int, option("--queue", "N", "Requests that may wait; further ones get status 429.", min=0)
 ]
-Seconds = Annotated[
-    float,
-    typer.Option("--seconds", metavar="S", min=0.1, help="Of one episode.", rich_help_panel=LIMITS),
-]
-MaxBody = Annotated[
-    int,
-    typer.Option(
-        "--max-body",
-        metavar="BYTES",
-        min=1,
-        help="Of one request.",
-        rich_help_panel=LIMITS,
-    ),
-]
+Seconds = Annotated[float, option("--seconds", "S", "Time limit of an episode.", min=0.1)]
+MaxBody = Annotated[int, option("--max-body", "BYTES", "Size limit of a request.", min=1)]
 Drain = Annotated[
-    float,
-    typer.Option(
-        "--drain",
-        metavar="S",
-        min=0,
-        help="After SIGTERM, how long answers under way may take.",
-        rich_help_panel=LIMITS,
-    ),
+    float, option("--drain", "S", "Time limit of answers under way after SIGTERM.", min=0)
 ]
 
 
@@ -173,16 +122,15 @@ def command(
     sandbox: Isolation = None,
     trust: Trust = False,
 ) -> None:
-    """Serve teams as OpenAI's servers serve models.
+    """Serve teams behind OpenAI's API.
 
-    Chat completions and Responses are answered, plain and streamed.
+    The server answers chat completions and Responses, plain and streamed. A
+    client names a team as its model. The user's message is the problem, and the
+    team's joint answer is the content. Each agent's text comes as reasoning, and
+    in the object `collab`. Without a key, only this machine can use the server.
+    After SIGTERM or Ctrl-C, it finishes the answers under way.
 
-    A client names a team as its model, the user's message is the problem, and
-    the team's joint answer is the content. What each agent wrote comes as
-    reasoning, and in the object `collab`. Without a key the server is open to
-    this machine only. SIGTERM or Ctrl-C let answers under way come to their end.
-
-    [bold]Examples[/]
+    Examples:
       collab serve runs/first
       collab serve tldr --model echo --port 8001
       collab serve runs/first runs/second --name old --name new

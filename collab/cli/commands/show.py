@@ -8,10 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from collab.cli.options import complete_runs
-from collab.cli.screen.page import BAD, GOOD, WARN, Block, Column, Page, Piece
+from collab.cli.options import argument, complete_runs, flag, option
+from collab.cli.screen.page import BAD, GOOD, WARN, Block, Column, Page, Piece, open_page
 from collab.errors import RecipeError, RecordError
 from collab.wording import counted
 
@@ -23,46 +21,39 @@ if TYPE_CHECKING:
 
 _RUNS = (
     Column("run"),
-    Column("began", right=True, rank=5),
-    Column("kind", rank=3),
-    Column("team", rank=4),
-    Column("task", rank=2),
-    Column("status", wrap=True),
+    Column("began"),
+    Column("kind"),
+    Column("team"),
+    Column("task"),
+    Column("status"),
     Column("return", right=True),
     Column("solved", right=True),
 )
-"""On a terminal that is too narrow, columns that names tell as well are left out first."""
 
 
 def command(
     run: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="RUN",
-            help="The folder of a run. Default: a list of all runs.",
-            autocompletion=complete_runs,
+        argument(
+            "RUN", "The folder of a run. Default: a list of all runs.", autocompletion=complete_runs
         ),
     ] = None,
     episode: Annotated[
-        str | None,
-        typer.Argument(metavar="EPISODE", help="Its id, its problem, or its place in the list."),
+        str | None, argument("EPISODE", "Its id, its problem, or its number in the list.")
     ] = None,
     turn: Annotated[
-        int | None,
-        typer.Option("--turn", metavar="N", min=1, help="Only this turn, counted from 1."),
+        int | None, option("--turn", "N", "Only this turn, counted from 1.", min=1)
     ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="Only this agent.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The records as JSON lines.")] = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Only this agent.")] = None,
+    json: Annotated[bool, flag("--json", "The records as JSON lines.")] = False,
 ) -> None:
-    """List the runs; show the episodes of one, or one of them turn by turn.
+    """List runs, or show the episodes of one run.
 
-    Without RUN those in runs/, evals/ and studies/ are listed, newest first; a
-    folder that holds runs is listed so too. Of an evaluation its tables are shown.
-    Runs that were interrupted or killed are shown as far as they came.
+    Without RUN, the command lists runs/, evals/ and studies/, newest first. It
+    also lists a folder that holds runs, and shows the tables of an evaluation.
+    Interrupted and killed runs are shown as far as they came.
 
-    [bold]Examples[/]
+    Examples:
       collab show
       collab show runs/20260101-120000-000-coding
       collab show runs/20260101-120000-000-coding humaneval/12
@@ -86,7 +77,6 @@ def command(
 def _list_runs(folders: list[Path], *, json: bool) -> None:
     from json import dumps
 
-    from collab.cli.screen.terminal import open_page
     from collab.runs.listing import listed
 
     runs = listed(folders)
@@ -119,15 +109,14 @@ def _run_row(run: Listed) -> list[Piece]:
 
 
 def _as_data(run: Listed) -> dict[str, Any]:
-    """A row as `--json` gives it."""
+    """A row for `--json`."""
     row = asdict(run)
     return {**row, **row.pop("outcome"), "began": run.began.isoformat(timespec="seconds")}
 
 
 def _show_evaluation(folder: Path, *, json: bool) -> None:
-    from collab.cli.live.evaluating import show_results
+    from collab.cli.screen.results import show_evaluation
     from collab.cli.screen.streams import json_text
-    from collab.cli.screen.terminal import open_page
     from collab.evaluation.folder import open_evaluation
 
     record = open_evaluation(folder)
@@ -135,7 +124,7 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
         print(json_text(record.results))
     elif record.results is not None:
         page = open_page()
-        show_results(page, record.results)
+        show_evaluation(page, record.results)
         page.line(f"episodes of a team: collab show {folder}/TEAM; ", (_teams_in(folder), "bold"))
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
@@ -152,9 +141,8 @@ def _teams_in(folder: Path) -> str:
 def _show_run(
     run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
 ) -> None:
-    from collab.cli.live.training import gains_table
+    from collab.cli.screen.results import show_gains
     from collab.cli.screen.streams import json_text
-    from collab.cli.screen.terminal import open_page
     from collab.recipe.dump import reward_in
     from collab.records.run import open_run
     from collab.rewards.declared import shown
@@ -169,7 +157,7 @@ def _show_run(
         page = open_page()
         _show_list(page, record.about, chosen, shown(reward_in(run)))
         if gains := record.about.get("summary", {}).get("gains"):
-            page.table(*gains_table(gains))
+            show_gains(page, gains)
     else:
         for item in chosen:
             _show(open_page(), item, whole=turn is None)
@@ -180,18 +168,18 @@ def _show_run(
 def _show_list(
     page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[Shown]
 ) -> None:
-    """The table; of the columns that a reward has `declared`, those without a cell are left out."""
+    """The table of episodes; columns that the reward declares are shown if they hold anything."""
     if about:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
     columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
     scores = [episode.score for episode in episodes if episode.score]
     declared = [item for item in declared if any(map(item.cell, scores))]
-    ranks = {"return": 0, "of": 3, **{item.head: 0 for item in declared}, "turns": 4, "tokens": 2}
-    columns += [Column(name, right=True, rank=rank) for name, rank in ranks.items()]
+    heads = ["return", "of", *(item.head for item in declared), "turns", "tokens"]
+    columns += [Column(name, right=True) for name in heads]
     has_schemes = any(score.scheme for score in scores)
-    columns += [Column("scheme", rank=1)] * has_schemes
-    columns += [Column("flags", style="yellow", wrap=True)]
+    columns += [Column("scheme")] * has_schemes
+    columns += [Column("flags", style="yellow")]
     rows = [_episode_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
     page.table(columns, rows)
 
@@ -221,10 +209,10 @@ def _episode_row(
 
 
 def _select(episodes: list[Episode], name: str) -> list[Episode]:
-    """The episodes that `name` means: an id, a problem's address, or a position in the list.
+    """The episodes of an id, a problem's address, or a position in the list.
 
     Raises:
-        UnknownName: none; with the nearest id.
+        UnknownName: there is none; the message has the nearest id.
     """
     from collab.errors import UnknownName
 
@@ -237,14 +225,14 @@ def _select(episodes: list[Episode], name: str) -> list[Episode]:
 
 
 def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
-    """Those that came to this turn; an episode that is solved ends before its last."""
+    """The episodes that reached this turn; a solved episode may end early."""
     if turn is None:
         return episodes
-    found = [episode for episode in episodes if len(episode.turns) >= turn]
-    if episodes and not found:
+    reached = [episode for episode in episodes if len(episode.turns) >= turn]
+    if episodes and not reached:
         most = max(len(episode.turns) for episode in episodes)
         raise RecipeError(f"no episode here has a turn {turn}; the longest has {most}")
-    return found
+    return reached
 
 
 def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
@@ -304,12 +292,12 @@ def _show_decision(page: Page, decision: Decision) -> None:
         Block(f"{place} observes: {message.role}", message.content, "text")
         for message in decision.observation
     ]
-    told = f"{place} responds: {counted(action.usage.new_tokens, 'token')}, {action.seconds:.1f} s"
-    told += f", {action.finish_reason}, {action.model}"
-    told += f", adapter {action.adapter}" if action.adapter else ""
+    title = f"{place} responds: {counted(action.usage.new_tokens, 'token')}, {action.seconds:.1f} s"
+    title += f", {action.finish_reason}, {action.model}"
+    title += f", adapter {action.adapter}" if action.adapter else ""
     if action.logprobs:
         mean = sum(action.logprobs) / len(action.logprobs)
-        told += f", log-prob {mean:.2f} a token, least {min(action.logprobs):.2f}"
-    asked = [call_block(place, call) for call in action.tool_calls if call.id]
-    for block in (*blocks, Block(told, action.text, "text"), *asked):
+        title += f", log-prob {mean:.2f} per token, least {min(action.logprobs):.2f}"
+    calls = [call_block(place, call) for call in action.tool_calls if call.id]
+    for block in (*blocks, Block(title, action.text, "text"), *calls):
         page.blocks([block])

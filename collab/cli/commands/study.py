@@ -8,34 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli.options import Json, Trust, consent
+from collab.cli.options import Json, Trust, argument, consent, flag, option
+from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
     from collab.study.spec import StudySpec
     from collab.trainers import Plan
 
 
-StudyFile = Annotated[
-    Path, typer.Argument(metavar="STUDY.yaml", help="Trainers, suites, seeds and a budget.")
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on: what is done stays, what was begun goes on.")
-]
-Retry = Annotated[
-    bool, typer.Option("--retry", help="With --resume: also what failed, from where it was.")
-]
+StudyFile = Annotated[Path, argument("STUDY.yaml", "Trainers, suites, seeds and a budget.")]
+Resume = Annotated[bool, flag("--resume", "Continue; finished runs stay.")]
+Retry = Annotated[bool, flag("--retry", "With --resume: also continue runs that failed.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(
-        "--jobs", metavar="N", min=1, help="Runs at once. Default: what the machine bears."
-    ),
+    option("--jobs", "N", "Runs at once. Default: as many as the machine can handle.", min=1),
 ]
 StudyDryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check every run; show what would be trained.")
+    bool, flag("--dry-run", "Check every run and show the plan; train nothing.")
 ]
 StudyOut = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="The study's folder. Default: studies/NAME."),
+    Path | None, option("--out", "DIR", "The study's folder. Default: studies/NAME.")
 ]
 
 
@@ -50,19 +42,19 @@ def command(
     json: Json = False,
     out: StudyOut = None,
 ) -> None:
-    """Train with several trainers at equal tokens, and compare them.
+    """Compare trainers at equal numbers of generated tokens.
 
-    Every trainer, suite and seed is a run of collab train in its own process
-    and its own folder below the study's. Held-out returns are compared at equal marks
-    of generated tokens: curves, tokens to a level, differences paired by seed.
+    Each trainer, suite and seed is one collab train, in its own process and
+    folder. The study compares held-out returns at equal numbers of generated
+    tokens: curves, tokens to a level, differences paired by seed.
 
-    [bold]Examples[/]
+    Examples:
       collab study examples/studies/game.yaml --dry-run
       collab study examples/studies/game.yaml --jobs 2
       collab study examples/studies/game.yaml --resume
 
-    Exit status: 0 done, 1 a run failed, 2 bad usage, 130 interrupted. What was
-    done is kept in every case.
+    Exit status: 0 done, 1 a run failed, 2 bad usage, 130 interrupted. Finished
+    work is always kept.
     """
     from collab.errors import RecipeError
     from collab.study.spec import cells_of, load_study
@@ -89,15 +81,14 @@ def _show_plan(
 ) -> None:
     from json import dumps
 
-    from collab.cli.screen.study import show_plan
-    from collab.cli.screen.terminal import open_page
+    from collab.cli.screen.results import show_study_plan
 
     if json:
         memory = {name: plan.total for name, plan in plans.items()}
-        found = {"cells": memory, "jobs": jobs, "tokens": spec.tokens, "folder": str(folder)}
-        print(dumps(found))
+        plan = {"cells": memory, "jobs": jobs, "tokens": spec.tokens, "folder": str(folder)}
+        print(dumps(plan))
     else:
-        show_plan(open_page(), spec, plans, jobs, folder)
+        show_study_plan(open_page(), spec, plans, jobs, folder)
 
 
 def _run(
@@ -111,33 +102,25 @@ def _run(
     trust: bool,
     json: bool,
 ) -> int:
-    import asyncio
-
-    from collab.cli.live.playing import Interruption
-    from collab.cli.live.studying import LiveStudy, StudyReport
-    from collab.cli.live.views import open_view
+    from collab.cli.live.playing import run_to_end
+    from collab.cli.live.view import open_view
     from collab.study.page import write_page
     from collab.study.study import Study
 
-    view = open_view(StudyReport, LiveStudy, json=json)
+    view, status = open_view(json=json), 0
     run = Study(spec, folder, resume=resume, retry=retry, trust=trust, emit=view.see)
 
-    async def main() -> int:
-        with Interruption(run.leave) as interruption:
-            try:
-                results = await run.run(jobs, threads)
-            except asyncio.CancelledError:
-                if not interruption.happened:
-                    raise
-                return 130
+    async def main() -> None:
+        nonlocal status
+        results = await run.run(jobs, threads)
         if page := write_page(results, folder):
             print(f"report: {page}", file=sys.stderr)
-        return int(results.status == "failed")
+        status = int(results.status == "failed")
 
     try:
-        status = asyncio.run(main())
+        is_done = run_to_end(main(), run.leave)
     finally:
         view.close()
-    if status == 130:
+    if not is_done:
         print(f"interrupted; go on with --resume (in {folder})", file=sys.stderr)
-    return status
+    return status if is_done else 130

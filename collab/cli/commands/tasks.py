@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from collab.cli.options import Trust, consent
+from collab.cli.options import Trust, argument, consent, flag
+from collab.cli.screen.page import Column, Piece, open_page
 from collab.errors import RecipeError
 from collab.wording import counted
 
@@ -17,24 +18,22 @@ if TYPE_CHECKING:
     from collab.trust import Consent
 
 _WIDTH = 100
-"""Characters of a problem's text that tell it from others."""
+"""Characters of a problem's text in the list."""
 
 
 def command(
-    suite: Annotated[
-        str | None, typer.Argument(metavar="SUITE", help="A suite's name, or a data file.")
-    ] = None,
+    suite: Annotated[str | None, argument("SUITE", "A suite's name or a data file.")] = None,
     trust: Trust = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Hold its environment to the conformance suite.")
+        bool, flag("--check", "Run the conformance suite on its environment.")
     ] = False,
 ) -> None:
-    """List the suites, or the problems of one.
+    """List the suites, or the problems of one suite.
 
-    A suite is one of the library's, one of your project's folder tasks/, or
-    a file of yours.
+    Suites come from the library, from your project's folder tasks/, or from a
+    data file.
 
-    [bold]Examples[/]
+    Examples:
       collab tasks
       collab tasks humaneval
       collab tasks mine.jsonl
@@ -51,8 +50,6 @@ def command(
 
 
 def _suites() -> None:
-    from collab.cli.screen.page import Column, Piece
-    from collab.cli.screen.terminal import open_page
     from collab.recipe import documents, library
 
     rows: list[list[Piece]] = []
@@ -61,7 +58,7 @@ def _suites() -> None:
         origin = "environment" if "environment" in data else _source(data.get("source"))
         rows.append([(name, "bold"), origin, str(data.get("description", ""))])
     page = open_page()
-    page.table([Column("suite"), Column("source", rank=1), Column("description", wrap=True)], rows)
+    page.table([Column("suite"), Column("source"), Column("description")], rows)
     page.line(("problems of one: collab tasks SUITE", "dim"))
 
 
@@ -75,8 +72,6 @@ def _source(source: Any) -> str:
 
 
 def _problems(name: str, trust: Consent) -> None:
-    from collab.cli.screen.page import Column
-    from collab.cli.screen.terminal import open_page
     from collab.recipe import about_rows, read_task
     from collab.tasks import open_suite
     from collab.trust import settle
@@ -86,7 +81,7 @@ def _problems(name: str, trust: Consent) -> None:
     suite = open_suite(spec)
     rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
     page = open_page()
-    page.table([Column("address"), Column("problem", style="dim", wrap=True)], rows)
+    page.table([Column("address"), Column("problem", style="dim")], rows)
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
     count = counted(len(suite), "problem")
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
@@ -96,18 +91,18 @@ def _problems(name: str, trust: Consent) -> None:
 
 
 def _fields(suite: Suite) -> str:
-    """The fields of a suite's rows: which are hidden, and in how many rows the rarer ones are."""
+    """The fields of a suite's rows, with marks for hidden and rare ones."""
     counts = Counter(field for row in suite.rows for field in row)
-    told = []
+    fields = []
     for field, count in counts.items():
         marks = ["hidden"] * (field in suite.spec.hidden)
         marks += [f"in {count} of {len(suite)}"] * (count < len(suite))
-        told.append(f"{field} ({', '.join(marks)})" if marks else field)
-    return ", ".join(told)
+        fields.append(f"{field} ({', '.join(marks)})" if marks else field)
+    return ", ".join(fields)
 
 
 def _first_line(public: dict[str, Any]) -> str:
-    """What tells a problem from others: what rewards know it by, its title, or its first text."""
+    """A line for a problem: its title, or the first line of its prompt or first text."""
     from collab.rewards.declared import title_of
 
     if title := title_of(public):
@@ -122,8 +117,7 @@ def _first_line(public: dict[str, Any]) -> str:
 
 
 def _check(name: str, trust: Consent) -> None:
-    """Play many games of a suite's first problem, tell the results, and exit 1 for a fault."""
-    from collab.cli.screen.terminal import open_page
+    """Play many games of a suite's first problem and show the results; exits 1 for a fault."""
     from collab.environments import environment_for
     from collab.environments.conformance import conform
     from collab.recipe import load_task

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from collab.cli.options import argument
+from collab.cli.screen.page import Block, Column, open_page
 from collab.errors import RecipeError
 from collab.wording import counted
 
 
 def command(
-    team: Annotated[
-        str | None, typer.Argument(metavar="TEAM", help="A team's name or file.")
-    ] = None,
+    team: Annotated[str | None, argument("TEAM", "A team's name or file.")] = None,
 ) -> None:
     """List the teams, or show one with its agents and prompts.
 
-    A team is one of the library's, or one of your project's folder agents/.
+    Teams come from the library and from your project's folder agents/.
 
-    [bold]Examples[/]
+    Examples:
       collab teams
       collab teams coding
     """
@@ -30,8 +28,6 @@ def command(
 
 
 def _teams() -> None:
-    from collab.cli.screen.page import Column
-    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_recipe
     from collab.recipe.library import components
 
@@ -43,16 +39,14 @@ def _teams() -> None:
             rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
             continue
         rows.append([(name, "bold"), ", ".join(spec.agents), str(spec.protocol), spec.description])
-    columns = [Column("team"), Column("agents", wrap=True), Column("protocol", rank=1)]
-    columns.append(Column("description", wrap=True))
+    columns = [Column("team"), Column("agents"), Column("protocol")]
+    columns.append(Column("description"))
     page = open_page()
     page.table(columns, rows)
     page.line(("its prompts: collab teams TEAM", "dim"))
 
 
 def _team(name: str) -> None:
-    from collab.cli.screen.page import Block
-    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_recipe
 
     spec = read_recipe(name)[0].team

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,13 +18,17 @@ from collab.cli.options import (
     ShowRecipe,
     Trust,
     Workers,
+    argument,
     complete_runs,
     complete_suites,
     complete_teams,
     complete_trainers,
     consent,
+    option,
+    send_spans,
     with_sandbox,
 )
+from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
     from collab.cli.launch.slurm import Given
@@ -35,61 +39,48 @@ if TYPE_CHECKING:
 
 TrainableRecipe = Annotated[
     str | None,
-    typer.Argument(
-        metavar="RECIPE|TEAM|FOLDER",
-        help="A recipe file, a team's name, or a trained team's folder.",
+    argument(
+        "RECIPE|TEAM|FOLDER",
+        "A recipe file, a team's name, or a trained team's folder.",
         autocompletion=complete_teams,
     ),
 ]
 Suite = Annotated[
     str | None,
-    typer.Option(
-        "--task",
-        "-t",
-        metavar="SUITE[/TASKS]",
-        help="In place of the recipe's own, e.g. humaneval/0-19.",
+    option(
+        "--task, -t",
+        "SUITE[/TASKS]",
+        "Replaces the recipe's tasks, e.g. humaneval/0-19.",
         autocompletion=complete_suites,
     ),
 ]
 Trainer = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--trainer",
-        metavar="NAME",
-        help="In place of the recipe's own; magrpo where it names none.",
+        "NAME",
+        "Replaces the recipe's trainer. Default: magrpo.",
         autocompletion=complete_trainers,
     ),
 ]
-SeedOfTraining = Annotated[
-    int | None, typer.Option("--seed", metavar="N", min=0, help="Same seed, same training.")
-]
+SeedOfTraining = Annotated[int | None, option("--seed", "N", "Same seed, same training.", min=0)]
 Resume = Annotated[
     Path | None,
-    typer.Option(
-        "--resume",
-        metavar="RUN",
-        help="Go on with a run from its last checkpoint.",
-        autocompletion=complete_runs,
+    option(
+        "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs
     ),
 ]
-TrainingOut = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder of the run. Default: runs/ID."),
-]
+TrainingOut = Annotated[Path | None, option("--out", "DIR", "Folder of the run. Default: runs/ID.")]
 Card = Annotated[
     str | None,
-    typer.Option(
-        "--card",
-        metavar="NAME|GB",
-        help="With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24; it need not be here.",
-    ),
+    option("--card", "NAME|GB", "With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24."),
 ]
 SlurmJob = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--slurm",
-        metavar="nodes=N,gpus=N",
-        help="Submit as a job: gpus of each node; also partition, account, time, template.",
+        "nodes=N,gpus=N",
+        "Submit a SLURM job; also partition=, account=, time=, template=.",
     ),
 ]
 
@@ -115,9 +106,9 @@ def command(
     gpus: Gpus = None,
     ranks: RanksHere = None,
 ) -> None:
-    r"""Train a team: every agent by the joint reward, each with an adapter of its own.
+    """Train a team on the joint reward, with one adapter per agent.
 
-    [bold]Examples[/]
+    Examples:
       collab train examples/recipes/humaneval-cpu.yaml
       collab train coding --task humaneval --trainer magrpo --dry-run
       collab train recipe.yaml --set trainer.learning_rate=3e-4 --out runs/first
@@ -125,23 +116,22 @@ def command(
       collab train --resume runs/first
       collab train recipe.yaml --dry-run --card h100
       collab train recipe.yaml --slurm nodes=2,gpus=8
-      collab run runs/first --task humaneval/140        the team that came of it
+      collab run runs/first --task humaneval/140        the trained team
 
     Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
-    What was done up to the last checkpoint is kept in every case; go on with
-    --resume.
+    The last checkpoint is always kept; continue with --resume.
     """
     from json import dumps
 
-    from collab.cli.launch.place import Asked, check_options, place_of
+    from collab.cli.launch.place import MachineOptions, check_options, place_of
     from collab.cli.launch.slurm import Given, send
-    from collab.cli.live.finished import show_finished
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
     from collab.tasks import split_address
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
+    from collab.trainers.training.folder import TrainingFolder
 
     if not is_first():
         following()
@@ -155,8 +145,8 @@ def command(
         raise RecipeError(
             "--card is what --dry-run plans for; training takes the GPUs that are here"
         )
-    asked = Asked(card, slurm, gpus, ranks, resume)
-    check_options(asked)
+    machine = MachineOptions(card, slurm, gpus, ranks, resume)
+    check_options(machine)
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
     task, selection = split_address(task) if task else (None, "")
     chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
@@ -175,18 +165,19 @@ def command(
     given = Given(recipe, changed, trust, task, trainer, model, seed)
     job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
-        plan = make_plan(loaded, *place_of(loaded, asked))
+        plan = make_plan(loaded, *place_of(loaded, machine))
         _show_plan(plan, loaded, job, json=json, whole=show_recipe)
         return
     if job is not None:
         send(*job)
         return
-    if resume is not None and show_finished(loaded, resume, json=json):
+    if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
+        _show_finished(resume, summary, json=json)
         return
     folder = resume or out or Path("runs") / new_run_id(loaded.name or loaded.team.name)
     wanted = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
     if wanted is not None:
-        print(wanted.told(folder), file=sys.stderr)
+        print(wanted.text(folder), file=sys.stderr)
         place = [] if resume or out else ["--out", str(folder)]
         raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
     with leading() as group:
@@ -228,6 +219,16 @@ def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None
         TrainingFolder.check_is_free(out)
 
 
+def _show_finished(run: Path, summary: dict[str, Any], *, json: bool) -> None:
+    """Show the result of a training that has nothing left to do."""
+    from collab.cli.live.view import JsonView, Report
+    from collab.runtime.events import RunFinished
+
+    print(f"{run} is finished; train on with --set trainer.steps=N", file=sys.stderr)
+    view = JsonView() if json else Report(open_page(), folder=str(run))
+    view.see(RunFinished(run=run.name, status="done", summary=summary))
+
+
 def _show_plan(
     plan: Plan,
     recipe: Recipe,
@@ -242,10 +243,10 @@ def _show_plan(
     from collab.recipe.dump import dump_recipe
 
     if json:
-        told = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
-        print(dumps({**told, "sbatch": job[0]} if job else told))
+        data = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
+        print(dumps({**data, "sbatch": job[0]} if job else data))
         return
-    if whole:  # what is long stands above what is looked for
+    if whole:  # the recipe is long, so the plan comes last
         print(dump_recipe(recipe))
     print(plan.text())
     if job:
@@ -253,19 +254,15 @@ def _show_plan(
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
-    import asyncio
-
-    from collab.cli.live.playing import Interruption
-    from collab.cli.live.training import LiveTraining, TrainingReport
-    from collab.cli.live.views import open_view
-    from collab.cli.options import send_spans
+    from collab.cli.live.playing import run_to_end
+    from collab.cli.live.view import open_view
     from collab.runs.about import mark_interrupted
     from collab.runs.layout import TRAINING
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
     send_spans()
-    view = open_view(TrainingReport, LiveTraining, json=json)
+    view = open_view(json=json)
 
     def emit(event: TrainingEvent) -> None:
         if view.progress or not isinstance(event, TrainingProgress):
@@ -275,25 +272,15 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
         view.close()
         mark_interrupted(folder)
 
-    async def main(training: TrainingRun) -> int:
-        with Interruption(give_up) as interruption:
-            try:
-                await training.run()
-            except asyncio.CancelledError:
-                if not interruption.happened:
-                    raise
-                return 130
-        return 0
-
     try:
         training = TrainingRun(
             recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
-        status = asyncio.run(main(training))
+        is_done = run_to_end(training.run(), give_up)
     finally:
         view.close()
-    if status:
+    if not is_done:
         begun = (folder / TRAINING).is_file()
         going_on = f"; go on with: collab train --resume {folder}" if begun else ""
         print(f"interrupted at step {training.step}{going_on}", file=sys.stderr)
-    return status
+    return 0 if is_done else 130

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from collab.cli.options import argument
+from collab.cli.screen.page import Block, Column, open_page
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
     from collab.recipe import TrainerSpec
 
-_TOLD = {"name", "description"}
-
 
 def command(
-    trainer: Annotated[
-        str | None, typer.Argument(metavar="TRAINER", help="A trainer's name or file.")
-    ] = None,
+    trainer: Annotated[str | None, argument("TRAINER", "A trainer's name or file.")] = None,
 ) -> None:
     """List the trainers, or show one with its settings.
 
-    A trainer is one of the library's, or one of your project's folder
-    trainers/. What a setting means: docs/algorithms.md, and
+    Trainers come from the library and from your project's folder trainers/. For
+    the meaning of a setting, see docs/algorithms.md and collab schema trainer.
 
-      collab schema trainer
-
-    [bold]Examples[/]
+    Examples:
       collab trainers
       collab trainers cross
       collab train pair --task words --trainer cross
@@ -38,8 +32,6 @@ def command(
 
 
 def _trainers() -> None:
-    from collab.cli.screen.page import Column
-    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_trainer
     from collab.recipe.library import components, is_shipped
     from collab.trainers.results import RESULTS
@@ -54,8 +46,8 @@ def _trainers() -> None:
         result = RESULTS.get(name, "-") if is_shipped(path) else "-"
         settings = [str(spec.algorithm), str(spec.group_size)]
         rows.append([(name, "bold"), *settings, result, spec.description])
-    columns = [Column("trainer"), Column("algorithm", rank=1), Column("G", right=True, rank=1)]
-    columns += [Column("result"), Column("description", wrap=True)]
+    columns = [Column("trainer"), Column("algorithm"), Column("G", right=True)]
+    columns += [Column("result"), Column("description")]
     page = open_page()
     page.table(columns, rows)
     page.line(("result: measured on a real model (docs/results.md); -: no result yet", "dim"))
@@ -63,8 +55,6 @@ def _trainers() -> None:
 
 
 def _trainer(name: str) -> None:
-    from collab.cli.screen.page import Block
-    from collab.cli.screen.terminal import open_page
     from collab.recipe import read_trainer
 
     spec = read_trainer(name)
@@ -75,8 +65,8 @@ def _trainer(name: str) -> None:
 
 
 def _settings(spec: TrainerSpec) -> str:
-    """What the trainer's file says, and those that it extends."""
+    """Settings in the trainer's file, and in the files that it extends."""
     from yaml import safe_dump
 
-    own = spec.model_dump(mode="json", exclude=_TOLD, exclude_unset=True)
-    return safe_dump(own, sort_keys=False).strip()
+    settings = spec.model_dump(mode="json", exclude={"name", "description"}, exclude_unset=True)
+    return safe_dump(settings, sort_keys=False).strip()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from collab.cli.options import argument, flag, option
 from collab.errors import RecordError
 from collab.runs.layout import PLACES
 
@@ -14,22 +13,17 @@ from collab.runs.layout import PLACES
 def command(
     folder: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[FOLDER]", help="A folder of runs. Default: runs/, evals/ and studies/ here."
-        ),
+        argument("[FOLDER]", "A folder of runs. Default: runs/, evals/ and studies/ here."),
     ] = None,
-    port: Annotated[
-        int,
-        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 for a free one."),
-    ] = 8765,
-    browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    port: Annotated[int, option("--port", "PORT", "0 for a free one.", min=0, max=65535)] = 8765,
+    browse: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
 ) -> None:
-    """Show runs in the browser: list, filter, compare, and follow those at work.
+    """Show runs in the browser: list, filter, compare and follow them.
 
-    The page is served to this machine only, and shows what is in the folder and
-    nothing else. Ctrl-C ends it. It needs the packages of the extra `serve`.
+    Only this machine can open the page, and it shows nothing outside the folder.
+    Ctrl-C ends it. It needs the extra `serve`.
 
-    [bold]Examples[/]
+    Examples:
       collab view
       collab view studies/first --port 0 --open
     """

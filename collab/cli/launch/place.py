@@ -1,12 +1,11 @@
-"""The GPUs or processes that a training takes, or is planned for by `--dry-run`."""
+"""Chooses the GPUs or processes of a training, or of its plan."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
+from collab.cli.options import option
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -14,25 +13,21 @@ if TYPE_CHECKING:
     from collab.trainers.training.plan.cards import Card
 
 Gpus = Annotated[
-    int | None,
-    typer.Option("--gpus", metavar="N", min=1, help="Use N GPUs. Default: all that are visible."),
+    int | None, option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1)
 ]
 RanksHere = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks", metavar="N", min=1, help="Learn in N processes on processors, without GPUs."
-    ),
+    int | None, option("--ranks", "N", "Learn in N processes on processors, without GPUs.", min=1)
 ]
 
 
 class Wanted(NamedTuple):
-    """Ranks that are to be started."""
+    """Ranks to start."""
 
     ranks: int
     on_gpus: bool
 
-    def told(self, folder: Path) -> str:
-        """What is started, and how it is stopped."""
+    def text(self, folder: Path) -> str:
+        """The ranks, their logs, and how to stop them."""
         from collab.runs.layout import LOGS
 
         where = "each on a GPU of its own" if self.on_gpus else "on processors"
@@ -44,7 +39,7 @@ class Wanted(NamedTuple):
 def ranks_wanted(
     recipe: Recipe, gpus: int | None, ranks: int | None, resume: Path | None
 ) -> Wanted | None:
-    """How many ranks are to be started; None for this process alone.
+    """The ranks to start; None for this process alone.
 
     Raises:
         RecipeError: more GPUs than there are, or ranks on processors where models take a GPU.
@@ -74,7 +69,7 @@ def ranks_wanted(
 
 
 def usable_gpus(recipe: Recipe) -> list[Card]:
-    """The GPUs of this machine that a rank each could be on."""
+    """The GPUs of this machine that can hold a rank each."""
     if not _takes_gpus(recipe):
         return []
     from collab.trainers.training.plan.cards import card_of_here
@@ -93,27 +88,27 @@ def _visible_gpus() -> int:
 
 
 def _takes_gpus(recipe: Recipe) -> bool:
-    """Whether every model that is trained may lie on any GPU."""
+    """True if every trained model may be on any GPU."""
     from collab.recipe.model import local_weights
 
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     weights = [local_weights(recipe.model_of(name)) for name in trained]
-    return all(own is not None and own.device in ("auto", "cuda") for own in weights)
+    return all(each is not None and each.device in ("auto", "cuda") for each in weights)
 
 
 def _ranks_of(run: Path | None) -> int | None:
-    """Those that a run had which goes on; its gradients are added up as before."""
+    """The ranks of a run that is continued; it sums its gradients as before."""
     from collab.runs.about import read_about
 
-    found = read_about(run).get("ranks") if run is not None else None
-    return found if isinstance(found, int) else None
+    ranks = read_about(run).get("ranks") if run is not None else None
+    return ranks if isinstance(ranks, int) else None
 
 
 REMEDY = "name one to plan for, as in --dry-run --card h100 (its name, or its memory in GB)"
 
 
-class Asked(NamedTuple):
-    """The machine options of the command."""
+class MachineOptions(NamedTuple):
+    """The options of `collab train` that choose machines."""
 
     card: str | None = None
     slurm: str | None = None
@@ -122,10 +117,10 @@ class Asked(NamedTuple):
     resume: Path | None = None
 
 
-def place_of(recipe: Recipe, asked: Asked) -> tuple[Card | None, int]:
-    """The card to plan for, and how many ranks; no card where a run would be on processors.
+def place_of(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]:
+    """The card to plan for, and the number of ranks; no card for a run on processors.
 
-    Without `--card` it is what the command would take here, on SLURM a card of 80 GB.
+    Without `--card`, the plan is for this machine, or for a card of 80 GB on SLURM.
 
     Raises:
         RecipeError: options that exclude each other, or GPUs that are not here without `--card`.
@@ -134,58 +129,59 @@ def place_of(recipe: Recipe, asked: Asked) -> tuple[Card | None, int]:
     from collab.cli.launch.slurm import parse_slurm
     from collab.trainers.training.plan.cards import Card, card
 
-    check_options(asked)
-    if asked.slurm is not None:
-        ranks = parse_slurm(asked.slurm).ranks
+    check_options(machine)
+    if machine.slurm is not None:
+        ranks = parse_slurm(machine.slurm).ranks
         named = "80 GB (name another with --card)"
-        return card(asked.card) if asked.card else Card(named, card("80").memory), ranks
-    if asked.card is not None:
-        return card(asked.card), asked.gpus or 1
-    return _here(recipe, asked)
+        return card(machine.card) if machine.card else Card(named, card("80").memory), ranks
+    if machine.card is not None:
+        return card(machine.card), machine.gpus or 1
+    return _here(recipe, machine)
 
 
-def check_options(asked: Asked) -> None:
-    """Raise RecipeError for options of which one says what another one says otherwise."""
+def check_options(machine: MachineOptions) -> None:
+    """Raise RecipeError for options that contradict each other."""
     from collab.errors import RecipeError
 
-    given = {"--gpus": asked.gpus, "--ranks": asked.ranks}
-    for option in (name for name, value in given.items() if value is not None):
-        if asked.slurm is not None:
+    given = {"--gpus": machine.gpus, "--ranks": machine.ranks}
+    for name in (name for name, value in given.items() if value is not None):
+        if machine.slurm is not None:
             raise RecipeError(
-                f"--slurm says how many nodes and GPUs a job has, and {option} how many are taken"
-                f" here; leave out {option}, and write --slurm nodes=N,gpus=N"
+                f"--slurm says how many nodes and GPUs a job has, and {name} how many are taken"
+                f" here; leave out {name}, and write --slurm nodes=N,gpus=N"
             )
-        if asked.card is not None and option == "--ranks":
+        if machine.card is not None and name == "--ranks":
             raise RecipeError(
-                f"--ranks {asked.ranks} is for processors, and --card {asked.card} plans for GPUs;"
+                f"--ranks {machine.ranks} is for processors, and --card {machine.card} for GPUs;"
                 " give --gpus, or leave out --card"
             )
 
 
-def _here(recipe: Recipe, asked: Asked) -> tuple[Card | None, int]:
-    """Resources of this machine that the run would use."""
+def _here(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]:
+    """The card and the number of ranks that the run would use on this machine."""
     from collab.errors import RecipeError
 
     gpus = usable_gpus(recipe)
-    if asked.gpus is not None and asked.gpus > len(gpus):
+    if machine.gpus is not None and machine.gpus > len(gpus):
         raise RecipeError(
-            f"--gpus {asked.gpus} is more than the {len(gpus)} of this machine that the recipe's"
+            f"--gpus {machine.gpus} is more than the {len(gpus)} of this machine that the recipe's"
             f" models can use; {REMEDY}, or lower it"
         )
     if not gpus and (device := _missing_gpu(recipe)):
         raise RecipeError(f"model.device is {device!r}, and this machine has no GPU; {REMEDY}")
-    wanted = ranks_wanted(recipe, asked.gpus, asked.ranks, asked.resume)
+    wanted = ranks_wanted(recipe, machine.gpus, machine.ranks, machine.resume)
     taken = wanted.ranks if wanted else 1
-    # The one with the least memory, as each rank has to fit on its own.
+    # Each rank has to fit, so plan for the card with the least memory.
     return min(gpus[:taken], key=lambda gpu: gpu.memory, default=None), taken
 
 
 def _missing_gpu(recipe: Recipe) -> str | None:
-    """The device of a model that says that it is on a GPU, where torch sees none."""
+    """The device of a model that needs a GPU, if torch sees none."""
     from collab.recipe.model import local_weights
 
     held = [local_weights(recipe.model_of(name)) for name in recipe.team.agents]
-    named = [own.device for own in held if own is not None and own.device.startswith("cuda")]
+    devices = [each.device for each in held if each is not None]
+    named = [device for device in devices if device.startswith("cuda")]
     if not named:
         return None
     import torch

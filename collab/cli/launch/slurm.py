@@ -18,26 +18,26 @@ TEMPLATE = Path(__file__).with_name("slurm.sbatch.j2")
 
 @dataclass(frozen=True)
 class Slurm:
-    """What is asked of the cluster."""
+    """Resources of a SLURM job."""
 
     nodes: int = 1
     gpus: int = 1
     """On each node."""
     template: str = ""
-    """A Jinja file of one's own in place of the one that ships with collab."""
+    """A Jinja file in place of the shipped template."""
     partition: str = ""
     account: str = ""
     time: str = ""
-    """As sbatch reads it, e.g. 12:00:00."""
+    """Time limit for sbatch, e.g. 12:00:00."""
 
     @property
     def ranks(self) -> int:
-        """The processes that learn together: one a GPU."""
+        """Processes that learn together, one per GPU."""
         return self.nodes * self.gpus
 
 
 def parse_slurm(text: str) -> Slurm:
-    """Read `nodes=2,gpus=8[,partition=...]`; raises RecipeError for what is not asked so."""
+    """Read `nodes=2,gpus=8[,partition=...]`; raises RecipeError for other settings."""
     known = {field.name for field in fields(Slurm)}
     given: dict[str, str] = {}
     for part in text.split(","):
@@ -61,13 +61,13 @@ def _count(key: str, text: str) -> int:
 
 
 def render(slurm: Slurm, run: Path, begin: Sequence[str], go_on: Sequence[str]) -> str:
-    """The sbatch file of a run in the folder `run`, which is looked for from the current folder.
+    """The sbatch file of a run in the folder `run`, relative to the current folder.
 
-    `begin` and `go_on` are the arguments of `collab train`, without its folder, for a run that
-    begins and for one that goes on.
+    `begin` and `go_on` are the arguments of `collab train`, without its folder, for a new run
+    and for one that continues.
 
     Raises:
-        RecipeError: the template is not there, or names something that it is not given.
+        RecipeError: the template cannot be read, or uses an unknown name.
     """
     from jinja2 import Environment, StrictUndefined, TemplateError
 
@@ -95,7 +95,7 @@ def render(slurm: Slurm, run: Path, begin: Sequence[str], go_on: Sequence[str]) 
 
 
 def submit(text: str, run: Path) -> str:
-    """Write the file beside the run's logs, and hand it to sbatch; what sbatch answered.
+    """Write the file next to the run's logs and submit it; returns sbatch's answer.
 
     Raises:
         RecipeError: sbatch is not here, or refuses.
@@ -130,21 +130,21 @@ class Given:
 
     @property
     def begin(self) -> list[str]:
-        """The arguments of a run that begins, but for its folder."""
+        """The arguments of a new run, without its folder."""
         named = {
             "--task": self.task,
             "--trainer": self.trainer,
             "--model": self.model,
             "--seed": self.seed,
         }
-        told = [str(x) for flag, v in named.items() if v is not None for x in (flag, v)]
-        return [*([self.recipe] if self.recipe else []), *told, *self.changes]
+        options = [str(x) for flag, v in named.items() if v is not None for x in (flag, v)]
+        return [*([self.recipe] if self.recipe else []), *options, *self.changes]
 
     @property
     def changes(self) -> list[str]:
-        """The arguments that a run may go on with, but for its folder."""
-        told = [part for setting in self.settings for part in ("--set", setting)]
-        return [*told, *(["--trust"] if self.trust else [])]
+        """The arguments of a run that continues, without its folder."""
+        settings = [part for setting in self.settings for part in ("--set", setting)]
+        return [*settings, *(["--trust"] if self.trust else [])]
 
 
 def sbatch_file(slurm: str, given: Given, folder: Path, *, resumed: bool) -> str:
@@ -154,6 +154,6 @@ def sbatch_file(slurm: str, given: Given, folder: Path, *, resumed: bool) -> str
 
 
 def send(text: str, folder: Path) -> None:
-    """Submit the file, and say where the run will be."""
+    """Submit the file and print the folder of the run."""
     print(submit(text, folder))
-    print(f"run: {folder}; what its ranks say: {folder / 'logs'}")
+    print(f"run: {folder}; logs of its ranks: {folder / 'logs'}")

@@ -1,4 +1,4 @@
-"""Following a run to its end, or to the user's: Ctrl-C ends it within two seconds."""
+"""Follows a run to its end; Ctrl-C ends it within two seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,28 +16,28 @@ from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from collab import errors
-from collab.cli.live.views import View
+from collab.cli.live.view import View
 from collab.errors import CollabError
 from collab.recipe import Recipe
 from collab.records import Episode, Failure, Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime import team
-from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
+from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.signals import ending_signals
 from collab.wording import counted
 
 GRACE_SECONDS = 1.0
-"""After this long an interrupted run no longer waits for what does not stop."""
+"""An interrupted run waits this long for work that does not stop."""
 
 Status = Literal["done", "interrupted", "failed"]
 
 
 @dataclass
 class Played:
-    """A run as far as it came."""
+    """The episodes and the status of a run that was followed."""
 
-    view: View[Event]
+    view: View
     out: Path | None
     episodes: list[Episode] = field(default_factory=list)
     status: Status = "failed"
@@ -52,7 +52,7 @@ class Played:
         return next((episode.failure for episode in self.episodes if episode.failure), None)
 
     async def follow(self, recipe: Recipe, problems: Sequence[Problem]) -> None:
-        """Show the run's events; its end is told by `finish`, when all is closed."""
+        """Show the run's events but the last one, which `finish` shows when all is closed."""
         stream = team.play(
             recipe,
             problems,
@@ -72,7 +72,7 @@ class Played:
                     self.view.see(event)
 
     def finish(self, status: Status) -> None:
-        """Tell the end, once."""
+        """Show the end, once."""
         if not self._ending.acquire(blocking=False):
             return
         self.status = status
@@ -83,14 +83,12 @@ class Played:
         self.view.close()
         if status == "interrupted":
             place = f" in {self.out}" if self.out else ""
-            told = f"interrupted: {counted(len(self.episodes), 'finished episode')}{place}"
-            print(told, file=sys.stderr)
+            finished = counted(len(self.episodes), "finished episode")
+            print(f"interrupted: {finished}{place}", file=sys.stderr)
 
 
-def play(
-    recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View[Event]
-) -> Played:
-    """Run to the end; an interruption is a status, other trouble raises as `Team.stream` does."""
+def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
+    """Run to the end; returns also after an interruption, and raises as `Team.stream` does."""
     played = Played(view, out)
 
     def give_up() -> None:
@@ -98,30 +96,36 @@ def play(
         if out is not None:
             mark_interrupted(out)
 
-    async def main() -> Status:
-        with Interruption(give_up) as interruption:
-            try:
-                await played.follow(recipe, problems)
-            except asyncio.CancelledError:
-                if not interruption.happened:
-                    raise
-                return "interrupted"
-            return "done"
-
     try:
-        status = asyncio.run(main())
+        is_done = run_to_end(played.follow(recipe, problems), give_up)
     except BaseException:
         played.finish("failed")
         raise
-    played.finish(status)
+    played.finish("done" if is_done else "interrupted")
     return played
+
+
+def run_to_end(work: Coroutine[Any, Any, object], give_up: Callable[[], None]) -> bool:
+    """Run the work; False if SIGINT, SIGTERM or SIGHUP ended it, see `Interruption`."""
+
+    async def main() -> bool:
+        with Interruption(give_up) as interruption:
+            try:
+                await work
+            except asyncio.CancelledError:
+                if not interruption.happened:
+                    raise
+                return False
+        return True
+
+    return asyncio.run(main())
 
 
 class Interruption:
     """While entered, SIGINT, SIGTERM and SIGHUP cancel the task that entered it.
 
-    When the process is still there after `GRACE_SECONDS`, e.g. because a thread does not end,
-    `give_up` is called, children are killed, and the process exits.
+    If the process still runs after `GRACE_SECONDS`, e.g. because a thread does not end, it calls
+    `give_up`, kills its children and exits.
     """
 
     def __init__(self, give_up: Callable[[], None]) -> None:
@@ -176,13 +180,18 @@ def _kill_children() -> None:
 
 
 def exit_status(played: Played, *, require_solved: bool) -> int:
-    """0 done, 1 failed, 130 interrupted; 2 when no episode could begin for a lack of something."""
+    """0 done, 1 failed, 130 interrupted, 2 if every episode lacked something to begin."""
     if played.status == "interrupted":
         return 130
     failures = [episode.failure for episode in played.episodes if episode.failure]
     if failures and len(failures) == len(played.episodes):
-        kinds = [getattr(errors, failure.type, CollabError) for failure in failures]
-        return 2 if all(kind.exit_status == 2 for kind in kinds) else 1
+        return status_of_failures([failure.type for failure in failures])
     if require_solved and not all(episode.solved for episode in played.episodes):
         return 1
     return 0
+
+
+def status_of_failures(types: Iterable[str]) -> int:
+    """Exit status when everything failed: 2 if each error says that something is missing."""
+    kinds = [getattr(errors, name, CollabError) for name in types]
+    return 2 if all(kind.exit_status == 2 for kind in kinds) else 1

@@ -1,4 +1,4 @@
-"""The events of a run at work, as its files tell them; nothing of it is disturbed."""
+"""Reads the events of a run, a training or an evaluation from its files while it works."""
 
 from __future__ import annotations
 
@@ -26,16 +26,29 @@ from collab.trainers.training.events import Evaluation, StepFinished, TrainingPr
 POLL_SECONDS = 0.5
 
 Pause = Callable[[], object]
-"""Waits for more to be written."""
+"""Waits until more may be written."""
 
 
 def wait() -> None:
-    """Wait as long as a reader does before he looks again."""
+    """Wait before the next look at the files."""
     time.sleep(POLL_SECONDS)
 
 
+def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+    """The events of a run, a training or an evaluation, from its start to its end.
+
+    Raises:
+        RecordError: the folder is none of these.
+    """
+    if is_evaluation(folder):
+        return follow_evaluation(folder, pause)
+    read_about(folder)
+    is_training = (folder / TRAINING).is_file()
+    return follow_training(folder, pause) if is_training else follow_run(folder, pause)
+
+
 def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """The events of a run, from its start to its end; it ends when the run has ended.
+    """The events of a run, from its start to its end.
 
     Raises:
         RecordError: the folder is not a run's.
@@ -49,7 +62,7 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
         for line in tail.lines():
             if episode := _episode(line):
                 episodes.append(episode)
-                yield from _told_of(episode)
+                yield from _events_of(episode)
     summary = {**summarise(episodes, 0.0), **about.get("summary", {})}
     yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
 
@@ -93,7 +106,7 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
                 yield TeamStarted(label=team.label, planned=team.planned, recorded=0)
             for line in tails[team.label].lines() if team.folder else ():
                 if episode := _episode(line):
-                    yield from _told_of(episode)
+                    yield from _events_of(episode)
         if results.status != RUNNING or is_gone:
             break
         pause()
@@ -101,7 +114,7 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def _is_gone(folder: Path) -> bool:
-    """Whether the process that evaluates is gone."""
+    """True if the process that evaluates is gone."""
     return any(status_of(read_about(file.parent)) == KILLED for file in folder.glob(f"*/{RUN}"))
 
 
@@ -112,20 +125,15 @@ def how_it_ended(folder: Path) -> str:
     return KILLED if _is_gone(folder) else read_results(folder).status
 
 
-def _told_of(episode: Episode) -> Iterator[Record]:
+def _events_of(episode: Episode) -> Iterator[Record]:
     for turn in episode.turns:
         for decision in turn.decisions:
             yield AgentActed(episode=episode.id, turn=turn.index, decision=decision)
     yield EpisodeFinished(episode=episode)
 
 
-def is_training(folder: Path) -> bool:
-    """Whether a folder is that of a training."""
-    return (folder / TRAINING).is_file()
-
-
 def _until_it_ends(folder: Path, pause: Pause) -> Iterator[dict[str, Any]]:
-    """What `run.json` says, again and again; at last when nothing more is written."""
+    """The data of `run.json`, again and again until the run has ended."""
     while status_of(about := read_about(folder)) == RUNNING:
         yield about
         pause()

@@ -1,4 +1,4 @@
-"""Episodes on a page: what each agent made, what it is joined to, the score and its parts."""
+"""Shows episodes on a page: each agent's artefact, the joint artefact, the score and its parts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Column, Page, Piece
 from collab.models.tool_text import before_calls
 from collab.records import Action, Episode, Failure, PartScore, Scheme, Score, ToolCall, Turn
-from collab.rewards.declared import language_of, told
+from collab.rewards.declared import language_of
+from collab.rewards.declared import told as measures_of
 from collab.wording import counted
 
 PARTS = (
     Column("part"),
     Column("points", right=True),
     Column("of", right=True, style=DIM),
-    Column("why", wrap=True, style=DIM),
+    Column("why", style=DIM),
 )
 
 
@@ -38,7 +39,7 @@ def show_episode(page: Page, episode: Episode) -> None:
 
 
 def show_calls(page: Page, turn: Turn) -> None:
-    """Every call of the turn with its result, in the order of the record."""
+    """Every tool call of the turn with its result, in the order of the record."""
     for block in _calls_of(turn):
         page.blocks([block])
 
@@ -52,7 +53,7 @@ def _calls_of(turn: Turn) -> Iterator[Block]:
 
 
 def call_block(agent: str, call: ToolCall) -> Block:
-    """A call; code on its own is shown as code."""
+    """A tool call; code as its only argument is highlighted."""
     title, code = f"{agent} calls {call.name}", call.arguments.get("code")
     if isinstance(code, str) and len(call.arguments) == 1:
         return Block(title, code, "python")
@@ -60,7 +61,7 @@ def call_block(agent: str, call: ToolCall) -> Block:
 
 
 def show_work(page: Page, turn: Turn) -> None:
-    """What the agents made, and what it is joined to."""
+    """Each agent's artefact, and the joint artefact."""
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
@@ -82,11 +83,11 @@ def _work_of(turn: Turn, agent: str) -> Block:
 
 
 def _lack(action: Action) -> str:
-    """Why a response has no artefact."""
-    said = action.text.strip()
-    if action.tool_calls or before_calls(said) != said:
+    """The reason for a response without an artefact."""
+    text = action.text.strip()
+    if action.tool_calls or before_calls(text) != text:
         return "a call of a tool, and no answer"
-    return "no artefact in the response" if said else "empty"
+    return "no artefact in the response" if text else "empty"
 
 
 def _language(turn: Turn) -> str:
@@ -96,7 +97,7 @@ def _language(turn: Turn) -> str:
 def show_score(
     page: Page, score: Score, before: float | None = None, *, parts: bool = True
 ) -> None:
-    """The verdict, its change from the turn before, and every part of the joint reward."""
+    """The verdict, the change from the turn before, and every part of the joint reward."""
     change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
     page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
     if score.told:
@@ -117,14 +118,14 @@ def show_score(
 
 
 def describe(scheme: Scheme) -> str:
-    """A way of working together, with the lines of the joint artefact that prove it."""
+    """A cooperation scheme, with the lines of the joint artefact that show it."""
     noun = "line" if len(scheme.lines) == 1 else "lines"
     lines = ", ".join(map(str, scheme.lines))
     return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"
 
 
 def verdict(score: Score) -> list[Piece]:
-    measured = "".join(f", {text}" for text in told(score))
+    measured = "".join(f", {text}" for text in measures_of(score))
     if score.solved is None:
         return ["scored" + measured]
     solved = ("solved", f"bold {GOOD}") if score.solved else ("not solved", f"bold {BAD}")
@@ -142,16 +143,16 @@ def _part(part: PartScore) -> list[Piece]:
 
 
 def show_feedback(page: Page, turn: Turn) -> None:
-    """What each agent is told for its next turn."""
-    told = {agent: [item for item in items if item.text] for agent, items in turn.feedback.items()}
+    """The feedback for each agent's next turn."""
+    texts = {agent: [item for item in items if item.text] for agent, items in turn.feedback.items()}
     page.blocks(
         [
             Block(
-                f"{agent} is told ({', '.join(item.source for item in items)})",
+                f"feedback for {agent} ({', '.join(item.source for item in items)})",
                 "\n\n".join(item.text for item in items),
                 "text",
             )
-            for agent, items in told.items()
+            for agent, items in texts.items()
             if items
         ]
     )
@@ -162,36 +163,33 @@ def show_feedback(page: Page, turn: Turn) -> None:
 
 
 def show_end(page: Page, episode: Episode) -> None:
-    """Why the episode ended; of several turns, what they were worth together."""
+    """The failure of the episode, or the return of several turns."""
     if episode.failure:
         show_failure(page, episode.failure)
     elif (episode.horizon or len(episode.turns)) > 1 and episode.joint_return is not None:
-        told = f"return {out_of(episode.joint_return, episode.largest_return)}"
+        text = f"return {out_of(episode.joint_return, episode.largest_return)}"
         if episode.unplayed:
             rest = (
                 "its reward counts for the rest" if episode.absorbed else "the rest counts nothing"
             )
-            told += f": {solved_early(episode)}, {rest}"
-        page.line(told)
+            text += f": {solved_early(episode)}, {rest}"
+        page.line(text)
 
 
 def solved_early(episode: Episode) -> str:
-    """That it ended before its last turn; empty where it did not."""
+    """The turn in which an episode ended early; empty if it did not."""
     if not episode.unplayed:
         return ""
     return f"solved in turn {episode.turns[-1].index + 1} of {episode.horizon}"
 
 
 def out_of(value: float, largest: float | None) -> str:
-    """A reward or a return, of the largest that it could have been where that is known.
-
-    Nothing is said of a largest of 0, as in a game in which one wins what the other loses.
-    """
+    """A reward or return, with its maximum unless that is unknown or 0, as in zero-sum games."""
     return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
 
 
 def each_earned(by_agent: Mapping[str, float]) -> str:
-    """What each agent earned, where agents do not earn the same."""
+    """Each agent's reward, if agents earn different ones."""
     return ", ".join(f"{agent} earns {reward:+.2f}" for agent, reward in by_agent.items())
 
 
@@ -202,13 +200,13 @@ def show_failure(page: Page, failure: Failure) -> None:
 
 
 def show_line(page: Page, episode: Episode, width: int) -> None:
-    """One episode in one line; `width` is that of the longest id."""
+    """One episode in one line; `width` is the length of the longest id."""
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
     cells = f"{tokens:>6} tokens {episode.seconds:>6.1f} s"
     if episode.failure:
         failure = episode.failure
-        told = f"{failure.type}: {failure.message}".partition("\n")[0]
-        page.line((f"{'failed':<10}  ", BAD), f"{episode.id:<{width}}  {cells}  ", (told, DIM))
+        why = f"{failure.type}: {failure.message}".partition("\n")[0]
+        page.line((f"{'failed':<10}  ", BAD), f"{episode.id:<{width}}  {cells}  ", (why, DIM))
         return
     page.line(
         *_status(episode),
@@ -231,7 +229,7 @@ def _compact(episode: Episode) -> str:
     score = episode.score
     if score is None or episode.joint_return is None:
         return ""
-    measured = "".join(f"  {text:>14}" for text in told(score))
+    measured = "".join(f"  {text:>14}" for text in measures_of(score))
     return f"  return {out_of(episode.joint_return, episode.largest_return)}{measured}"
 
 

@@ -1,12 +1,24 @@
-"""A page of lines, blocks and tables, and its plain form for pipes and files."""
+"""A page of lines, blocks and tables: plain in pipes and files, coloured on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
-from collab.cli.screen.streams import clean
+from collab.wording import clean
+
+if TYPE_CHECKING:
+    from rich.console import (
+        Console,
+        ConsoleOptions,
+        ConsoleRenderable,
+        RenderableType,
+        RenderHook,
+        RenderResult,
+    )
+    from rich.live import Live
 
 GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 """Styles, by their meaning."""
@@ -14,19 +26,17 @@ GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 Piece = str | tuple[str, str]
 """A text, or a text and its style; plain pages leave styles out."""
 
-
-MARK_WIDTH, NAME_WIDTH = 2, 18
-"""Columns of the mark and of the name of an entry."""
+SIDE_BY_SIDE = 110
+"""A terminal of this many columns shows two blocks next to each other."""
 
 
 @dataclass(frozen=True)
 class Column:
+    """A column of a table; numbers are aligned to the right and do not wrap."""
+
     title: str
     right: bool = False
     style: str = ""
-    wrap: bool = False
-    rank: int = 0
-    """On a terminal that is too narrow, columns of higher rank are left out first."""
 
 
 @dataclass(frozen=True)
@@ -36,28 +46,39 @@ class Block:
     title: str
     text: str
     language: str = "python"
-    """What to highlight it as; `text` for nothing."""
+    """The language for highlighting; `text` for none."""
 
 
 class Page(Protocol):
+    """Shows lines, headings, blocks and tables."""
+
     def line(self, *pieces: Piece) -> None: ...
 
     def heading(self, title: str) -> None: ...
-
-    def entry(self, mark: Piece, name: str, text: str) -> None:
-        """One line of a list that is shown as it grows: a mark, a name, and what is told of it."""
 
     def blocks(self, blocks: Sequence[Block]) -> None: ...
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None: ...
 
 
+def open_page() -> PlainPage | TerminalPage:
+    """A terminal page if stdout is a terminal, else a plain one."""
+    if not sys.stdout.isatty():
+        return PlainPage(sys.stdout)
+    from rich.console import Console
+
+    # The page cleans its texts itself, so that its colours reach the terminal.
+    beneath = getattr(sys.stdout, "beneath", sys.stdout)
+    return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
+
+
 def plain(pieces: Sequence[Piece]) -> str:
+    """The text of the pieces, without styles."""
     return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
 
 
 class PlainPage:
-    """Complete, without colour, one line for one thing."""
+    """Complete and without colour, one line per thing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -67,9 +88,6 @@ class PlainPage:
 
     def heading(self, title: str) -> None:
         self.line("== ", title)
-
-    def entry(self, mark: Piece, name: str, text: str) -> None:
-        self.line(f"{plain([mark]):<{MARK_WIDTH}}  {name:<{NAME_WIDTH}}  {text}")
 
     def blocks(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
@@ -87,3 +105,115 @@ class PlainPage:
                 for cell, width, column in zip(row, widths, columns, strict=True)
             ]
             self.line("  ".join(padded))
+
+
+class TerminalPage:
+    """Calm colours, as wide as the terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        console.push_render_hook(cast("RenderHook", CleanHook()))
+
+    def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
+        """A part below the page that `render` draws again and again, not yet started."""
+        from rich.live import Live
+
+        return Live(console=self.console, get_renderable=lambda: Cleaned(render()), **options)
+
+    def line(self, *pieces: Piece) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        text = Text.assemble(*map(_cleaned, pieces))
+        indent = len(text.plain) - len(text.plain.lstrip())
+        self.console.print(Padding(text[indent:], (0, 0, 0, indent)) if indent else text)
+
+    def heading(self, title: str) -> None:
+        from rich.rule import Rule
+        from rich.text import Text
+
+        self.console.print(Rule(Text(clean(title), "bold"), align="left", style="dim"))
+
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        from rich.table import Table
+
+        if self.console.width < SIDE_BY_SIDE or len(blocks) < 2:
+            for block in blocks:
+                self.console.print(_panel(block))
+            return
+        grid = Table.grid(padding=(0, 1), expand=True)
+        for _ in blocks[:2]:
+            grid.add_column(ratio=1)
+        for first in range(0, len(blocks), 2):
+            grid.add_row(*map(_panel, blocks[first : first + 2]))
+        self.console.print(grid)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None:
+        """Cells that have no room continue on the next line; nothing is left out."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            show_header=any(column.title for column in columns),
+            show_edge=False,
+            header_style="dim",
+            border_style="dim",
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        for column in columns:
+            table.add_column(
+                Text(clean(column.title)),
+                justify="right" if column.right else "left",
+                style=column.style,
+                no_wrap=column.right,
+                overflow="fold",
+            )
+        for row in rows:
+            table.add_row(*[Text.assemble(_cleaned(cell)) for cell in row])
+        self.console.print("", table, "", sep="\n")
+
+
+def _cleaned(piece: Piece) -> Piece:
+    return clean(piece) if isinstance(piece, str) else (clean(piece[0]), piece[1])
+
+
+def _panel(block: Block) -> RenderableType:
+    from rich import box
+    from rich.panel import Panel
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    text = clean(block.text.strip("\n"))
+    body: RenderableType = Text(text or "(empty)", style="" if text else "dim")
+    if text and block.language != "text":
+        body = Syntax(
+            text, block.language, theme="ansi_dark", background_color="default", word_wrap=True
+        )
+    title = Text(clean(block.title))
+    return Panel(
+        body, title=title, title_align="left", border_style="dim", box=box.ROUNDED, padding=(0, 1)
+    )
+
+
+class Cleaned:
+    """A renderable whose text cannot steer the terminal, whoever wrote it."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        for text, style, control in console.render(self._inner, options):
+            unlinked = style.update_link(None) if style and style.link else style
+            yield Segment(text if control else clean(text), unlinked, control)
+
+
+class CleanHook:
+    """Cleans all that is printed on the console."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [Cleaned(renderable) for renderable in renderables]

@@ -35,7 +35,7 @@ except SystemExit:
         (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
         ([], {*LIBRARIES, *MODELS, "rich", "yaml"}),
         (["--version"], {"pydantic.main", *MODELS, "rich", "yaml"}),
-        (["tasks"], {*LIBRARIES, *MODELS, "rich", "collab.recipe.load"}),
+        (["tasks"], {*MODELS, "rich", "jinja2", "asyncio", "collab.recipe.load"}),
         (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
         (["trainers"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
         (["models"], {*MODELS, "rich", "collab.runtime", "jinja2"}),

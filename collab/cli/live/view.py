@@ -1,0 +1,246 @@
+"""Views of a command's events: JSON lines, a report, or a report with a live part below it."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from collab.cli.live.progress import Progress
+from collab.cli.screen.episode import show_episode, show_line
+from collab.cli.screen.page import BAD, GOOD, NAME, WARN, Page, TerminalPage, open_page
+from collab.cli.screen.results import (
+    held_out_after,
+    held_out_text,
+    opening_line,
+    show_evaluation,
+    show_gains,
+    show_study,
+    show_summary,
+    step_line,
+)
+from collab.cli.screen.streams import guarded, json_text
+from collab.evaluation.events import EvaluationFinished, EvaluationStarted, TeamStarted
+from collab.records import Record
+from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
+from collab.study.results import CellFinished, StudyResults, StudyStarted
+from collab.trainers.training.events import Evaluation, StepFinished
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+IN_FULL = 4
+"""Up to this many episodes are shown in full, more in one line each."""
+
+
+class View:
+    """Shows the events of a run, a training, an evaluation or a study."""
+
+    progress = False
+    """Ask for events that only say how far the work is."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+
+    def see(self, event: Record) -> None:
+        """Show an event."""
+        raise NotImplementedError
+
+    def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
+        """Print on stderr, once per stage, that a model is fetched; called from another thread."""
+        if stage != self._stage:
+            self._stage = stage
+            print(f"model: {stage_text(stage, 0, total)}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """End the view; nothing is drawn after it."""
+
+
+class JsonView(View):
+    """Prints events as JSON lines on stdout; all other output goes to stderr from now on.
+
+    So nothing that a library or a child process prints can fall between the lines.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = _claim_stdout()
+
+    def see(self, event: Record) -> None:
+        self._lines.write(json_text(event) + "\n")
+        self._lines.flush()
+
+    def close(self) -> None:
+        self._lines.flush()
+
+
+class Report(View):
+    """Shows what is finished, in lines that stay."""
+
+    def __init__(self, page: Page, folder: str = "") -> None:
+        super().__init__()
+        self.page, self._folder = page, folder
+        self._models: dict[str, str] = {}
+        self._width = 0
+        """Width of the longest id of an episode."""
+        self._in_full = self._in_evaluation = False
+
+    def see(self, event: Record) -> None:
+        self._see_run(event)
+        self._see_training(event)
+        self._see_evaluation(event)
+        self._see_study(event)
+
+    def _see_run(self, event: Record) -> None:
+        match event:
+            case RunStarted():
+                self._open(event)
+            case EpisodeFinished() if not self._in_evaluation:
+                if self._in_full:
+                    show_episode(self.page, event.episode)
+                else:
+                    show_line(self.page, event.episode, self._width)
+            case RunFinished():
+                self._finish(event)
+
+    def _see_training(self, event: Record) -> None:
+        match event:
+            case StepFinished():
+                self.page.line(*step_line(event))
+                for warning in event.warnings:
+                    self.page.line(("warning: ", f"bold {WARN}"), warning)
+            case Evaluation():
+                text = f"{held_out_after(event.step)}: {held_out_text(event)}"
+                self.page.line((text, NAME))
+
+    def _see_evaluation(self, event: Record) -> None:
+        match event:
+            case EvaluationStarted():
+                self._folder = event.folder or ""
+                self._warn_of(event.isolation)
+            case TeamStarted():
+                self._in_evaluation = True
+                missing = counted(event.planned - event.recorded, "episode")
+                recorded = f", {event.recorded} recorded" if event.recorded else ""
+                self.page.line((event.label, NAME), f": {missing} to play{recorded}")
+            case EvaluationFinished():
+                show_evaluation(self.page, event.results)
+                if self._folder:
+                    self.page.line("record: ", (self._folder, NAME))
+
+    def _see_study(self, event: Record) -> None:
+        match event:
+            case StudyStarted():
+                self._folder = event.folder
+                text = f": {counted(event.cells, 'run')}, {event.done} done, {event.jobs} at once"
+                self.page.line((event.study, NAME), text)
+            case CellFinished():
+                tone = GOOD if event.status == "done" else BAD
+                why = f": {event.message}" if event.message else ""
+                self.page.line((event.status, tone), f" {event.cell}, {event.seconds:.0f} s{why}")
+            case StudyResults():
+                show_study(self.page, event)
+                self.page.line("study: ", (self._folder, NAME))
+
+    def _open(self, event: RunStarted) -> None:
+        self._folder, self._models = event.folder or "", event.models
+        self._in_full = len(event.tasks) * event.samples <= IN_FULL
+        self._width = max(map(len, event.tasks), default=0) + len(f"#{event.samples - 1}")
+        self.page.line(*opening_line(event))
+        self._warn_of(event.isolation)
+        self.page.line()
+
+    def _warn_of(self, isolation: str | None) -> None:
+        if isolation == "unsafe":
+            self.page.line(("generated programs run without isolation (--sandbox unsafe)", WARN))
+
+    def _finish(self, event: RunFinished) -> None:
+        if "gains" in event.summary:
+            show_training(self.page, event, self._folder)
+            return
+        if not self._in_full:
+            self.page.line()
+        if event.status != "done":
+            self.page.line((event.status, f"bold {WARN}"))
+        show_summary(self.page, event.summary, self._models)
+        if self._folder:
+            self.page.line("record: ", (self._folder, NAME))
+
+
+class LiveReport(Report):
+    """A report on a terminal, with the work under way below it."""
+
+    progress = True
+    page: TerminalPage
+
+    def __init__(self, page: TerminalPage) -> None:
+        super().__init__(page)
+        self.work = Progress()
+        self._live = page.live(
+            self.render, refresh_per_second=4, transient=True, vertical_overflow="crop"
+        )
+        self._live.start()
+
+    def see(self, event: Record) -> None:
+        self.work.see(event)
+        if isinstance(event, RunFinished | EvaluationFinished | StudyResults):
+            self.close()
+        super().see(event)
+
+    def loading(self, stage: str, done: int, total: int) -> None:
+        self.work.stage = stage_text(stage, done, total)
+
+    def close(self) -> None:
+        self.work.stage = ""
+        self._live.stop()
+
+    def render(self) -> Group:
+        """The lines below the report, as they are now."""
+        from rich.console import Group
+
+        console = self.page.console
+        return Group(*self.work.lines(console.width, console.height))
+
+
+def open_view(*, json: bool) -> View:
+    """A view for stdout: JSON lines, a live report on a terminal, or a plain report."""
+    if json:
+        return JsonView()
+    page = open_page()
+    return LiveReport(page) if isinstance(page, TerminalPage) else Report(page)
+
+
+def show_training(page: Page, event: RunFinished, folder: str) -> None:
+    """The end of a training: its steps, its time, and held-out results before and after."""
+    summary = event.summary
+    steps = counted(summary["steps"], "step")
+    page.line(f"{steps} in {summary['seconds']:.0f} s")
+    if summary.get("unlearned"):
+        text = f"nothing was learned in {summary['unlearned']} of {steps}"
+        page.line(("warning: ", f"bold {WARN}"), text)
+    if summary["gains"]:
+        page.line()
+        show_gains(page, summary["gains"])
+    page.line("team: ", (f"collab run {folder}", NAME))
+
+
+def stage_text(stage: str, done: int, total: int) -> str:
+    """A model's stage with its size in MB, if that is known."""
+    size = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total and done else ""
+    size = size or (f" {total / 1e6:.0f} MB" if total else "")
+    return stage + size
+
+
+def _claim_stdout() -> TextIO:
+    stdout = sys.stdout
+    stdout.flush()
+    try:
+        number = stdout.fileno()
+    except io.UnsupportedOperation:
+        return stdout  # in memory: no one else writes to it
+    claimed = os.fdopen(os.dup(number), "w", encoding="utf-8")
+    os.dup2(2, number)
+    sys.stdout = sys.stderr
+    return guarded(claimed)

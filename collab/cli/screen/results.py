@@ -1,0 +1,196 @@
+"""The results of runs, trainings, evaluations and studies, in lines and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collab.cli.screen.episode import out_of
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
+from collab.evaluation.intervals import METHOD
+from collab.evaluation.results import Results, sections
+from collab.evaluation.table import ResultTable, TableCell
+from collab.runs import metric_names as names
+from collab.runtime.events import RunStarted
+from collab.trainers.training.events import Evaluation, StepFinished, largest_return
+from collab.wording import counted
+
+if TYPE_CHECKING:
+    from collab.study.results import StudyResults
+    from collab.study.spec import StudySpec
+    from collab.trainers import Plan
+
+
+def show_table(page: Page, table: ResultTable) -> None:
+    """A table with its title and note; each interval follows its mean in brackets."""
+    page.line()
+    page.line((table.title, NAME))
+    columns = [Column(title, right=number > 0) for number, title in enumerate(table.columns)]
+    page.table(columns, [[_piece(cell) for cell in row] for row in table.rows])
+    if table.note:
+        page.line((table.note, DIM))
+
+
+def _piece(cell: TableCell) -> Piece:
+    text = f"{cell.text} ({cell.interval})" if cell.interval else cell.text
+    return (text, GOOD if cell.sign > 0 else BAD) if cell.sign else text
+
+
+def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, str]) -> None:
+    """The counts of a run, its speed, its warnings and a row per agent."""
+    page.line(counts_text(summary))
+    page.line(
+        f"{summary['new_tokens']:,} new tokens in {summary['seconds']:.1f} s,"
+        f" {summary['tokens_per_second']:,.0f} tokens/s"
+    )
+    for warning in summary["warnings"]:
+        page.line(("warning: ", f"bold {WARN}"), warning)
+    agents = summary["agents"]
+    if not agents:
+        return
+    priced = any(agent["cost"] is not None for agent in agents.values())
+    columns = [Column("agent"), Column("model")]
+    columns += [Column(name, right=True) for name in ("responses", "prompt tokens", "new tokens")]
+    columns += [Column("cost", right=True)] * priced
+    rows: list[list[Piece]] = []
+    for name, agent in agents.items():
+        counts = [f"{agent[key]:,}" for key in ("responses", "prompt_tokens", "new_tokens")]
+        cost = "-" if agent["cost"] is None else f"${agent['cost']:.4f}"
+        rows.append([name, models.get(name, ""), *counts, *[cost] * priced])
+    page.table(columns, rows)
+
+
+def counts_text(summary: Mapping[str, Any]) -> str:
+    """Numbers of episodes by outcome, and the mean return."""
+    text = counted(summary["episodes"], "episode")
+    if summary["solvable"]:
+        solved, known = summary["solved"], summary["solvable"]
+        text += f": {solved} solved, {known - solved} not solved"
+    if summary["failed"]:
+        types = ", ".join(f"{name} {count}" for name, count in summary["failures"].items())
+        text += f", {summary['failed']} failed ({types})"
+    if summary["mean_return"] is not None:
+        text += f"; mean return {out_of(summary['mean_return'], summary['largest_return'])}"
+    if summary["flagged"]:
+        text += f"; {summary['flagged']} flagged"
+    return text
+
+
+def opening_line(event: RunStarted) -> list[Piece]:
+    """The team, its problems and its models, before a run or a training."""
+    models = ", ".join(sorted(set(event.models.values())))
+    turns = f", {event.turns} turns" if event.turns > 1 else ""
+    samples = f", {event.samples} samples" if event.samples > 1 else ""
+    problems = event.tasks[0] if len(event.tasks) == 1 else counted(len(event.tasks), "problem")
+    text = f" on {problems}{samples}{turns}, {models}"
+    return [(event.team, NAME), text, (f", seed {event.seed}", DIM)]
+
+
+def step_line(event: StepFinished) -> list[Piece]:
+    """A step of training: its number and the metrics that it has."""
+    row = event.metrics
+    reward = row.get(names.RETURN)
+    cells = {
+        "return": "" if reward is None else out_of(reward, row.get(names.RETURN_MAXIMUM)),
+        "spread": _number(row.get(names.RETURN_SPREAD), ".3f"),
+        "solved": _number(row.get(names.SOLVED), ".0%"),
+        "dead": _number(row.get(names.DEAD_GROUPS), ".0%"),
+        "dropped": _number(row.get(names.DROPPED), ".0%"),
+        "entropy": "/".join(_number(value, ".2f") for value in _by_agent(row, names.ENTROPY)),
+        "kl": "/".join(_number(value, ".3f") for value in _by_agent(row, names.KL)),
+        "tok/s": _number(row.get(names.TOKENS_PER_SECOND), ".0f"),
+        "s": _number(row.get(names.SECONDS), ".1f"),
+    }
+    metrics = "  ".join(f"{name} {text}" for name, text in cells.items() if text)
+    return [(f"step {step_text(event)}  ", NAME), metrics]
+
+
+def step_text(event: StepFinished) -> str:
+    """The step and the number of steps, or the share of the tokens that end the run."""
+    if event.of_tokens is None or event.tokens is None:
+        return f"{event.step}/{event.steps}"
+    return f"{event.step} ({event.tokens / event.of_tokens:.0%})"
+
+
+def _by_agent(row: Mapping[str, float], pattern: str) -> list[float]:
+    return [value for key, value in row.items() if names.matched(pattern, key) is not None]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def held_out_after(step: int) -> str:
+    """The time of a held-out evaluation, by the steps of training before it."""
+    return f"held out, after step {step}" if step else "held out, before training"
+
+
+def held_out_text(event: Evaluation) -> str:
+    """The mean returns of a held-out evaluation, its failures and its time."""
+    means = []
+    for mode, results in (("sampled", event.sampled), ("greedy", event.greedy)):
+        if results:
+            mean = sum(result.joint_return for result in results.values()) / len(results)
+            means.append(f"{mode} return {out_of(mean, largest_return(results))}")
+    failed = f", {counted(event.failed, 'episode')} failed" if event.failed else ""
+    return ", ".join(means) + failed + f" ({event.seconds:.0f} s)"
+
+
+def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
+    """Results on held-out tasks before and after training, a row per mode."""
+    titles = (
+        *("held out", "tasks", "return before", "after"),
+        *("gain ± s.e.", "solved before", "after"),
+    )
+    rows: list[list[Piece]] = []
+    for mode, gain in gains.items():
+        error = "" if gain["error"] is None else f" ± {gain['error']:.2f}"
+        row: list[Piece] = [mode, str(gain["tasks"])]
+        row += [out_of(gain[end], gain["maximum"]) for end in ("before", "after")]
+        row.append((f"{gain['gain']:+.2f}{error}", GOOD if gain["gain"] > 0 else BAD))
+        row += [_number(gain[f"solved_{end}"], ".0%") or "-" for end in ("before", "after")]
+        rows.append(row)
+    page.table([Column(title, right=number > 0) for number, title in enumerate(titles)], rows)
+
+
+def show_evaluation(page: Page, results: Results) -> None:
+    """The tables of an evaluation, how to read them, and notes on what they leave out."""
+    for table in sections(results):
+        show_table(page, table)
+    if results.teams:
+        lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
+        agents = [agent for team in results.teams for agent in team.agents.values()]
+        costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
+        text = f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
+        page.line((f"{text}{costs}; speed with {lanes} episodes at the same time", DIM))
+    for note in results.notes:
+        page.line(("note: ", WARN), note)
+
+
+def show_study(page: Page, results: StudyResults) -> None:
+    """The tables of a study, and the runs that they leave out."""
+    from collab.study.page import study_tables
+
+    for cell in results.cells:
+        if cell.status != "done":
+            page.line((f"{cell.status}: ", WARN), cell.name, f": {cell.message or 'not done'}")
+    for table in study_tables(results):
+        show_table(page, table)
+
+
+def show_study_plan(
+    page: Page, spec: StudySpec, plans: Mapping[str, Plan], jobs: int, folder: Path
+) -> None:
+    """Every training of a study, with the memory that it takes."""
+    page.line(
+        (folder.name, NAME),
+        f": {counted(len(plans), 'run')} of {spec.tokens:,} generated tokens, {jobs} at once,"
+        f" evaluated {spec.evaluations + 1} times each",
+    )
+    rows: Sequence[Sequence[Piece]] = [
+        [name, f"{plan.total / 1e9:.2f} GB", f"{plan.steps:,}"] for name, plan in plans.items()
+    ]
+    columns = [Column("run"), Column("memory", right=True), Column("steps or more", right=True)]
+    page.table(columns, rows)
+    page.line("folder: ", (str(folder), NAME))
