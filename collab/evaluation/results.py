@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
-from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, sign_of
+from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, sign_of, words
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
@@ -175,7 +175,7 @@ def difference_rows(results: Results) -> list[TableRow]:
     """Every team but the first less the first one; parts of the reward are left out."""
     metrics = [difference.metrics for difference in results.differences]
     return [
-        _cells_row(title_of(name), [change_cell(name, found.get(name)) for found in metrics])
+        [words(title_of(name)), *(change_cell(name, found.get(name)) for found in metrics)]
         for name in _names(results)
         if names.matched(names.VALUE_OF_PART, name) is None
         and any(name in found for found in metrics)
@@ -299,11 +299,7 @@ def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
 
 
 def _row(title: str, texts: Sequence[str | None]) -> TableRow:
-    return _cells_row(title, [TableCell(text or NONE) for text in texts])
-
-
-def _cells_row(title: str, cells: Sequence[TableCell]) -> TableRow:
-    return TableRow([TableCell(title), *cells])
+    return [words(title), *(words(text or NONE) for text in texts)]
 
 
 def _tokens(team: TeamResult, name: str) -> str | None:

@@ -122,43 +122,6 @@ def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
     return 1.0 if solved else max(*means, *(largest_return(run) or 0.0 for run in cohort.runs))
 
 
-def held_out_table(runs: Sequence[Run]) -> ResultTable | None:
-    """Before and after training, paired by task."""
-    rows = [
-        row
-        for run in runs
-        for mode in MODES
-        if (row := _gain_row(run, mode, named=len(runs) > 1)) is not None
-    ]
-    if not rows:
-        return None
-    columns = ["Held out", "Problems", "Before", "After", "Gain", "Solved before", "Solved after"]
-    note = f"Returns{at_most(runs)}, paired by problem. 95 % intervals of the gain: {METHOD}."
-    return make_table("Before and after training", columns, rows, note)
-
-
-def _gain_row(run: Run, mode: str, *, named: bool) -> list[TableCell] | None:
-    steps = [evaluation.step for evaluation in run.evaluations]
-    if len(steps) < 2:
-        return None
-    before, after = (values_of(run, step, mode, solved=False) for step in (steps[0], steps[-1]))
-    tasks = [task for task in before if task in after]
-    if not tasks:
-        return None
-    gains = [after[task] - before[task] for task in tasks]
-    span = max(largest_return(run) or 0.0, *map(abs, gains))
-    passed = [values_of(run, step, mode, solved=True) for step in (steps[0], steps[-1])]
-    solved = [[found[task] for task in tasks if task in found] for found in passed]
-    return [
-        words(f"{run.name}, {mode}" if named else mode),
-        words(len(tasks)),
-        estimate(fmean(before[task] for task in tasks), None, "points"),
-        estimate(fmean(after[task] for task in tasks), None, "points"),
-        estimate(fmean(gains), difference_interval(gains, span), "points", change=True),
-        *(estimate(fmean(shares), None, "share") if shares else words(NONE) for shares in solved),
-    ]
-
-
 BOTH = "sampled and greedy"
 
 

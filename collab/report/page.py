@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import collab
+from collab.wording import clean
 
 STYLES = (
     *("base", "frame", "results", "head", "curves", "tables"),
@@ -27,7 +27,7 @@ SCRIPTS = (
     *("dom", "data", "python", "diff"),
     *("axes", "charts", "curves"),
     *("columns", "list"),
-    *("turns", "problem", "compare", "episode", "theme", "main"),
+    *("turns", "problem", "compare", "episode", "main"),
 )
 """In the order in which they build on each other."""
 
@@ -119,7 +119,7 @@ def _digest(text: str) -> str:
 
 
 def _shown(value: Any) -> Any:
-    return visible(value) if type(value) is str else value
+    return clean(value) if type(value) is str else value
 
 
 def _count(number: int | None) -> str:
@@ -132,11 +132,6 @@ def _without(facts: dict[str, str], shared: dict[str, str]) -> list[tuple[str, s
 
 def _money(cost: float | None) -> str:
     return "–" if cost is None else f"${cost:.4f}"
-
-
-_STEERING = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 
 
 class Texts:
@@ -160,16 +155,6 @@ class Texts:
         return iter(self._places)
 
 
-def visible(text: str) -> str:
-    """The text with a name in place of each character that steers what is around it."""
-    text = text.replace("\r\n", "\n")
-    return _STEERING.sub(lambda found: _name(ord(found.group())), text)
-
-
-def _name(point: int) -> str:
-    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
-
-
 def pack(data: Any) -> str:
     """JSON, gzipped, in base64: nothing in it can be read as markup."""
     text = json.dumps(_plain(data), ensure_ascii=False, separators=(",", ":"))
@@ -179,11 +164,11 @@ def pack(data: Any) -> str:
 def _plain(data: Any) -> Any:
     """The data with its texts visible, and its numbers as JSON has them, to six digits."""
     if isinstance(data, str):
-        return visible(data)
+        return clean(data)
     if isinstance(data, float):
         return float(f"{data:.6g}") if isfinite(data) else None
     if isinstance(data, dict):
-        return {visible(key): _plain(value) for key, value in data.items()}
+        return {clean(key): _plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [_plain(value) for value in data]
     return data

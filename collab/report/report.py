@@ -24,7 +24,6 @@ from collab.report.facts import RunFacts, facts_of, shared_facts
 from collab.report.held_out import (
     change_table,
     held_out_panels,
-    held_out_table,
     opening_of_training,
 )
 from collab.report.opening import Opening, joined
@@ -109,7 +108,6 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
         table
         for table in (
             *(evaluation_table(results) for results in reading.results),
-            held_out_table(trained),
             change_table(runs, shown),
             task_table(runs, shown),
         )

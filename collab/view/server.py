@@ -14,10 +14,11 @@ from urllib.parse import urlencode
 
 from collab.distribution import install
 from collab.errors import CollabError, RecipeError
-from collab.report.page import Follows, fill, visible
+from collab.report.page import Follows, fill
 from collab.report.report import make_page, make_report
 from collab.report.runs import read_all
 from collab.view.folders import Folders, NoRun
+from collab.wording import clean
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -81,7 +82,7 @@ def application(folders: Sequence[Path]) -> ASGIApp:
         try:
             return JSONResponse(pages.stamp(request.query_params.getlist("run")), headers=HEADERS)
         except NoRun as error:
-            return JSONResponse({"error": visible(str(error))}, 404, headers=HEADERS)
+            return JSONResponse({"error": clean(str(error))}, 404, headers=HEADERS)
 
     def icon(_: Request) -> Response:
         return Response(status_code=204, headers=HEADERS)
@@ -135,7 +136,7 @@ KEPT = 8
 """Reports that are kept while their runs stay as they are."""
 
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
-SCRIPTS = ("dom", "theme", "collab.view:runs")
+SCRIPTS = ("dom", "collab.view:runs")
 
 
 class Pages:
@@ -152,7 +153,7 @@ class Pages:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the list, in which no text steers what is around it."""
         return [
-            {key: visible(value) if isinstance(value, str) and key != "name" else value
+            {key: clean(value) if isinstance(value, str) and key != "name" else value
              for key, value in row.items()}
             for row in self._folders.rows()
         ]  # fmt: skip
@@ -193,7 +194,7 @@ class Pages:
 
     def message(self, title: str, text: str, follows: Follows | None = None) -> str:
         """A page that says why there is no other one."""
-        scripts = ("dom", "theme", "collab.view:message", *(["follow"] if follows else []))
+        scripts = ("dom", "collab.view:message", *(["follow"] if follows else []))
         return fill(
             "collab.view:message",
             ("base", "frame", "media"),

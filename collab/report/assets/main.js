@@ -29,7 +29,6 @@ function listen(list, view) {
     if (event.target.closest("input, select, textarea")) return;
     const open = view.dialog.open;
     if (event.key === "?") showKeys();
-    else if (event.key === "t") nextTheme();
     else if (byId("keys").open) return;
     else if (event.key === "/" && !open) search.focus();
     else if (event.key === "d" && open) view.cycle();
@@ -60,7 +59,6 @@ function unfold() {
 }
 
 async function main() {
-  startTheme();
   byId("help").addEventListener("click", showKeys);
   try {
     const data = await readData(byId("data").textContent);

@@ -1,4 +1,3 @@
 // A page without more than a message.
 
-startTheme();
 document.documentElement.dataset.ready = "";

@@ -207,7 +207,6 @@ function listen(runs) {
       k: () => runs.step(-1),
       x: () => runs.toggleHere(),
       c: () => runs.compare(),
-      t: nextTheme,
       "?": () => (byId("keys").open ? byId("keys").close() : byId("keys").showModal()),
     };
     if (!(event.key in does)) return;
@@ -217,7 +216,6 @@ function listen(runs) {
 }
 
 async function main() {
-  startTheme();
   byId("help").addEventListener("click", () => byId("keys").showModal());
   const runs = new Runs();
   listen(runs);
