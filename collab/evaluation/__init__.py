@@ -1,1 +1,1 @@
-"""Evaluation: teams side by side on the same tasks, in numbers with intervals, and reports."""
+"""Evaluation: teams compared on the same tasks, in numbers with intervals."""

@@ -1,4 +1,4 @@
-"""Teams in numbers, and what lies between them."""
+"""Numbers of teams, and their differences."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def team_result(
 
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
-    """What `other` has more than `first`, on the tasks that both have a value for."""
+    """`other` less `first`, on the tasks that both have a value for."""
     most = max(team.largest_return or 0.0 for team in (first, other))
     metrics = paired(base, values, most)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
@@ -82,7 +82,7 @@ def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
 
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
-    """The metrics that say something about this team, by task."""
+    """The metrics of this team, by task."""
     values = task_values(
         groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
     )
@@ -92,7 +92,7 @@ def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -
 
 
 def speed_of(episodes: Sequence[Episode]) -> Speed | None:
-    """Tokens and joint responses by the time in which at least one episode was under way."""
+    """Tokens and joint responses per second in which at least one episode was under way."""
     seconds = _seconds_under_way(episodes)
     responses = sum(len(episode.turns) for episode in episodes)
     if not seconds or not responses:
@@ -107,7 +107,7 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
 
 
 def _seconds_under_way(episodes: Iterable[Episode]) -> float:
-    """The length of the union of the episodes' times; pauses between calls are no part of it."""
+    """Seconds in which at least one episode was under way, without pauses between calls."""
     spans = []
     for episode in episodes:
         if episode.started:
@@ -130,7 +130,7 @@ def _between(values: Sequence[float], low: float, high: float) -> Estimate:
 
 
 def _bounds(name: str, values: Sequence[float], most: float) -> tuple[float, float]:
-    """Where values of a metric can lie: from 0, or a penalty below it, to 1 or `most` points."""
+    """The range of a metric: from 0, or a penalty below it, to 1 or `most` points."""
     return min(0.0, *values), max(most if name == names.JOINT_RETURN else 1.0, *values)
 
 

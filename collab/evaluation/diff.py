@@ -27,7 +27,7 @@ from collab.trainers.training.folder import flat
 
 
 class DifferingSetting(Record):
-    """A key that has another value in each; None where one has no such key."""
+    """A key with different values; None if one side lacks the key."""
 
     key: str
     first: str | None
@@ -35,7 +35,7 @@ class DifferingSetting(Record):
 
 
 class PairedEstimates(Record):
-    """A metric of both, on the problems that both have a value for, and what lies between them."""
+    """A metric of both sides on their shared problems, and its difference."""
 
     first: Estimate
     second: Estimate
@@ -51,9 +51,9 @@ class Side(Record):
     metrics: dict[str, Estimate]
     largest_return: float | None
     before: dict[str, Estimate] = {}
-    """Of a training, whose metrics are those of held-out problems at its end: those before it,"""
+    """Held-out metrics before a training; `metrics` are those after it."""
     gain: dict[str, Estimate] = {}
-    """and what lies between, paired by problem."""
+    """Held-out metrics after less before, paired by problem."""
 
 
 class RunDiff(Record):
@@ -64,11 +64,11 @@ class RunDiff(Record):
     shared: int
     """Problems that both have a value for."""
     notes: tuple[str, ...]
-    """In plain words: why numbers are not to be compared, or are missing."""
+    """Why numbers cannot be compared, or are missing."""
 
 
 def diff(first: Path, second: Path) -> list[RunDiff]:
-    """What lies between two runs, trainings or evaluations; of evaluations, by team.
+    """The differences between two runs or trainings, or between two evaluations by team.
 
     Raises:
         RecordError: a folder that cannot be read, or evaluations that have no team in common.
@@ -77,7 +77,7 @@ def diff(first: Path, second: Path) -> list[RunDiff]:
 
 
 def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
-    """The folders to compare: of evaluations with several teams, those of one name."""
+    """The folders to compare; in evaluations of several teams, those of the same name."""
     sides = [_teams(folder) for folder in (first, second)]
     if len(sides[0]) == len(sides[1]) == 1:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
@@ -91,10 +91,10 @@ def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
 def _teams(folder: Path) -> dict[str, Path]:
     if not is_evaluation(folder):
         return {folder.name: folder}
-    found = {file.parent.name: file.parent for file in sorted(folder.glob(f"*/{EPISODES}"))}
-    if not found:
+    teams = {file.parent.name: file.parent for file in sorted(folder.glob(f"*/{EPISODES}"))}
+    if not teams:
         raise RecordError(f"{folder}: the evaluation holds no team that was begun")
-    return found
+    return teams
 
 
 def _diff(first: Path, second: Path) -> RunDiff:
@@ -127,7 +127,7 @@ def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
 
 
 def side_of(played: PlayedRun) -> Side:
-    """What a run says of itself, with intervals."""
+    """A run's metrics with intervals."""
     most = played.largest_return or 0.0
     before = played.before or {}
     return Side(
@@ -163,7 +163,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run, by metric and problem; of a training on held-out problems at its end."""
+    """A run's values by metric and problem; those of a training are held out, at its end."""
 
     folder: Path
     team: str
@@ -172,18 +172,18 @@ class PlayedRun:
     largest_return: float | None
     complaints: list[str]
     before: Values | None = None
-    """Of a training: the values before it."""
+    """The held-out values before a training."""
 
 
 def read_played(folder: Path) -> PlayedRun:
     """The values of a run or of a training.
 
     Raises:
-        RecordError: there is nothing to be read.
+        RecordError: there is nothing to read.
     """
-    if (folder / TRAINING).is_file() and (found := _evaluations(folder)):
+    if (folder / TRAINING).is_file() and (evaluations := _evaluations(folder)):
         about = read_about(folder)
-        first, last = found[0], found[-1]
+        first, last = evaluations[0], evaluations[-1]
         largest = [task.maximum for task in last.sampled.values() if task.maximum is not None]
         return PlayedRun(
             **_about(folder, about),
@@ -212,34 +212,35 @@ def _about(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evaluations(folder: Path) -> list[Evaluation]:
-    """Those on held-out problems, in order; none where there is nothing to be read."""
+    """The held-out evaluations in order; none if there is nothing to read."""
     try:
         lines = read_lines(folder / METRICS, _evaluation, "no metrics")
     except CollabError:
         return []
-    return [found for found in lines.found if found is not None and found.sampled]
+    return [each for each in lines.found if each is not None and each.sampled]
 
 
 def _evaluation(line: bytes) -> Evaluation | None:
     return Evaluation.model_validate_json(line) if b'"evaluation.finished"' in line else None
 
 
-def _of_evaluation(found: Evaluation) -> Values:
+def _of_evaluation(evaluation: Evaluation) -> Values:
+    sampled = evaluation.sampled
     values: Values = {
-        names.JOINT_RETURN: {task: result.joint_return for task, result in found.sampled.items()}
+        names.JOINT_RETURN: {task: result.joint_return for task, result in sampled.items()}
     }
-    solved = {t: r.solved for t, r in found.sampled.items() if r.solved is not None}
+    solved = {t: r.solved for t, r in sampled.items() if r.solved is not None}
     return values | ({names.SOLVED: solved} if solved else {})
 
 
 _FOR_PEOPLE = "description"
 """Keys that change nothing."""
 _MANY = 200
-"""Characters from which a value is told by its beginning."""
+"""Longer values are shown by their beginning and a digest."""
 
 
 def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | None]]:
-    """Each key that has not the same value in both folders, and both values as text."""
+    """Each key with different values in the two folders, and both values as text."""
     one, other = (dict(_settings(folder)) for folder in (first, second))
     return [
         (key, one.get(key), other.get(key))
@@ -249,7 +250,7 @@ def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | No
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Of the recipe, as it was run or trained; of what lies beside it; of the versions."""
+    """Settings of the recipe, digests of its functions and rows, and versions."""
     file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
     if file is not None:
         for key, value in flat(read_mapping(file)).items():

@@ -44,7 +44,7 @@ from collab.wording import counted
 
 
 class EvaluationRun:
-    """Plays what is missing, and tells the results so far at any moment.
+    """Plays the missing episodes; has the results so far at any moment.
 
     Raises:
         RecordError: on construction: `out` holds something else, cannot be read, or is being
@@ -122,7 +122,7 @@ class EvaluationRun:
         yield EvaluationFinished(results=self.results())
 
     def close(self) -> None:
-        """Write down how far it came, once."""
+        """Write status and results, once."""
         if self.status == "running":
             self.status = "interrupted"
         folder, self._folder = self._folder, None
@@ -134,7 +134,7 @@ class EvaluationRun:
             folder.close()
 
     def results(self) -> Results:
-        """The numbers of every team that was begun, by this call or an earlier one."""
+        """The numbers of every team with episodes of this call or an earlier one."""
         first = self.teams[0]
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
@@ -184,15 +184,15 @@ class EvaluationRun:
             yield from (f"{team.label}: {note}" for note in team.notes)
 
     def _fewer_problems(self, teams: Sequence[TeamResult]) -> Iterator[str]:
-        """Where fewer than k episodes of a problem finished."""
+        """A note for each k that some problems have too few finished episodes for."""
         problems = len(self.teams[0].problems)
         for team in teams:
             for k in self.ks if names.SOLVED in team.metrics else ():
-                found = team.metrics.get(names.named(names.PASS_AT, k))
-                counted = found.tasks if found else 0
-                if counted < problems:
+                metric = team.metrics.get(names.named(names.PASS_AT, k))
+                known = metric.tasks if metric else 0
+                if known < problems:
                     yield (
-                        f"{team.label}: pass@{k} and the like are of {counted} of {problems}"
+                        f"{team.label}: pass@{k} and the like are of {known} of {problems}"
                         f" problems, those with {k} finished episodes"
                     )
 
@@ -247,7 +247,7 @@ def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
 
 
 class TeamRun:
-    """Plays what is missing of one team, and records it."""
+    """Plays and records the missing episodes of one team."""
 
     def __init__(self, team: EvaluatedTeam, folder: TeamFolder | None, trust: Consent) -> None:
         self.team, self.folder, self._trust = team, folder, trust
@@ -271,23 +271,21 @@ class TeamRun:
         ]
 
     def settle(self) -> None:
-        """Ask what is to be asked before anything is played; nothing where nothing is missing.
+        """Ask for approval before anything is played, if episodes are missing.
 
         Raises:
-            Untrusted: it comes from elsewhere and would run code, and there is no yes.
+            Untrusted: it comes from elsewhere and would run code, and nobody approved.
         """
         if self.missing:
             settle(self.team.question, self._trust)
             self._trust = True
 
     async def prepare(self, pool: ModelPool, stack: AsyncExitStack, within: Operation) -> None:
-        """Open all that playing takes; nothing where nothing is missing.
-
-        Its spans stand below that of `within`.
+        """Open models and tools, if episodes are missing. Its spans are children of `within`.
 
         Raises:
             RecipeError, ModelUnavailable: it cannot be played.
-            Untrusted: it comes from elsewhere and would run code, and there is no yes.
+            Untrusted: it comes from elsewhere and would run code, and nobody approved.
         """
         recipe = self.team.recipe
         if self.missing:
@@ -297,17 +295,17 @@ class TeamRun:
             self.models = dict(self._session.model_names())
 
     async def load(self) -> None:
-        """Load the models of what is missing; raises as `Session.load`."""
+        """Load the models, if episodes are missing; raises as `Session.load`."""
         if self._session:
             await self._session.load()
 
     def begin(self) -> None:
-        """Begin the record; raises RecordError where that cannot be done."""
+        """Begin the record; raises RecordError if that fails."""
         if self.folder:
             self.folder.begin(self.team.recipe, self._about(self.folder))
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Play what is missing; to be left as `Session.play` is."""
+        """Play the missing episodes; leave it as `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
@@ -318,12 +316,12 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose programs of k samples by what the prompts show; `result` has the metrics."""
+        """Choose programs of k samples by the tests in the prompts; `result` has the metrics."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selected(recipe, problems, self._groups(), ks, how)
 
     def close(self) -> None:
-        """Write into the record how far the team came."""
+        """Write the team's status and summary into the record."""
         if self.folder:
             status = "interrupted" if self.missing else "done"
             episodes = [*self.episodes.values()]
@@ -331,7 +329,7 @@ class TeamRun:
             self.folder.close(status, summarise(episodes, speed.seconds if speed else 0.0))
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
-        """The team's numbers, and the values by task that they come from."""
+        """The team's numbers, and their values by task."""
         team, groups = self.team, self._groups()
         values = {**groups_values(team, groups, ks), **self._selected}
         folder = self.folder.path.name if self.folder else None

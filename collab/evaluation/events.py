@@ -1,4 +1,4 @@
-"""What happens in an evaluation; between `team.started` and `team.finished`, a run's events."""
+"""The events of an evaluation; a run's events come between `team.started` and `team.finished`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TeamStarted(Record):
     label: str
     planned: int
     recorded: int
-    """Episodes that an earlier call has left, and that are not played again."""
+    """Episodes of an earlier call, which are not played again."""
 
 
 class TeamFinished(Record):

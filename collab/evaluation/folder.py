@@ -1,13 +1,13 @@
-"""What an evaluation leaves behind: a folder that can be read, and gone on with, at any moment.
+"""The folder of an evaluation, which can be read and continued at any moment.
 
 eval.json              `collab.evaluation.results.Results`: settings, numbers, intervals
-TEAM/                  one folder for each team, read and run like that of any run; in its
-                       `run.json`, `identity` is the digest that its episodes hang on
+TEAM/                  one folder per team, like that of any run; `identity` in its `run.json` is
+                       the digest of all that its episodes depend on
 
-`eval.json` is written at the start, after each team and at the end. A killed evaluation is left
-with `status: running`. Its `teams` name their folders; one that it does
-not name is of a team that was changed since. A team's folder may hold more than was asked for
-last: what counts are the `tasks` of `eval.json`, and samples below `samples`.
+`eval.json` is written at the start, after each team and at the end. A killed evaluation keeps
+`status: running`. Its `teams` name their folders; other folders belong to teams that were changed
+since. A team's folder may hold more episodes than the last call counts: those of the `tasks` in
+`eval.json`, with samples below `samples`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Key = tuple[str, int]
 
 
 class TeamFolder:
-    """One team's folder: it holds what earlier calls recorded, and takes what this one adds."""
+    """One team's folder, with the episodes of earlier calls and of this one."""
 
     def __init__(self, path: Path) -> None:
         """Raises RecordError for a folder that cannot be read."""
@@ -48,7 +48,7 @@ class TeamFolder:
         self._log: Log | None = None
 
     def begin(self, recipe: Recipe, about: Mapping[str, Any]) -> None:
-        """Write what is known; raises RecordError where that cannot be done."""
+        """Write recipe and status; raises RecordError if that fails."""
         self.about = {**about}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class TeamFolder:
         self.episodes[episode.task, episode.sample] = episode
 
     def close(self, status: str, summary: Mapping[str, Any]) -> None:
-        """Write how it ended, where it was begun."""
+        """Write status and summary, if the folder was begun."""
         if self._log is not None:
             self._log.close()
             write_about(self.path, {**self.about, "status": status, "summary": dict(summary)})
@@ -103,7 +103,7 @@ class EvaluationFolder:
             raise RecordError(f"{self.path / EVAL}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Let others write; a folder in which nothing was begun is removed."""
+        """Release the lock; an empty folder is removed."""
         self._lock.release()
 
 
@@ -117,10 +117,7 @@ def chosen(
 
 
 def _recorded(path: Path) -> dict[Key, Episode]:
-    """The episodes that need not be played again; others are taken out of the file.
-
-    A line that was cut off is one of those, so that the next one begins on its own.
-    """
+    """The episodes that finished; others, and truncated lines, are removed from the file."""
     if not path.exists():
         return {}
     episodes, complaints = read_whole_lines(path, Episode)
@@ -135,7 +132,7 @@ def _lines(episodes: Iterable[Episode]) -> Iterable[str]:
 
 
 def _other(path: Path, identity: str) -> bool:
-    """Whether a folder is another team's; one without `run.json` is so when it has episodes."""
+    """True for another team's folder, or for one with episodes but without `run.json`."""
     if not (path / RUN).exists():
         return (path / EPISODES).exists()
     return bool(read_about(path).get("identity") != identity)
@@ -147,17 +144,17 @@ def _visible(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """What can be read of an evaluation's folder."""
+    """The readable part of an evaluation's folder."""
 
     results: Results | None
-    """What `eval.json` says; None where it is broken."""
+    """The data of `eval.json`; None if it is broken."""
     teams: dict[str, str]
     """The label of each team, by its folder within the evaluation's."""
     complaints: list[str]
-    """What could not be read, and whether the evaluation came to its end."""
+    """Files that cannot be read, and the status of an unfinished evaluation."""
 
     def counts(self, episode: Episode) -> bool:
-        """Whether the numbers are of this episode; all are where there are no numbers."""
+        """True if the numbers include this episode, or if there are no numbers."""
         results = self.results
         if results is None:
             return True
@@ -165,17 +162,17 @@ class EvaluationRecord:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the evaluation tells the numbers of its teams; one that was killed does not."""
+        """True if the evaluation has numbers; a killed one has none."""
         return self.results is not None and self.results.status != "running"
 
 
 def is_evaluation(folder: Path) -> bool:
-    """Whether a folder is that of an evaluation, be it broken."""
+    """True for the folder of an evaluation, even a broken one."""
     return (folder / EVAL).is_file()
 
 
 def read_results(folder: Path) -> Results:
-    """What `eval.json` says.
+    """The data of `eval.json`.
 
     Raises:
         RecordError: the folder is not an evaluation's, or the file is broken.
@@ -193,7 +190,7 @@ def read_results(folder: Path) -> Results:
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:
-    """An evaluation and its teams; where `eval.json` cannot be read, each folder is a team's."""
+    """An evaluation and its teams; without a readable `eval.json`, each folder is a team."""
     try:
         results = read_results(folder)
     except RecordError as error:

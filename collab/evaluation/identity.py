@@ -1,4 +1,4 @@
-"""What an episode hangs on, as a digest, so that a changed team is never taken for the old one."""
+"""Digests of all that an episode depends on, so that a changed team is never mixed with the old."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FOLDERS = (ADAPTER_CONFIG, "config.json", EPISODES)
 """Files by which a folder is known as an adapter, a model or a recorded run."""
 
 _LARGE = 2**28
-"""Bytes from which a file counts by its size and time, not by its content."""
+"""A file of this many bytes counts by its size and time, not by its content."""
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
-    """The digest of a recipe, of the files that it names, and of its suite's rows."""
+    """The digest of a recipe, the files that it names, and its suite's rows."""
     settings = recipe.model_dump(mode="json")
     for part, keys in _SAY_NOTHING.items():
         for key in keys:
@@ -40,7 +40,7 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
 
 
 def named_files(value: Any) -> Any:
-    """The settings with files and folders replaced by what is in them."""
+    """The settings, with digests in place of files and folders."""
     if isinstance(value, dict):
         return {key: named_files(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -56,9 +56,9 @@ def changed_files(one: Any, other: Any) -> list[tuple[str, str]] | None:
         pairs = [*zip(one, other, strict=True)]
     else:
         return _changed_file(one, other)
-    found = [changed_files(*pair) for pair in pairs]
-    changed = (files for files in found if files is not None)
-    return None if None in found else [*dict.fromkeys(chain.from_iterable(changed))]
+    by_pair = [changed_files(*pair) for pair in pairs]
+    changed = (files for files in by_pair if files is not None)
+    return None if None in by_pair else [*dict.fromkeys(chain.from_iterable(changed))]
 
 
 def _changed_file(one: Any, other: Any) -> list[tuple[str, str]] | None:
@@ -82,7 +82,7 @@ def _content(text: str) -> str:
         if any((path / name).is_file() for name in _FOLDERS):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
-    except (OSError, ValueError):  # a text that can be no path
+    except (OSError, ValueError):  # no path
         return text
     return text
 

@@ -35,18 +35,18 @@ class Estimate(Record):
     low: float
     high: float
     tasks: int
-    """That have a value; where episodes failed these can be fewer than were evaluated."""
+    """Tasks with a value; fewer than were evaluated if episodes failed."""
 
 
 class Speed(Record):
-    """Of all agents running together, from the times that the episodes were under way."""
+    """Speed of all agents together, over the time in which episodes were under way."""
 
     seconds: float
     """Wall time in which at least one episode was under way."""
     tokens_per_second: float
     """New tokens of all agents."""
     seconds_per_response: float
-    """By joint response: one turn of the whole team."""
+    """Seconds per joint response, that is, per turn of the whole team."""
 
 
 class TeamResult(Record):
@@ -55,14 +55,14 @@ class TeamResult(Record):
     label: FolderName
     """The team's name in the tables."""
     folder: FolderName | None
-    """Within the evaluation's; None where nothing is kept."""
+    """Its name within the evaluation's folder; None without a record."""
     team: str
     protocol: str
     turns: int
     models: dict[str, str]
     """By agent."""
     identity: str
-    """Digest of all that an episode hangs on besides its task and sample."""
+    """Digest of all that an episode depends on besides its task and sample."""
     planned: int
     episodes: int
     """Finished ones, failed ones among them."""
@@ -72,9 +72,9 @@ class TeamResult(Record):
     failure: Failure | None
     """The first of them."""
     maximum: float | None
-    """Of one turn's joint reward, for this team."""
+    """The largest joint reward of a turn."""
     most: float | None = None
-    """Of a game, whose turns do not each pay the maximum: the largest return that it can give."""
+    """The largest return of a game, whose turns do not each pay the maximum."""
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
@@ -82,7 +82,7 @@ class TeamResult(Record):
     agents: dict[str, dict[str, Any]]
     """By agent, and feedback source that asks a model: responses, tokens and money."""
     schemes: dict[str, float]
-    """By way of working together: its share of the scores that show one; empty for none."""
+    """By scheme: its share of the scores with a scheme."""
 
     @property
     def total_failure(self) -> str | None:
@@ -94,7 +94,7 @@ class TeamResult(Record):
 
     @property
     def largest_return(self) -> float | None:
-        """Turns x maximum, or what a game says; None where nothing was scored."""
+        """Turns x maximum, or a game's largest return; None if nothing was scored."""
         if self.most is not None:
             return self.most
         return None if self.maximum is None else self.turns * self.maximum
@@ -125,13 +125,13 @@ class Results(Record):
     levels: dict[str, tuple[str, ...]]
     """The reward's parts by level."""
     confidence: float
-    """Of all intervals."""
+    """The confidence of all intervals."""
     notes: tuple[str, ...]
-    """In plain words: what is left out, and why."""
+    """Missing numbers, and the reasons."""
     command: tuple[str, ...]
     versions: dict[str, str]
     teams: tuple[TeamResult, ...]
-    """Those that have been evaluated, in the order given."""
+    """The teams evaluated so far, in the given order."""
     differences: tuple[Difference, ...]
 
     def __repr__(self) -> str:
@@ -155,19 +155,19 @@ class Results(Record):
             CollabError: pandas is not installed.
         """
         return to_pandas(
-            {"team": team.label, "metric": name, **found.model_dump()}
+            {"team": team.label, "metric": name, **estimate.model_dump()}
             for team in self.teams
-            for name, found in team.metrics.items()
+            for name, estimate in team.metrics.items()
         )
 
 
 def team_rows(results: Results) -> list[TableRow]:
-    """Every metric of every team, and what it took."""
+    """Every metric of every team, and its costs."""
     return [*_metric_rows(results), *work_rows(results)]
 
 
 def work_rows(results: Results) -> list[TableRow]:
-    """How each team works together, how fast it is, and what it took."""
+    """Schemes, speed and costs of each team."""
     return [*_scheme_rows(results.teams), *_cost_rows(results.teams)]
 
 
@@ -175,15 +175,15 @@ def difference_rows(results: Results) -> list[TableRow]:
     """Every team but the first less the first one; parts of the reward are left out."""
     metrics = [difference.metrics for difference in results.differences]
     return [
-        [words(title_of(name)), *(change_cell(name, found.get(name)) for found in metrics)]
+        [words(title_of(name)), *(change_cell(name, each.get(name)) for each in metrics)]
         for name in _names(results)
         if names.matched(names.VALUE_OF_PART, name) is None
-        and any(name in found for found in metrics)
+        and any(name in each for each in metrics)
     ]
 
 
 def headline(results: Results) -> str:
-    """What was evaluated, in a line."""
+    """The suite, its size, the models and the seed."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
     samples = counted(results.samples, "sample")
@@ -208,10 +208,10 @@ def difference_title(results: Results) -> str:
 
 def _metric_rows(results: Results) -> Iterator[TableRow]:
     for name in _names(results):
-        found = [team.metrics.get(name) for team in results.teams]
-        if any(found):
-            yield _row(title_of(name), [estimate_text(name, e) for e in found])
-        if any(found) and name == names.JOINT_RETURN:
+        estimates = [team.metrics.get(name) for team in results.teams]
+        if any(estimates):
+            yield _row(title_of(name), [estimate_text(name, each) for each in estimates])
+        if any(estimates) and name == names.JOINT_RETURN:
             largest = (team.largest_return for team in results.teams)
             yield _row(
                 "return at most", [None if most is None else f"{most:.2f}" for most in largest]
@@ -219,12 +219,12 @@ def _metric_rows(results: Results) -> Iterator[TableRow]:
 
 
 def _names(results: Results) -> Iterator[str]:
-    """The metrics in the order of the table; those that say the same twice once."""
+    """The metrics in the order of the table; equal ones appear once."""
     yield from (names.named(names.PASS_AT, k) for k in results.k)
     best = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
     for name in dict.fromkeys(name for name in best if name):
-        found = (key for team in results.teams for key in team.metrics)
-        yield from dict.fromkeys(key for key in found if names.what_is_best_in(key) == name)
+        keys = (key for team in results.teams for key in team.metrics)
+        yield from dict.fromkeys(key for key in keys if names.what_is_best_in(key) == name)
     if 1 not in results.k:
         yield names.SOLVED
     by_turn = (name for team in results.teams for name in team.metrics)
@@ -239,7 +239,7 @@ def _names(results: Results) -> Iterator[str]:
 
 
 def title_of(name: str) -> str:
-    """What a table calls a metric."""
+    """The title of a metric in a table."""
     if name == names.JOINT_RETURN:
         return "return"
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
@@ -253,20 +253,20 @@ def title_of(name: str) -> str:
     return f"{shown.get(name, level or name)} %"
 
 
-def estimate_text(name: str, found: Estimate | None) -> str:
+def estimate_text(name: str, estimate: Estimate | None) -> str:
     """A mean with its interval in brackets."""
-    if found is None:
+    if estimate is None:
         return NONE
-    mean, low, high = (_number(name, n) for n in (found.mean, found.low, found.high))
+    mean, low, high = (_number(name, n) for n in (estimate.mean, estimate.low, estimate.high))
     return f"{mean} [{low}, {high}]"
 
 
-def change_cell(name: str, found: Estimate | None) -> TableCell:
-    """A difference with its interval, and whether that lies wholly on one side of 0."""
-    if found is None:
+def change_cell(name: str, change: Estimate | None) -> TableCell:
+    """A difference with its interval, and a sign if the interval leaves out 0."""
+    if change is None:
         return TableCell(NONE)
-    mean, low, high = (_number(name, n, "+") for n in (found.mean, found.low, found.high))
-    return TableCell(f"{mean} [{low}, {high}]", sign_of((found.low, found.high)))
+    mean, low, high = (_number(name, n, "+") for n in (change.mean, change.low, change.high))
+    return TableCell(f"{mean} [{low}, {high}]", sign_of((change.low, change.high)))
 
 
 def _number(name: str, value: float, sign: str = "") -> str:
@@ -303,6 +303,6 @@ def _row(title: str, texts: Sequence[str | None]) -> TableRow:
 
 
 def _tokens(team: TeamResult, name: str) -> str | None:
-    """New tokens an episode."""
+    """New tokens per episode."""
     agent = team.agents.get(name)
     return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None

@@ -1,8 +1,8 @@
-"""One program of k samples, chosen by what the prompt shows and never by the hidden tests.
+"""Chooses one program of k samples by the tests in the prompt, never by the hidden tests.
 
-Programs that pass the shown tests are kept; if none does, all are. The largest group of these that
-returns the same for further inputs is chosen (agreement, as in CodeT, arXiv 2207.10397). Of equal
-groups, and within one, the mean counts: the chance that a blind choice is solved.
+Programs that pass the shown tests are kept, or all if none passes. The largest group that returns
+the same for further inputs is chosen (agreement, as in CodeT, arXiv 2207.10397). The value is the
+chance that a random program of the chosen groups is solved.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ async def selected(
 
     Args:
         groups: the episodes, by problem.
-        ks: numbers of samples to choose from. A problem's samples are dealt into blocks of k, in
-            their order, and a metric is the mean over the blocks.
+        ks: numbers of samples to choose from. A problem's samples are split into blocks of k, in
+            order, and a metric is the mean over the blocks.
 
     Raises:
         RecipeError: as `check_selectable`.
@@ -90,7 +90,7 @@ async def selected(
 
 
 def check_selectable(recipe: Recipe, how: Selection) -> None:
-    """Raise RecipeError for a team whose samples cannot be chosen from, with the remedy."""
+    """Raise RecipeError for a team that the selection does not fit."""
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
             "--select examples needs a suite of kind 'code', with tests in its prompts"

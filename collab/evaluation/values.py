@@ -1,4 +1,4 @@
-"""From a team's episodes to one value for each metric and task; see `numbers` for their names."""
+"""Computes one value per metric and task from a team's episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collab.runs import metric_names as names
 from collab.stats import mean
 
 Best = Mapping[str, Callable[[Score], float | None]]
-"""By name: what the best of several tries is told of."""
+"""By name: a value of a score, of which the best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
 """By metric, then by task."""
@@ -25,8 +25,8 @@ def task_values(
 ) -> Values:
     """The metrics of each task that has a finished episode; `groups` are the episodes by task.
 
-    A metric for k tries needs k episodes that finished. What `reward` declares to be told of the
-    best of them is told too.
+    A metric for k tries needs k finished episodes. `reward` declares further values to compare by
+    their best.
     """
     best = best_of(reward)
     values: Values = {}
@@ -60,21 +60,21 @@ def _of_task(
     for level, shares in _collect(level_shares(score).items() for score in scores).items():
         yield names.named(names.LEVEL, level), mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
-    for part, found in parts.items():
-        yield names.named(names.VALUE_OF_PART, part), mean(found)
+    for part, values in parts.items():
+        yield names.named(names.VALUE_OF_PART, part), mean(values)
 
 
 def _return_share(episode: Episode) -> float:
-    """The return of the largest that all turns of the episode could have given."""
+    """The return as a share of the largest one."""
     return (episode.joint_return or 0.0) / (episode.largest_return or 1.0)
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row:
-            found.setdefault(name, []).append(value)
-    return found
+            values.setdefault(name, []).append(value)
+    return values
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
