@@ -40,9 +40,9 @@ class Plan:
     judging: str
     """Number and place of the programs judged at once; empty without programs."""
     rounds: list[str]
-    """Who acts when."""
+    """The order in which agents act."""
     outlook: list[str]
-    """Who writes the answer, what it can earn, and how tools are called."""
+    """The writer of the answer, its largest reward, and the calls of tools."""
     recipe: str
     """The effective one, as YAML."""
     warnings: list[str] = field(default_factory=list)

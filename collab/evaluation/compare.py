@@ -68,7 +68,7 @@ def difference(first: TeamResult, base: Values, other: TeamResult, values: Value
 
 
 def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
-    """By metric: `values` less `base`, paired by task; `most` is the largest return of either."""
+    """`values` less `base` by metric, paired by task; `most` is the largest return of either."""
     metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]

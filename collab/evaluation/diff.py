@@ -64,7 +64,7 @@ class RunDiff(Record):
     shared: int
     """Problems that both have a value for."""
     notes: tuple[str, ...]
-    """Why numbers cannot be compared, or are missing."""
+    """Reasons why numbers are missing or cannot be compared."""
 
 
 def diff(first: Path, second: Path) -> list[RunDiff]:

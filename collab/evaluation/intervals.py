@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
 METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
-"""What kind of interval it is, for captions."""
+"""The kind of interval, for captions."""
 DRAWS = 5000
 
 _SEED = 20250804

@@ -14,7 +14,7 @@ from collab.runs import metric_names as names
 from collab.stats import mean
 
 Best = Mapping[str, Callable[[Score], float | None]]
-"""By name: a value of a score, of which the best of several tries counts."""
+"""Values of a score by name; the best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
 """By metric, then by task."""

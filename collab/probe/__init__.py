@@ -1,1 +1,1 @@
-"""What a team's play says before anyone trains it."""
+"""Checks, before training, whether a team has anything to learn from."""

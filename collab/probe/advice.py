@@ -1,4 +1,4 @@
-"""What to change before training, in plain words; each sentence from a number and its threshold."""
+"""Suggests changes before training; each comes from one number and its threshold."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from collab.wording import counted
 FEW_TASKS = 5
 FAILED, DEAD, TRUNCATED, EMPTY = 0.1, 0.5, 0.2, 0.3
 TOO_EASY = 0.9
-"""Of the largest return."""
+"""Share of the largest return."""
 REVIVED = 0.2
-"""Of the groups: those that are dead as they were played, and not when they are crossed."""
+"""Share of the groups that are dead as played, but not when crossed."""
 
 Advice = Callable[[TeamProbe], Iterator[str]]
 
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
-    """Every sentence that there is reason for; one that says so where there is none."""
+    """All suggestions, or a sentence that there are none."""
     advices = [text for advice in ADVICE for text in advice(probe)]
     yield from advices or ["nothing that was measured speaks against training this team so"]
     yield from of_games(probe)
@@ -128,7 +128,7 @@ def untrainable(probe: TeamProbe) -> Iterator[str]:
 
 
 def of_games(probe: TeamProbe) -> Iterator[str]:
-    """What of a probe does not apply to a game."""
+    """Limits of the probe in games."""
     if probe.game is None:
         return
     if not probe.game.crosses:

@@ -1,4 +1,4 @@
-"""Turns the episodes of a team into a probe; judges further joint actions as `algorithm: cross`."""
+"""Makes a probe from a team's episodes; scores further joint actions as `algorithm: cross`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from collab.trainers.credit.step_credit import group_of
 async def probe(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode], seconds: float
 ) -> TeamProbe:
-    """What the `episodes` of `problems` say of the team; `seconds` is what playing them took.
+    """The probe of a team, from the `episodes` of `problems`, played in `seconds`.
 
     Further joint actions are judged, as `algorithm: cross` would; no model is asked.
 
@@ -169,7 +169,7 @@ class Judged:
     forms: Mapping[str, Form]
     played: list[Score]
     further: list[Score] = field(default_factory=list)
-    """Of every combination that was not played; empty where not all may be made."""
+    """Scores of every combination that was not played; empty if some are invalid."""
     combinations: int | None = None
     scored: int = 0
     failed: int = 0
@@ -201,7 +201,7 @@ class Crossing:
     async def weights(
         self, judged: Sequence[Judged]
     ) -> tuple[list[Weights], Mapping[str, float]] | None:
-        """What `cross` gives each group, and what it measures; None where nothing is crossed."""
+        """The weights and measures of `cross`; None if nothing is crossed."""
         groups = [item.group for item in judged]
         n_agents = max((len(joined(g.episodes[0].turns[0])) for g in groups), default=1)
         if n_agents < 2 or not self.crosses:
@@ -214,12 +214,12 @@ class Crossing:
     async def _judge(
         self, session: Session, problem: Problem, episodes: Sequence[Episode]
     ) -> Judged:
-        found: list[Score] = []
+        scores_made: list[Score] = []
 
         async def score(problem: Problem, artefacts: Mapping[str, str]) -> Score:
-            found.append(await session.score(problem, artefacts))
+            scores_made.append(await session.score(problem, artefacts))
             judged.scored += 1
-            return found[-1]
+            return scores_made[-1]
 
         joint = JointActions(problem, episodes, self._spec, score)
         agents = tuple(self._recipe.team.agents)
@@ -236,21 +236,21 @@ class Crossing:
         if crossed and combinations <= MOST_SCORED:
             choices = product(range(len(nodes)), repeat=len(team))
             await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
-            judged.further, judged.combinations = list(found), combinations
+            judged.further, judged.combinations = list(scores_made), combinations
         judged.failed = len(joint.failures)
         return judged
 
 
 def is_dead(weights: Weights) -> bool:
-    """Whether nothing would be learned from a group."""
+    """True if training learns nothing from a group."""
     numbers = (w if isinstance(w, Sequence) else (w,) for w in weights.values())
     return all(abs(number) <= NEGLIGIBLE for each in numbers for number in each)
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
-    """By agent: a share of the reward's variance, where it was measured."""
-    found = {agent: measures.get(names.named(pattern, agent)) for agent in agents}
-    return {agent: value for agent, value in found.items() if value is not None}
+    """The measured shares of the reward's variance, by agent."""
+    by_agent = {agent: measures.get(names.named(pattern, agent)) for agent in agents}
+    return {agent: value for agent, value in by_agent.items() if value is not None}
 
 
 Groups = Mapping[str, Sequence[Episode]]
@@ -258,7 +258,7 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """What is told of games beside their joint return; `crosses` where answers may be crossed."""
+    """Results of games, in addition to the joint return."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
@@ -290,8 +290,8 @@ def best_game(groups: Groups) -> Best | None:
 
 
 def _mean_of(groups: Groups, value: Callable[[Episode], float | None]) -> Estimate:
-    found = [[v for e in group if (v := value(e)) is not None] for group in groups.values()]
-    means = [mean(each) for each in found if each]
+    by_task = [[v for e in group if (v := value(e)) is not None] for group in groups.values()]
+    means = [mean(each) for each in by_task if each]
     return estimate(means, max(1.0, *means) if means else 1.0)
 
 
@@ -316,14 +316,14 @@ def estimate(values: Sequence[float], most: float) -> Estimate:
 
 
 def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
-    """Of the episodes that say whether they are solved."""
+    """The share of solved episodes, of those that say so."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
     values = [mean(each) for each in known if each]
     return estimate(values, 1.0) if values else None
 
 
 def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    """Of the tasks: those of which one sample or more is solved."""
+    """The share of tasks with a solved sample."""
     known = [[s.solved for s in group if s.solved is not None] for group in groups]
     values = [float(any(each)) for each in known if each]
     return estimate(values, 1.0) if values else None

@@ -1,4 +1,4 @@
-"""What a probe finds: what `probe.json` holds, `--json` ends with and the table shows.
+"""The results of a probe: `probe.json`, the last line of `--json`, and the tables.
 
 Shares are from 0 to 1; returns and rewards are in points. Intervals are over tasks.
 """
@@ -16,7 +16,7 @@ class AgentProbe(Record):
 
     model: str
     untrainable: str | None = None
-    """Why the agent could not be trained; None where it could."""
+    """The reason why the agent cannot be trained; None if it can."""
     responses: int
     tokens: float
     """Generated ones, of a response on average."""
@@ -29,12 +29,12 @@ class AgentProbe(Record):
 
 
 class Crossed(Record):
-    """What comes of judging answers together that were given side by side."""
+    """Results of scoring combinations of answers that agents gave independently."""
 
     scored: int
-    """Joint actions that were judged beside the played ones."""
+    """Joint actions that were scored in addition to the played ones."""
     failed: int
-    """Those of them that could not be judged."""
+    """Joint actions that could not be scored."""
     forms: dict[str, str]
     """By agent: how its responses of the first turn may be judged by further joint actions; see
     `collab.trainers.credit.counterfactual.forms`."""
@@ -45,16 +45,16 @@ class Crossed(Record):
     influence: dict[str, float] = {}
     """By agent: the same, with all that they decide together with others'."""
     interaction: float | None = None
-    """The share that no agent decides by itself."""
+    """The share of the variance that no agent decides alone."""
 
 
 class GameProbe(Record):
-    """What a team's play in an environment shows beside the joint return."""
+    """Results of games, in addition to the joint return."""
 
     zero_sum: bool
-    """Whether what one agent earns the others lose, so that the joint return is always 0."""
+    """One agent's gain is the others' loss, so the joint return is always 0."""
     crosses: bool
-    """Whether answers may be judged in other combinations: in games of one turn alone."""
+    """Answers can be recombined, in games of one turn only."""
     returns: dict[str, Estimate] = {}
     """By agent: what it earned itself; empty where all earn the same."""
     at_end: dict[str, Estimate] = {}
@@ -68,14 +68,14 @@ class Best(Record):
     samples: int
     """G."""
     whole_games: bool = False
-    """Whether returns of whole games are compared, in place of rewards of the first turn."""
+    """Compare returns of whole games, not rewards of the first turn."""
     combinations: int | None
     """G^n, the joint artefacts that G answers of each agent make; None where these may not be
     joined anew."""
     reward: Estimate
-    """Of the best of G."""
+    """Reward of the best of G."""
     reward_combined: Estimate | None = None
-    """Of the best of G^n."""
+    """Reward of the best of G^n."""
     solved: Estimate | None = None
     """The share of the tasks that the best of G solves; None where nothing says what is solved."""
     solved_combined: Estimate | None = None
@@ -87,7 +87,7 @@ class TeamProbe(Record):
     protocol: str
     turns: int
     tasks: tuple[str, ...]
-    """Those with two whole episodes or more: the groups."""
+    """Tasks with two finished episodes or more: the groups."""
     samples: int
     """G, the episodes of each task that were asked for."""
     episodes: int
@@ -101,19 +101,19 @@ class TeamProbe(Record):
     mean: Estimate
     """The joint return."""
     solved: Estimate | None = None
-    """The share of the episodes; None where nothing says what is solved."""
+    """The share of solved episodes; None if the reward does not say so."""
     dead: int
     """Groups in which every return is equal."""
     agents: dict[str, AgentProbe]
     crossed: Crossed | None = None
-    """None where one agent alone makes the joint artefact, or there is no group."""
+    """None if one agent makes the joint artefact alone, or without groups."""
     game: GameProbe | None = None
-    """None where the suite is no environment."""
+    """None if the suite is no environment."""
     best: Best | None = None
     tokens: int
     """Generated ones, of all agents."""
     seconds: float
-    """Of playing; `judging_seconds` are those of further joint actions."""
+    """Seconds of playing; `judging_seconds` are those of scoring combinations."""
     judging_seconds: float = 0.0
     advice: tuple[str, ...] = ()
-    """What to change, in plain words."""
+    """Suggested changes."""

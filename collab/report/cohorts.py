@@ -1,4 +1,4 @@
-"""Runs of one recipe that differ in nothing but their seed belong together."""
+"""Groups runs of one recipe that differ only in their seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ APART = ("seed", "name", "description")
 """Keys of a recipe in which the runs of a cohort may differ."""
 
 NAMED = ("team", "task", "trainer.algorithm")
-"""Parts of a recipe that a name tells, in the order in which they matter."""
+"""Recipe parts that go into a run's label, most important first."""
 
 HOUSEKEEPING = (
     "concurrency",
@@ -24,11 +24,11 @@ HOUSEKEEPING = (
     "trainer.report_samples",
     "trainer.report_to",
 )
-"""Keys that say how a run is kept and carried out: they tell nothing of what comes of it."""
+"""Keys that do not change the results of a run."""
 
 LABEL_DIFFERENCES = 3
 LABEL_LETTERS = 40
-"""Of a value; a longer one, such as a prompt, is no label."""
+"""Longest value in a label; prompts are longer."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cohort:
 
 
 def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
-    """The runs by recipe, each labelled by what tells it from the others."""
+    """The runs grouped by recipe, labelled by the settings that differ."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(_fingerprint(run), []).append(run)
@@ -72,7 +72,7 @@ def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
 
 
 def _short(differing: Mapping[str, str]) -> str:
-    """What sets a recipe apart in a few words; empty where that takes many."""
+    """The settings that differ, in a few words; empty if there are too many."""
     if len(differing) > LABEL_DIFFERENCES or any(
         len(v) > LABEL_LETTERS for v in differing.values()
     ):
@@ -81,7 +81,7 @@ def _short(differing: Mapping[str, str]) -> str:
 
 
 def _word(key: str) -> str:
-    """What a setting is called: the last word of its key that says more than that it is a name."""
+    """The last word of a setting's key that is not `name` or `use`."""
     *before, last = key.split(".")
     return before[-1] if before and last in ("name", "use") else last
 
@@ -95,7 +95,7 @@ def _base(run: Run) -> str:
 
 
 def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """For each run, what of its recipe is not as in all others, by keys; what matters first.
+    """The settings of each run that are not the same in all runs.
 
     A part that is another one is told by its name alone.
     """
@@ -116,10 +116,10 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 
 def _called(recipe: Mapping[str, Any], part: str) -> str:
-    found = value_at(recipe, part)
-    if isinstance(found, Mapping):
-        found = found.get("name") or found.get("use")
-    return str(found or "none")
+    value = value_at(recipe, part)
+    if isinstance(value, Mapping):
+        value = value.get("name") or value.get("use")
+    return str(value or "none")
 
 
 def _is_in(key: str, part: str) -> bool:

@@ -1,4 +1,4 @@
-"""Teams side by side: an evaluation's results, or those of runs as they are."""
+"""Compares teams: the results of an evaluation, or of runs."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def evaluation_opening(results: Results) -> Opening:
     """The teams of an evaluation and their differences from the first one: a card a metric."""
     if not results.teams:
         return Opening()
-    found = [(team.label, team.metrics) for team in results.teams]
+    entries = [(team.label, team.metrics) for team in results.teams]
     largest = [team.largest_return or 0.0 for team in results.teams]
-    cards = _cards(found, max(largest), results.differences)
+    cards = _cards(entries, max(largest), results.differences)
     size = size_of(len(results.tasks), results.samples)
-    sentence = _best_of(found, results.differences)
+    sentence = _best_of(entries, results.differences)
     return Opening(f"{sentence} ({size})." if sentence else "", cards, f"{METHOD} {PAIRED}")
 
 
 def evaluation_table(results: Results) -> ResultTable | None:
-    """How the teams work together, how fast they are, and what they took."""
+    """Schemes, speed and costs of the teams."""
     if not results.teams:
         return None
     columns = ["", *(team.label for team in results.teams)]
@@ -78,20 +78,22 @@ def evaluation_table(results: Results) -> ResultTable | None:
 
 
 def run_opening(runs: Sequence[Run]) -> Opening:
-    """Runs without training, as they are; nothing where there is no score."""
+    """Runs without training; empty without a score."""
     scored = [(run, metrics) for run in runs if (metrics := _estimates(run))]
     if not scored:
         return Opening()
     alone = len(scored) == 1
-    found = [("mean" if alone else run.name, metrics) for run, metrics in scored]
+    entries = [("mean" if alone else run.name, metrics) for run, metrics in scored]
     largest = max(largest_return(run) or 0.0 for run, _ in scored)
     note = f"Means over problems. {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs are of different problems."
-    return Opening(_run_sentence([run for run, _ in scored], found), _cards(found, largest), note)
+    return Opening(
+        _run_sentence([run for run, _ in scored], entries), _cards(entries, largest), note
+    )
 
 
-def _run_sentence(runs: Sequence[Run], found: Named) -> str:
+def _run_sentence(runs: Sequence[Run], entries: Named) -> str:
     if len(runs) == 1 and len({episode.task for episode in runs[0].episodes}) == 1:
         return _one_problem(runs[0])
     sizes = []
@@ -99,13 +101,13 @@ def _run_sentence(runs: Sequence[Run], found: Named) -> str:
         tasks = {episode.task for episode in run.episodes}
         samples, rest = divmod(len(run.episodes), len(tasks))
         sizes.append(size_of(len(tasks), None if rest else samples))
-    sentence = _best_of(found)
+    sentence = _best_of(entries)
     size = f" ({sizes[0]})" if len(set(sizes)) == 1 else ""
     return f"{sentence}{size}." if sentence else ""
 
 
 def _one_problem(run: Run) -> str:
-    """How often the only problem of a run was solved, and what it earned."""
+    """A sentence on a run of one problem: samples solved, and the return."""
     task, played = run.episodes[0].task, len(run.episodes)
     known = [e.score.solved for e in run.episodes if e.score and e.score.solved is not None]
     returns = [e.joint_return for e in run.episodes if e.joint_return is not None]
@@ -118,10 +120,10 @@ def _one_problem(run: Run) -> str:
     return f"The team {solves} {task}{often}; {measure} {earned}."
 
 
-def _best_of(found: Named, differences: Sequence[Difference] = ()) -> str:
-    """Who does best by the first metric, and who comes next or first in the order given."""
-    metric = next(iter(_metrics([metrics for _, metrics in found])), None)
-    known = [(label, m[metric]) for label, m in found if metric in m] if metric else []
+def _best_of(entries: Named, differences: Sequence[Difference] = ()) -> str:
+    """A sentence on the best team by the first metric, compared with another."""
+    metric = next(iter(_metrics([metrics for _, metrics in entries])), None)
+    known = [(label, m[metric]) for label, m in entries if metric in m] if metric else []
     if not metric or not known:
         return ""
     share, does = _form(metric) == "share", "earns"
@@ -140,20 +142,20 @@ def _best_of(found: Named, differences: Sequence[Difference] = ()) -> str:
 
 
 def _is_sure(metric: str, label: str, other: str, differences: Sequence[Difference]) -> bool:
-    """Whether the interval of the difference leaves out zero; not asked of runs without pairs."""
+    """True if the interval of the difference leaves out zero, or if there are no pairs."""
     pairs = [d for d in differences if {d.team, d.baseline} == {label, other}]
-    found = next((d.metrics[metric] for d in pairs if metric in d.metrics), None)
-    return found is None or found.low > 0 or found.high < 0
+    change = next((d.metrics[metric] for d in pairs if metric in d.metrics), None)
+    return change is None or change.low > 0 or change.high < 0
 
 
 def _cards(
-    found: Named, largest: float, differences: Sequence[Difference] = ()
+    entries: Named, largest: float, differences: Sequence[Difference] = ()
 ) -> list[OpeningCard]:
     cards = []
-    for metric in _metrics([metrics for _, metrics in found]):
+    for metric in _metrics([metrics for _, metrics in entries]):
         form = _form(metric)
         most = 1.0 if form == "share" else largest or None
-        rows = [_row(label, m[metric], form) for label, m in found if metric in m]
+        rows = [_row(label, m[metric], form) for label, m in entries if metric in m]
         title = _title(metric)
         plots = [make_plot(f"{title} by team", rows, form, most)]
         changes = [
@@ -170,10 +172,10 @@ def _cards(
     return cards
 
 
-def _row(label: str, found: Estimate, form: Form, *, change: bool = False) -> PlotRow:
-    limits = (found.low, found.high)
-    cell = estimate(found.mean, limits, form, change=change)
-    return PlotRow(label, [Value(found.mean, limits)], cell.text, cell.interval, cell.tone)
+def _row(label: str, value: Estimate, form: Form, *, change: bool = False) -> PlotRow:
+    limits = (value.low, value.high)
+    cell = estimate(value.mean, limits, form, change=change)
+    return PlotRow(label, [Value(value.mean, limits)], cell.text, cell.interval, cell.tone)
 
 
 def _title(metric: str) -> str:
@@ -198,11 +200,11 @@ def _estimates(run: Run) -> dict[str, Estimate]:
     }
 
 
-def _metrics(found: Sequence[Metrics]) -> list[str]:
-    """Those to be shown, in their order; ones that say the same as another are left out."""
-    known = dict.fromkeys(name for metrics in found for name in metrics)
+def _metrics(by_entry: Sequence[Metrics]) -> list[str]:
+    """The metrics to show, in order, without repeated ones."""
+    known = dict.fromkeys(name for metrics in by_entry for name in metrics)
     left_out = {names.SOLVED} if names.named(names.PASS_AT, 1) in known else set()
-    if all(m.get(names.LAST_REWARD_SHARE) == m.get(names.RETURN_SHARE) for m in found):
+    if all(m.get(names.LAST_REWARD_SHARE) == m.get(names.RETURN_SHARE) for m in by_entry):
         left_out.add(names.LAST_REWARD_SHARE)
     places = {name: _place(name) for name in known if name not in left_out}
     shown = [name for name, place in places.items() if place is not None]
@@ -211,7 +213,7 @@ def _metrics(found: Sequence[Metrics]) -> list[str]:
 
 
 def _place(name: str) -> int | None:
-    """Where a metric stands in `ORDER`; None where it is not shown."""
+    """The position of a metric in `ORDER`; None if it is not shown."""
     if names.what_is_best_in(name):
         return ORDER.index(names.BEST_OF)
     fits = (n for n, pattern in enumerate(ORDER) if names.matched(pattern, name) is not None)

@@ -1,4 +1,4 @@
-"""From the metrics of training to panels of curves."""
+"""Makes panels of curves from the metrics of training."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class CurveLine:
     color: int
 
     def curves(self, key: str) -> list[Curve]:
-        """By run; runs without the metric are left out."""
-        found = [_curve(run.steps, key) for run in self.cohort.runs]
-        return [curve for curve in found if curve]
+        """The curve of each run that has the metric."""
+        curves = [_curve(run.steps, key) for run in self.cohort.runs]
+        return [curve for curve in curves if curve]
 
 
 def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
@@ -49,21 +49,21 @@ def _panels(
     family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
 ) -> Iterator[Panel]:
     """`shown` are names that rewards give their metrics."""
-    found = {key: name for key in keys if (name := family.match(key)) is not None}
-    if len(found) < 1 + family.several:
+    matching = {key: name for key in keys if (name := family.match(key)) is not None}
+    if len(matching) < 1 + family.several:
         return
     if family.stacked:
         for cohort in cohorts:
-            yield _stack(family, found, cohort, named=len(cohorts) > 1)
+            yield _stack(family, matching, cohort, named=len(cohorts) > 1)
     elif family.split or len(cohorts) > 1:
-        for key, name in found.items():
+        for key, name in matching.items():
             lines = [CurveLine(key, c.label, "", c, number) for number, c in enumerate(cohorts)]
             title = shown.get(key) or _title(family, name)
             yield _panel(title, family, lines, name)
     else:
         lines = [
             CurveLine(key, _words(name) or family.title, _words(name), cohorts[0], number)
-            for number, (key, name) in enumerate(found.items())
+            for number, (key, name) in enumerate(matching.items())
         ]
         yield _panel(family.title, family, lines)
 
@@ -88,7 +88,7 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:
-    """What the metric is, and the thin lines and the bands are."""
+    """A note on the metric, the thin lines and the bands."""
     seeds = any(len(line.cohort.runs) > 1 for line in lines)
     notes = [family.note] if family.note else []
     if seeds:
@@ -137,9 +137,9 @@ def _drawn(
     )
 
 
-def _stack(family: MetricFamily, found: dict[str, str], cohort: Cohort, *, named: bool) -> Panel:
+def _stack(family: MetricFamily, matching: dict[str, str], cohort: Cohort, *, named: bool) -> Panel:
     series = []
-    for number, (key, name) in enumerate(found.items()):
+    for number, (key, name) in enumerate(matching.items()):
         shares = [_curve(run.steps, key, absent=0.0) for run in cohort.runs if run.steps]
         mean = _across(shares)
         if any(mean.values()):

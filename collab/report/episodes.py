@@ -1,4 +1,4 @@
-"""The episodes of a report: which ones it holds, their problems, and their data for the page."""
+"""Chooses the episodes of a report, and makes their data for the page."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ShownEpisode:
     phase: Phase | None = None
     """None without training."""
     mode: Mode | None = None
-    """How a held-out episode was sampled."""
+    """The sampling of a held-out episode."""
 
 
 def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode], int]:
-    """As many of each run's episodes as its share of all allows; and how many there are."""
+    """The episodes to show, each run by its share, and the number of all."""
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -65,12 +65,12 @@ def _held_out(number: int, run: Run) -> list[ShownEpisode]:
     phases: dict[int, Phase] = {}
     if steps:
         phases = {steps[-1]: "held out after", steps[0]: "held out before"}
-    found = [
+    shown = [
         ShownEpisode(number, played.episode, played.step, phases[played.step], played.mode)
         for played in run.held_out
         if played.step in phases
     ]
-    return sorted(found, key=_place)
+    return sorted(shown, key=_place)
 
 
 def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
@@ -95,7 +95,7 @@ Fields = dict[str, Any]
 
 
 def problems_of(run: Run) -> dict[str, Fields]:
-    """The public fields of each problem of the run's suite, by address; none that are in doubt."""
+    """The public fields of each problem of the run's suite, by address, if they are certain."""
     suite = _suite(run)
     if suite is None:
         return {}
@@ -104,7 +104,7 @@ def problems_of(run: Run) -> dict[str, Fields]:
 
 
 def is_recorded(fields: Fields, episode: Episode) -> bool:
-    """Whether the observations of the agents repeat some of the problem."""
+    """True if the agents' observations contain a field of the problem."""
     decisions = [decision for turn in episode.turns for decision in turn.decisions]
     observations = "\n".join(message.content for d in decisions for message in d.observation)
     texts = (as_text(value).strip() for value in fields.values())
@@ -112,7 +112,7 @@ def is_recorded(fields: Fields, episode: Episode) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A field's value as agents are told it."""
+    """A field's value as agents see it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -152,7 +152,7 @@ def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """`columns` are what the reward of the run says is to be listed."""
+    """The data of an episode; `columns` are those that the run's reward declares."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {
@@ -185,13 +185,13 @@ def episode_data(
 
 
 def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
-    """By column: what stands in it, and what it is sorted by."""
-    found = ((column.head, column.cell(score), column.value(score)) for column in columns)
-    return {head: [cell, value] for head, cell, value in found if cell}
+    """The text and the sort key of each column."""
+    cells = ((column.head, column.cell(score), column.value(score)) for column in columns)
+    return {head: [cell, value] for head, cell, value in cells if cell}
 
 
 def verdict(episode: Episode) -> str:
-    """How an episode ended, in a word or two."""
+    """The outcome of an episode, in a word or two."""
     if episode.failure:
         return "failed"
     if episode.score is None or episode.score.solved is None:
@@ -235,7 +235,7 @@ def _decision(decision: Decision, texts: Texts) -> dict[str, Any]:
 
 
 def _logprobs(action: Action) -> dict[str, float] | None:
-    """What the sampled tokens were worth to their model, in nats."""
+    """Log-probabilities of the sampled tokens, in nats."""
     values = action.logprobs
     if not values:
         return None

@@ -1,4 +1,4 @@
-"""The head of a report: what ran, with what, and how it ended."""
+"""The settings of a report's runs: team, task, trainer, agents, status."""
 
 from __future__ import annotations
 
@@ -32,25 +32,15 @@ TRAINER_FACTS = {
 
 
 @dataclass(frozen=True)
-class AgentFacts:
-    name: str
-    model: str
-    responses: int | None
-    prompt_tokens: int | None
-    new_tokens: int | None
-    cost: float | None
-
-
-@dataclass(frozen=True)
 class RunFacts:
-    """A run's facts, as they are shown; those that are not known are left out."""
+    """The known facts of a run."""
 
     name: str
     status: str
     facts: dict[str, str]
     trainer: dict[str, str]
     """The settings of its training; empty for a run without."""
-    agents: list[AgentFacts]
+    agents: list[dict[str, Any]]
     recipe: str
     command: str
 
@@ -63,7 +53,7 @@ class RunFacts:
 
     @property
     def priced(self) -> bool:
-        return any(agent.cost is not None for agent in self.agents)
+        return any(agent["cost"] is not None for agent in self.agents)
 
 
 def facts_of(run: Run) -> RunFacts:
@@ -81,14 +71,14 @@ def facts_of(run: Run) -> RunFacts:
 
 
 def _status(run: Run) -> str:
-    """As `run.json` says; of older records of a run at work nobody knows whether it still is."""
+    """The status; older records of a running run do not say if it was killed."""
     if run.status == RUNNING and "process" not in run.about:
         return "running or killed"
     return status_of(run.about) if run.about else run.status
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
-    """What is the same in all of several runs."""
+    """Facts that all of several runs share."""
     if len(runs) < 2:
         return {}
     first = {**runs[0].facts, **runs[0].trainer}
@@ -190,20 +180,13 @@ def _took(run: Run) -> str | None:
     return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _agents(run: Run) -> list[AgentFacts]:
+def _agents(run: Run) -> list[dict[str, Any]]:
+    """Name, model, responses, tokens and cost of each agent; None if they are unknown."""
     used = by_agent(run.episodes)
     models = run.about.get("models")
     models = models if isinstance(models, dict) else {}
-    names = [*models, *(name for name in used if name not in models)]
-    return [_agent(name, str(models.get(name, "")), used.get(name, {})) for name in names]
-
-
-def _agent(name: str, model: str, used: Mapping[str, Any]) -> AgentFacts:
-    return AgentFacts(
-        name=name,
-        model=model,
-        responses=used.get("responses"),
-        prompt_tokens=used.get("prompt_tokens"),
-        new_tokens=used.get("new_tokens"),
-        cost=used.get("cost"),
-    )
+    unknown = dict.fromkeys(("responses", "prompt_tokens", "new_tokens", "cost"))
+    return [
+        {"name": name, "model": str(models.get(name, "")), **unknown, **used.get(name, {})}
+        for name in dict.fromkeys((*models, *used))
+    ]

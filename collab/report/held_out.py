@@ -1,4 +1,4 @@
-"""Held-out problems before and after training: opening, panels, and two tables."""
+"""Held-out problems before and after training: opening, panels and a table."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
     """Returns and solved shares on held-out tasks, a point for each evaluation."""
     for title, solved in (("Joint return, held out", False), ("Solved, held out", True)):
         series = [
-            found
+            points
             for number, cohort in enumerate(cohorts)
             for mode in MODES
-            if (found := _points(cohort, number, mode, solved=solved, named=len(cohorts) > 1))
+            if (points := _points(cohort, number, mode, solved=solved, named=len(cohorts) > 1))
         ]
         note = f"Whiskers: 95 % intervals, {METHOD}."
         if any(len(cohort.runs) > 1 for cohort in cohorts):
@@ -67,9 +67,9 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
 def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool) -> Series | None:
     x, y, low, high = [], [], [], []
     for step in sorted({e.step for run in cohort.runs for e in run.evaluations}):
-        found = [v for run in cohort.runs if (v := values_of(run, step, mode, solved=solved))]
-        tasks = dict.fromkeys(task for values in found for task in values)
-        means = [fmean(v[task] for v in found if task in v) for task in tasks]
+        by_run = [v for run in cohort.runs if (v := values_of(run, step, mode, solved=solved))]
+        tasks = dict.fromkeys(task for values in by_run for task in values)
+        means = [fmean(v[task] for v in by_run if task in v) for task in tasks]
         if means:
             least, most = mean_interval(means, min(0.0, *means), _most(cohort, solved, means))
             x.append(float(step))
@@ -84,7 +84,7 @@ def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool
 
 
 def ends_of(cohort: Cohort, mode: str, *, solved: bool) -> tuple[Values, Values]:
-    """What each problem earned in the first evaluation and in the last, over all seeds.
+    """The value of each problem in the first and in the last evaluation, over all seeds.
 
     Both have the same problems; runs with fewer than two evaluations are left out.
     """
@@ -108,21 +108,18 @@ def ends_of(cohort: Cohort, mode: str, *, solved: bool) -> tuple[Values, Values]
 
 
 def values_of(run: Run, step: int, mode: str, *, solved: bool) -> Values:
-    """What an evaluation found."""
+    """The values of an evaluation, by task."""
     for evaluation in run.evaluations:
         if evaluation.step == step:
             results: dict[str, TaskResult] = getattr(evaluation, mode)
-            found = {t: r.solved if solved else r.joint_return for t, r in results.items()}
-            return {task: value for task, value in found.items() if value is not None}
+            values = {t: r.solved if solved else r.joint_return for t, r in results.items()}
+            return {task: value for task, value in values.items() if value is not None}
     return {}
 
 
 def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
     """The largest value that the mean could have."""
     return 1.0 if solved else max(*means, *(largest_return(run) or 0.0 for run in cohort.runs))
-
-
-BOTH = "sampled and greedy"
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ class Change:
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
-    """What was reached; of runs without held-out problems, how their own returns went."""
+    """Held-out results before and after training, or else the returns of the steps."""
     solved = [change for cohort in cohorts for change in _changes(cohort, solved=True)]
     returns = [change for cohort in cohorts for change in _changes(cohort, solved=False)]
     if not returns:
@@ -164,30 +161,22 @@ def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     cards.append(_card("Return, held out", returns))
     note = "Hollow: before training; filled: after it. Gains are paired by problem."
     note += f" 95 % intervals: {METHOD}."
-    if any(change.mode == BOTH for change in returns):
-        note += " Sampled and greedy answers earned the same."
     return Opening(_sentence(solved or returns, cohorts), cards, note)
 
 
 def _changes(cohort: Cohort, *, solved: bool) -> list[Change]:
-    found = [change for mode in MODES if (change := _change(cohort, mode, solved=solved))]
-    if len(found) == 2 and _values(found[0]) == _values(found[1]):
-        return [replace(found[0], mode=BOTH)]
-    return found
-
-
-def _values(change: Change) -> tuple[Value, Value, Limits]:
-    return change.before, change.after, change.limits
+    changes = (_change(cohort, mode, solved=solved) for mode in MODES)
+    return [change for change in changes if change]
 
 
 def _change(cohort: Cohort, mode: str, *, solved: bool) -> Change | None:
     before, after = ends_of(cohort, mode, solved=solved)
     if not before:
         return None
-    found = [*before.values(), *after.values()]
-    most = 1.0 if solved else max(*found, *(largest_return(run) or 0.0 for run in cohort.runs))
+    ends = [*before.values(), *after.values()]
+    most = 1.0 if solved else max(*ends, *(largest_return(run) or 0.0 for run in cohort.runs))
     gains = [after[task] - before[task] for task in before]
-    low = min(0.0, *found)
+    low = min(0.0, *ends)
     first, last = (_value([*values.values()], low, most) for values in (before, after))
     span = max(most, *map(abs, gains))
     limits = difference_interval(gains, span)
@@ -245,11 +234,11 @@ def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
 
 
 def _samples(runs: Sequence[Run], mode: str) -> int | None:
-    """Of each problem, where all runs have the same number."""
+    """Samples per problem, if all runs have the same number."""
     if mode == "greedy":
         return None
-    found = {value_at(run.recipe, "trainer.evaluation.samples") for run in runs}
-    [samples] = found if len(found) == 1 else [None]
+    counts = {value_at(run.recipe, "trainer.evaluation.samples") for run in runs}
+    [samples] = counts if len(counts) == 1 else [None]
     return samples if isinstance(samples, int) else None
 
 
@@ -333,8 +322,8 @@ def _cells(
     ends = (steps[0], steps[-1])
     before, after = (values_of(run, step, mode, solved=False).get(task) for step in ends)
     if not short:
-        found = (before, after)
-        yield from (words(NONE) if v is None else estimate(v, None, "points") for v in found)
+        for value in (before, after):
+            yield words(NONE) if value is None else estimate(value, None, "points")
     if before is None or after is None or len(steps) < 2:
         yield words(NONE)
         return

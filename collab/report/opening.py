@@ -19,16 +19,16 @@ class OpeningCard:
     before: str = ""
     after: str = ""
     most: str = ""
-    """The largest value there is, in words."""
+    """The largest possible value, in words."""
     gain: str = ""
     tone: str = ""
-    """Whether the gain is surely one, or surely a loss."""
+    """CSS class of a certain gain or loss."""
 
 
 @dataclass(frozen=True)
 class Opening:
     sentence: str = ""
-    """Empty where nothing was scored."""
+    """Empty if nothing was scored."""
     cards: list[OpeningCard] = field(default_factory=list)
     note: str = ""
 
@@ -60,7 +60,7 @@ def in_words(value: float, form: Form, most: float | None = None) -> str:
 
 
 def size_of(problems: int, samples: int | None, seeds: int = 1) -> str:
-    """How much was played, for parentheses."""
+    """Numbers of problems, samples and seeds, for parentheses."""
     return ", ".join(_sizes(problems, samples, seeds))
 
 
@@ -120,7 +120,7 @@ class DrawnRow:
     row: PlotRow
     marks: list[PlotMark]
     text: str
-    """What is drawn, in words."""
+    """The row's content in words."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Plot:
     rows: list[DrawnRow]
     ticks: list[Tick]
     zero: float | None
-    """Where zero is to be marked: of differences, and where the scale goes below it."""
+    """The place of zero, in plots of differences or of negative values."""
 
 
 def make_plot(
@@ -179,7 +179,7 @@ def _ticks(least: float, most: float) -> list[float]:
 
 
 def _digits(form: Form, ticks: Sequence[float]) -> int:
-    """As many decimals as the finest tick needs, the same for all."""
+    """The decimals that the finest tick needs."""
     scale = 100 if form == "share" else 1
     return max(len(f"{scale * tick:.10g}".partition(".")[2]) for tick in ticks)
 

@@ -37,11 +37,11 @@ HOME = "collab.report"
 
 @dataclass(frozen=True)
 class Follows:
-    """Of a page that is served: where it asks whether its runs have gone on."""
+    """The address where a served page asks for changes of its runs."""
 
     at: str
     stamp: str
-    """What the answer is as long as they have not."""
+    """The answer while nothing has changed."""
 
 
 def render(report: Any, data: str, follows: Follows | None = None) -> str:

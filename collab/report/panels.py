@@ -21,7 +21,7 @@ class Series:
 
     label: str
     short: str
-    """What the panel's legend says; the page's own legend tells what its colour is."""
+    """The label in the panel's legend; the page's legend explains the colours."""
     color: int
     x: list[float]
     y: list[float]
@@ -38,18 +38,18 @@ class Panel:
     series: list[Series]
     unit: Unit = "number"
     note: str = ""
-    """What the bands and intervals are."""
+    """The meaning of bands and intervals."""
     stacked: bool = False
     """Shares of one whole, drawn on top of each other."""
     along: Literal["step", "tokens"] = "step"
-    """What the curves run along."""
+    """The x axis."""
     most: float | None = None
     """The largest value there can be: where the axis ends, and a line is drawn."""
 
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """Metrics that are drawn together: those whose key matches, `*` being what tells them apart."""
+    """Metrics that are drawn together: those whose key matches a pattern with `*`."""
 
     title: str
     section: str
@@ -63,12 +63,12 @@ class MetricFamily:
     several: bool = False
     """Drawn only where there are several such metrics."""
     note: str = ""
-    """What the metric is, where its name does not say it."""
+    """An explanation of the metric, if its name needs one."""
     reach: Reach = "open"
-    """What bounds it: the largest return, reward of a turn, or weight of the part."""
+    """The bound: the largest return, reward of a turn, or weight of the part."""
 
     def match(self, key: str) -> str | None:
-        """What `*` stands for in `key`; None where it is no metric of this family."""
+        """The part of `key` that `*` matches; None for other metrics."""
         return names.matched(self.key, key)
 
 
@@ -187,22 +187,22 @@ def _equal(one: Series, other: Series) -> bool:
 
 
 def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
-    """The largest value that a metric can have; None where nothing bounds it.
+    """The largest value that a metric can have; None if it has no bound.
 
     Args:
         name: of a part of the reward, its own.
     """
     if reach == "return":
-        found = [row[names.RETURN_MAXIMUM] for run in runs for row in run.steps
+        bounds = [row[names.RETURN_MAXIMUM] for run in runs for row in run.steps
                  if names.RETURN_MAXIMUM in row]  # fmt: skip
-        found += [most for run in runs if (most := largest_return(run)) is not None]
+        bounds += [most for run in runs if (most := largest_return(run)) is not None]
     elif reach == "reward":
-        found = [score.maximum for score in _scores(runs)]
+        bounds = [score.maximum for score in _scores(runs)]
     elif reach == "part":
-        found = [part.weight for s in _scores(runs) for part in s.parts if part.name == name]
+        bounds = [part.weight for s in _scores(runs) for part in s.parts if part.name == name]
     else:
-        found = [1.0] if unit == "share" else []
-    most = max(found, default=0.0)
+        bounds = [1.0] if unit == "share" else []
+    most = max(bounds, default=0.0)
     return most if most > 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Problem by problem: how often it was solved, what it earned, and how the team worked together."""
+"""A table of problems: solved episodes, returns and schemes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _side_by_side(
 
 
 def _run_cell(items: Items) -> TableCell:
-    """What one run earned at a problem, and how often it solved it."""
+    """The mean return of a run at a problem, and its solved episodes."""
     played = [item.episode for _, item in items if not item.episode.further]
     known = [e.score.solved for e in played if e.score and e.score.solved is not None]
     solved = f"{sum(known)} of {len(known)} solved" if known else ""

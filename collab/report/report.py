@@ -1,4 +1,4 @@
-"""From runs to a report: what is read, what is told of it, and the page."""
+"""Reads runs, makes a report, and writes its page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from collab.trainers.training.alarms import Alarms
 from collab.wording import counted
 
 MOST_EPISODES = 2000
-"""Episodes that a report holds, unless more are asked for."""
+"""Episodes of a report by default."""
 
 BYTES_FOR_EACH = 5_000
 """Size of the page for each of its episodes, but at least for a thousand."""
@@ -55,19 +55,19 @@ class Alarm:
 
 @dataclass(frozen=True)
 class HtmlReport:
-    """What the page's template shows; curves and episodes are drawn from the data instead."""
+    """The page's contents; the script draws curves and episodes from the data."""
 
     title: str
     lead: str
     opening: Opening
-    """What was reached, before all else."""
+    """The result, at the top."""
     runs: list[RunFacts]
     shared: dict[str, str]
-    """Facts that are the same in all of several runs."""
+    """Facts that all of several runs share."""
     notes: list[str]
     tables: list[ResultTable]
     cohorts: list[str]
-    """Labels of what the curves' colours tell apart; empty where they are of one recipe."""
+    """Labels of the curves' colours; empty for one recipe."""
     panels: list[Panel]
     constants: list[str]
     """Metrics that were the same at every step, in words."""
@@ -97,7 +97,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
 
 
 def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
-    """All that is told of the runs."""
+    """The report of some runs."""
     runs = reading.runs
     trained = [run for run in runs if run.is_training]
     played = [run for run in runs if not run.is_training and run.path not in reading.entrants]
@@ -174,9 +174,9 @@ def _cut_note(texts: Texts) -> str:
 
 
 def _language(run: Run) -> str | None:
-    """What the joint artefacts are written in; None for plain text."""
-    found = (language_of(e.score) for e in run.episodes if e.score is not None)
-    return next((language for language in found if language), None)
+    """The language of the joint artefacts; None for plain text."""
+    languages = (language_of(e.score) for e in run.episodes if e.score is not None)
+    return next((language for language in languages if language), None)
 
 
 def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _lead(runs: Sequence[Run]) -> str:
 
 
 def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
-    """Panels in which something moves, and the others in words."""
+    """Panels whose values change, and the others in words."""
     moving, constants = [], []
     for panel in panels:
         values = {value for series in panel.series for value in series.y}

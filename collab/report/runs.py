@@ -35,7 +35,7 @@ class Run:
     name: str
     path: Path
     about: dict[str, Any] = field(default_factory=dict)
-    """What `run.json` says."""
+    """The data of `run.json`."""
     recipe: dict[str, Any] = field(default_factory=dict)
     recipe_text: str = ""
     episodes: list[Episode] = field(default_factory=list)
@@ -80,10 +80,10 @@ def value_at(data: Any, path: str) -> Any:
 
 
 def read_run(path: Path) -> Run:
-    """What can be read of a run.
+    """The readable part of a run.
 
     Raises:
-        RecordError: there is nothing in it to be shown.
+        RecordError: there is nothing to show.
     """
     if not path.exists():
         raise RecordError(f"{path} does not exist; look in runs/, in evals/, or where --out said")
@@ -118,7 +118,7 @@ def read_run(path: Path) -> Run:
 
 
 def _first(complaints: Sequence[str]) -> list[str]:
-    """As many as a reader reads, and how many more there are."""
+    """The first complaints, and the number of others."""
     more = len(complaints) - MOST_COMPLAINTS
     rest = [f"{more:,} more of this kind are left out"] if more > 0 else []
     return [*complaints[:MOST_COMPLAINTS], *rest]
@@ -154,8 +154,8 @@ def _row(line: bytes) -> Row | Evaluation:
 def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
     if not path.is_file():
         return []
-    held_out, found = read_whole_lines(path, HeldOut)
-    complaints += found
+    held_out, broken = read_whole_lines(path, HeldOut)
+    complaints += broken
     return list(each_once(held_out, lambda h: (h.step, h.mode, key_of(h.episode))))
 
 
@@ -168,7 +168,7 @@ def _numbers(row: dict[str, Any]) -> Row:
 
 
 def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str]:
-    """The recipe as it is written: a report needs no more of it than is there."""
+    """The recipe as data and as text, without checks."""
     if not path.is_dir():
         return {}, ""
     file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
@@ -189,17 +189,17 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
 class Reading:
     runs: list[Run] = field(default_factory=list)
     entrants: set[Path] = field(default_factory=set)
-    """The folders of those whose numbers an evaluation tells; one that was killed does not."""
+    """The folders of teams whose numbers are in an evaluation."""
     results: list[Results] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    """What could not be read at all."""
+    """Folders that cannot be read."""
 
 
 def read_all(paths: Sequence[Path]) -> Reading:
-    """What can be read of the folders.
+    """The readable parts of the folders.
 
     Raises:
-        RecordError: none of them holds anything to be shown.
+        RecordError: there is nothing to show in any of them.
     """
     reading = Reading()
     for path in dict.fromkeys(paths):
@@ -222,7 +222,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
     reading.complaints += record.complaints
     if record.results is not None:
         reading.results.append(record.results)
-    found = []
+    runs = []
     for name, label in record.teams.items():
         try:
             run = read_run(path / name)
@@ -230,16 +230,16 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
             reading.complaints.append(str(error))
         else:
             episodes = [episode for episode in run.episodes if record.counts(episode)]
-            found.append(replace(run, name=label, episodes=episodes))
-    if not found:
+            runs.append(replace(run, name=label, episodes=episodes))
+    if not runs:
         raise RecordError(f"{path} holds nothing to report")
-    reading.runs += found
+    reading.runs += runs
     if record.has_numbers:
-        reading.entrants |= {run.path for run in found}
+        reading.entrants |= {run.path for run in runs}
 
 
 def _named_apart(runs: Sequence[Run]) -> list[Run]:
-    """Runs in folders of the same name are told apart by the folders above."""
+    """Runs in folders of the same name get the folder above as a prefix."""
     names = [run.name for run in runs]
     return [
         replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
@@ -258,7 +258,7 @@ def reward_of(run: Run) -> RewardSpec | None:
 
 
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
-    """By metric: what the rewards call it, where they say so."""
+    """Titles of metrics that the rewards declare."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
         names.named(pattern, name): part.shown_as

@@ -63,15 +63,15 @@ class StudyFolder:
         self._failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
-        """Where a cell's training run is."""
+        """The folder of a cell's training run."""
         return self.path / cell.name
 
     def log(self, cell: Cell) -> Path:
-        """Where what a cell's process prints is kept."""
+        """The log of a cell's process."""
         return self.cell(cell) / TRAINING_LOG
 
     def status(self, cell: Cell) -> Status:
-        """How far a cell has come."""
+        """The status of a cell."""
         if cell.name in self._failures:
             return "failed"
         if not self.is_begun(cell):
@@ -83,11 +83,11 @@ class StudyFolder:
         return status if status in ("done", "failed") else "interrupted"
 
     def is_begun(self, cell: Cell) -> bool:
-        """Whether there is a run that can be gone on with."""
+        """True if there is a run to continue."""
         return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
 
     def prepare(self, cell: Cell) -> bool:
-        """Make room for a cell to be trained; whether there is a run to go on with.
+        """Prepare a cell's folder; returns True if there is a run to continue.
 
         Waits for the process of a study that was killed, which still writes down how far it came.
 
@@ -108,11 +108,11 @@ class StudyFolder:
         self._failures[cell.name] = message
 
     def interrupted(self, cell: Cell) -> None:
-        """Say in a cell's `run.json` what its process could not."""
+        """Write `interrupted` into a cell's `run.json`."""
         mark_interrupted(self.cell(cell))
 
     def result(self, cell: Cell, seconds: float) -> CellResult:
-        """What is known of a cell now."""
+        """The result of a cell so far."""
         points, maximum = self._points(cell)
         status = self.status(cell)
         return CellResult(
@@ -128,7 +128,7 @@ class StudyFolder:
         )
 
     def save(self, results: StudyResults) -> None:
-        """Write the numbers anew, as a whole; raises RecordError where they do not fit."""
+        """Write all results; raises RecordError if the disk is full."""
         try:
             write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
         except OSError as error:
@@ -142,12 +142,12 @@ class StudyFolder:
         if not path.is_file():
             return [], None
         rows = read_lines(path, parse_json, "not JSON").found
-        found = {
+        evaluations = {
             row["step"]: Evaluation.model_validate(row)
             for row in rows
             if row["type"] == "evaluation.finished"
         }
-        kept = [found[step] for step in sorted(found) if found[step].sampled]
+        kept = [evaluations[step] for step in sorted(evaluations) if evaluations[step].sampled]
         points = [
             Point(tokens=e.tokens or 0, value=mean([self._value(r) for r in e.sampled.values()]))
             for e in kept
@@ -168,7 +168,7 @@ class StudyFolder:
         return result.solved
 
     def _check_same(self, spec: StudySpec) -> None:
-        """Refuse to go on with a study that is another one."""
+        """Refuse to continue a study with other settings."""
         if not (self.path / STUDY_RECIPE).is_file():
             return
         before = read_mapping(self.path / STUDY_RECIPE)
@@ -196,7 +196,7 @@ def _text(spec: StudySpec) -> str:
 
 
 def check_same_cell(cell: Cell, run: Path) -> None:
-    """Refuse to go on where what the study names was changed since the run in `run` began.
+    """Refuse to continue if a file or recipe of the study has changed since `run` began.
 
     Cells that are trained now would not be comparable with those that were trained before.
 
@@ -215,15 +215,15 @@ def check_same_cell(cell: Cell, run: Path) -> None:
         for key in dict.fromkeys((*was, *now))
         if was.get(key) != now.get(key)
     ]
-    for found in (*settings, *(f"{file} has other content now" for file in others)):
+    for difference in (*settings, *(f"{file} has other content now" for file in others)):
         raise RecordError(
-            f"{run} was begun with another recipe: {found}; change it back, or give another folder"
-            " with --out"
+            f"{run} was begun with another recipe: {difference}; change it back, or give another"
+            " folder with --out"
         )
 
 
 def _pinned(recipe: Recipe) -> Recipe:
-    """With the commit of a dataset of the hub, as a run's own recipe names it."""
+    """The recipe with the commit of its hub dataset, as in a run's recipe."""
     if recipe.task is None:
         return recipe
     task = recipe.task.model_copy(update={"source": pinned(recipe.task.source)})

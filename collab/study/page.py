@@ -56,18 +56,18 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
 
 
 def curve_panels(results: StudyResults) -> Iterator[Panel]:
-    """A panel a suite: each trainer's return over tokens, with its seeds behind it."""
+    """A panel per suite: each trainer's return over tokens, and its seeds."""
     names = list(dict.fromkeys(cell.trainer for cell in results.cells))
     for task in dict.fromkeys(trainer.task for trainer in results.trainers):
-        own = [trainer for trainer in results.trainers if trainer.task == task]
-        series = [one for t in own for one in _series(t, results, names.index(t.trainer))]
+        of_task = [trainer for trainer in results.trainers if trainer.task == task]
+        series = [one for t in of_task for one in _series(t, results, names.index(t.trainer))]
         note = f"Band: 95 % interval over seeds, {OVER_SEEDS}; thin: each seed."
         title = f"{_measured(results)} on {task}, over tokens"
         yield Panel(title, SECTION, series, note=note, along="tokens")
 
 
 def study_tables(results: StudyResults) -> Iterator[ResultTable]:
-    """What each trainer came to, and what lies between them."""
+    """The results of each trainer, and their differences."""
     several = len({trainer.task for trainer in results.trainers}) > 1
     rows = [_result_row(trainer, several) for trainer in results.trainers]
     if rows:
@@ -78,7 +78,7 @@ def study_tables(results: StudyResults) -> Iterator[ResultTable]:
             f"{_measured(results)}. On the way: the mean over all tokens of the budget."
             f" 95 % intervals over seeds: {OVER_SEEDS}.",
         )
-    rows = [_difference_row(found, several) for found in results.differences]
+    rows = [_difference_row(change, several) for change in results.differences]
     if rows:
         yield make_table(
             f"Against {results.differences[0].baseline}",
@@ -95,7 +95,7 @@ def _measured(results: StudyResults) -> str:
     return "Held-out return, in points"
 
 
-def told_tokens(trainer: TrainerResult) -> str:
+def tokens_text(trainer: TrainerResult) -> str:
     """The tokens to the level, and by how many seeds it was reached."""
     known = [tokens for tokens in trainer.tokens_to_level if tokens is not None]
     if not known:
@@ -137,18 +137,18 @@ def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
         _cell(trainer.curve[-1]),
         _cell(trainer.on_the_way),
         words(f"{trainer.level:.2f}"),
-        words(told_tokens(trainer)),
+        words(tokens_text(trainer)),
     ]
 
 
-def _difference_row(found: TrainerDifference, several: bool) -> list[TableCell]:
-    where = found.task if found.task is not None else "all suites"
-    form: Form = "points" if found.task is not None else "share"
+def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]:
+    where = change.task if change.task is not None else "all suites"
+    form: Form = "points" if change.task is not None else "share"
     return [
-        words(f"{where}, {found.trainer}" if several else found.trainer),
-        words(found.pairs),
-        _cell(found.end, form, change=True),
-        _cell(found.on_the_way, form, change=True),
+        words(f"{where}, {change.trainer}" if several else change.trainer),
+        words(change.pairs),
+        _cell(change.end, form, change=True),
+        _cell(change.on_the_way, form, change=True),
     ]
 
 

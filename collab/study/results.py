@@ -25,7 +25,7 @@ class OverSeeds(Record):
     how far it may."""
     high: float | None
     tasks: int
-    """How many values there are."""
+    """The number of values."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -33,7 +33,7 @@ class OverSeeds(Record):
 
     @property
     def without_interval(self) -> str:
-        """What is told in the interval's place."""
+        """The text in place of an interval."""
         return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
 
 
@@ -48,13 +48,13 @@ class Point(Record):
 
 class CellResult(Record):
     name: FolderName
-    """Of its folder, below the study's."""
+    """The name of its folder, in the study's folder."""
     task: str
     trainer: str
     seed: int
     status: Status
     message: str | None = None
-    """Why it failed."""
+    """The error of a failed cell."""
     seconds: float = 0.0
     points: tuple[Point, ...] = ()
     maximum: float | None = None
@@ -72,9 +72,9 @@ class TrainerResult(Record):
     on_the_way: OverSeeds
     """The mean value over all tokens of the budget: the higher, the sooner it was learned."""
     level: float
-    """The value that is to be reached."""
+    """The value to reach."""
     tokens_to_level: tuple[float | None, ...]
-    """By seed; None where it was not reached."""
+    """One number per seed; None if the level was not reached."""
     tokens: OverSeeds | None = None
     """Their mean, where every seed reached it."""
     maximum: float
@@ -89,7 +89,7 @@ class TrainerDifference(Record):
     baseline: str
     pairs: int
     end: OverSeeds
-    """Of the values when all tokens are spent."""
+    """The difference of the last values."""
     on_the_way: OverSeeds
 
 
@@ -137,7 +137,7 @@ StudyEvent = StudyStarted | CellStarted | CellFinished | StudyResults
 
 
 DoneCells = Mapping[tuple[str, str, int], CellResult]
-"""Those that are done, by suite, trainer and seed."""
+"""Finished cells, by suite, trainer and seed."""
 
 _ROUNDING = 1e-9
 """Points by which equal values may differ after they were averaged and subtracted."""

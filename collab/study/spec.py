@@ -41,7 +41,7 @@ class TrainerEntry(Spec):
 
 class StudySpec(Spec):
     description: str = ""
-    """What the study is to find out."""
+    """The question that the study answers."""
     recipe: str
     """A team's name, or a team or recipe file; beside the study's file, or as given."""
     model: str | None = None
@@ -60,12 +60,12 @@ class StudySpec(Spec):
     evaluations: int = Field(default=4, ge=1)
     """On held-out tasks, at equal marks of tokens, besides the one before training."""
     measure: Measure = "return"
-    """What is compared: held-out `return`, or the share `solved`."""
+    """The value to compare: held-out `return`, or the share `solved`."""
     level: float | None = Field(default=None, gt=0.0, le=1.0)
     """The share of the largest return, or the share solved, whose tokens are told; default:
     half-way from where training begins to the best end of any trainer on that suite."""
     settings: dict[str, Any] = {}
-    """Of all cells, by key, as `--set` takes them; e.g. `trainer.group_size: 8`."""
+    """Settings of all cells, by key as in `--set`, e.g. `trainer.group_size: 8`."""
 
     @field_validator("recipe")
     @classmethod
@@ -127,8 +127,8 @@ def read_study(path: Path) -> tuple[StudySpec, Files]:
         for entry in spec.trainers
     ]
     tasks = tuple(_beside("task", name, path) for name in spec.tasks)
-    found = {"recipe": recipe, "trainers": tuple(trainers), "tasks": tasks}
-    return spec.model_copy(update=found), files
+    names = {"recipe": recipe, "trainers": tuple(trainers), "tasks": tasks}
+    return spec.model_copy(update=names), files
 
 
 def _beside(kind: library.Kind, name: str, study: Path) -> str:
@@ -162,7 +162,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of its folder."""
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     def read(self, written_in: Files | None = None) -> tuple[Recipe, Question]:
@@ -183,11 +183,11 @@ class Cell:
         )
 
     def arguments(self) -> list[str]:
-        """Of `collab train`, but for the folder."""
-        found = [self.recipe, "--trainer", self.base, "--seed", str(self.seed)]
-        found += ["--task", self.suite] if self.suite else []
-        found += ["--model", self.model] if self.model else []
-        return [*found, *(part for setting in self.settings for part in ("--set", setting))]
+        """Arguments of `collab train`, without the folder."""
+        words = [self.recipe, "--trainer", self.base, "--seed", str(self.seed)]
+        words += ["--task", self.suite] if self.suite else []
+        words += ["--model", self.model] if self.model else []
+        return [*words, *(part for setting in self.settings for part in ("--set", setting))]
 
 
 def load_study(path: Path, trust: Consent = False) -> StudySpec:
@@ -233,7 +233,7 @@ def cells_of(spec: StudySpec) -> list[Cell]:
 
 
 def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
-    """What each suite is called, and itself: by its whole address where another ends alike."""
+    """The name of each suite and the suite; the whole address if names end alike."""
     if not spec.tasks:
         return [(Path(spec.recipe).stem, None)]
     stems = [Path(suite).stem for suite in spec.tasks]

@@ -31,7 +31,7 @@ StudyStatus = Literal["running", "done", "interrupted", "failed"]
 
 
 def _ignore(event: StudyEvent) -> None:
-    """The emit of a caller who does not watch."""
+    """Ignore an event."""
 
 
 class Study:
@@ -61,7 +61,7 @@ class Study:
         self._under_way: dict[str, Cell] = {}
 
     async def run(self, jobs: int, threads: int) -> StudyResults:
-        """Train what is missing, so many at once; the numbers of all cells.
+        """Train the missing cells, `jobs` at once; returns the results of all.
 
         When the task is cancelled the processes are interrupted, and what was done is kept.
 
@@ -90,11 +90,11 @@ class Study:
         return results
 
     def leave(self) -> None:
-        """Say of what is under way that it was interrupted, where there is no time to wait."""
+        """Mark cells under way as interrupted, if there is no time to wait."""
         self.close()
 
     def close(self) -> StudyResults:
-        """Write down how far it came, and let go of the folder."""
+        """Write the results and release the folder."""
         for cell in self._under_way.values():
             self.folder.interrupted(cell)
         statuses = [self.folder.status(cell) for cell in self.cells]
@@ -150,7 +150,7 @@ class Study:
 
 
 GRACE_SECONDS = 5.0
-"""How long a process may take to write down where it is; training itself takes one."""
+"""Seconds for a process to write its state; training takes one."""
 
 
 async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
@@ -202,7 +202,7 @@ async def _interrupt(process: asyncio.subprocess.Process) -> None:
 
 
 def _end_with(parent: int) -> Callable[[], None]:
-    """Have a process interrupted when its parent is killed, so that nothing trains on unseen."""
+    """Interrupt a process when its parent is killed, so that nothing trains unseen."""
     from collab.sandbox.jail.layers import linux
 
     def prepare() -> None:
@@ -220,7 +220,7 @@ def _last_error(log: Path) -> str:
 
 
 SPARE = 0.9
-"""Of the memory that is free: what the cells may take."""
+"""The share of free memory that cells may use."""
 MEMINFO = Path("/proc/meminfo")
 
 
@@ -235,7 +235,7 @@ def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""The runs under some folders, by the names that a page has for them; nothing else is read."""
+"""The runs in some folders, by the names that a page uses; nothing else is read."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Folders:
         self._roots = [root.resolve() for root in roots]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a run, newest first, as the page shows it."""
-        found = {name: row_of(folder) for name, folder in self._runs().items()}
-        names = sorted(found, key=lambda name: newest_first(found[name]))
-        return [_row(name, found[name]) for name in names]
+        """A row per run, newest first."""
+        listed = {name: row_of(folder) for name, folder in self._runs().items()}
+        names = sorted(listed, key=lambda name: newest_first(listed[name]))
+        return [_row(name, listed[name]) for name in names]
 
     def find(self, names: Sequence[str]) -> list[Path]:
         """The folders of runs, and of evaluations, by their names.
@@ -61,7 +61,7 @@ class Folders:
         return [known[name] for name in dict.fromkeys(names)]
 
     def stamp(self, names: Sequence[str]) -> tuple[str, bool]:
-        """What changes whenever the runs go on, and whether one of them is at work."""
+        """A stamp that changes with the runs, and True if one of them is running."""
         folders = self.find(names)
         files = [file for folder in folders for file in _growing(folder)]
         stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
@@ -91,7 +91,7 @@ class Folders:
 
 
 def _read(folder: Path) -> Iterator[Path]:
-    """All that a report may read of a run, or of an evaluation with its teams."""
+    """All files that a report may read of a run or an evaluation."""
     for path in folder.iterdir():
         yield path
         if path.is_dir() and not path.is_symlink() and path.name not in UNREAD:
@@ -99,9 +99,9 @@ def _read(folder: Path) -> Iterator[Path]:
 
 
 def _growing(folder: Path) -> list[Path]:
-    found = [folder / name for name in GROWING]
-    found += [path / name for path in sorted(folder.iterdir()) if path.is_dir() for name in GROWING]
-    return [file for file in found if file.is_file()]
+    files = [folder / name for name in GROWING]
+    files += [path / name for path in sorted(folder.iterdir()) if path.is_dir() for name in GROWING]
+    return [file for file in files if file.is_file()]
 
 
 def _is_within(path: Path, root: Path) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
-"""Names that this server answers to: a page of another name that leads here may be anyone's."""
+"""Host names that this server answers to; other names may belong to anyone."""
 
 HEADERS = {
     "cache-control": "no-store",
@@ -143,7 +143,7 @@ class Pages:
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
         self._made: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
-        """By the runs' names: the stamp that they had, and the page."""
+        """The stamp and the page, by the runs' names."""
         self._one = Lock()
 
     def runs(self) -> str:
@@ -159,7 +159,7 @@ class Pages:
         ]  # fmt: skip
 
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
-        """What a report's page asks for, again and again.
+        """The answer to a report's page that asks for changes.
 
         Raises:
             NoRun: one of them is not there.

@@ -61,19 +61,6 @@ def test_gains_are_paired_and_of_the_maximum(trained: Path) -> None:
     assert after != before
 
 
-def test_sampled_and_greedy_that_are_equal_are_one_row(trained: Path) -> None:
-    file = trained / "metrics.jsonl"
-    rows = list(map(json.loads, file.read_text().splitlines()))
-    for row in rows:
-        if "greedy" in row:
-            row["greedy"] = row["sampled"]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = report_of(trained)
-    [line] = card(report, "Return, held out").plots[0].rows
-    assert line.row.label == "sampled and greedy"
-    assert "earned the same" in report.opening.note
-
-
 def test_a_difference_that_may_be_chance_says_so(trained: Path) -> None:
     file = trained / "metrics.jsonl"
     rows = list(map(json.loads, file.read_text().splitlines()))

@@ -1,1 +1,1 @@
-"""What a reader sees: pages, tables and streams, and an episode on a page."""
+"""Pages, streams, episodes and results on the screen."""

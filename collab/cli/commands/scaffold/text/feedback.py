@@ -1,4 +1,4 @@
-"""What the agents are told between turns."""
+"""Feedback for the agents between turns."""
 
 
 def be_brief(outcome):
