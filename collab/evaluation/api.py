@@ -10,8 +10,7 @@ from typing import Any
 
 from collab.errors import CollabError
 from collab.evaluation.evaluation import EvaluationRun
-from collab.evaluation.events import EvaluationEvent
-from collab.evaluation.results import Results
+from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams
 from collab.recipe.in_python.objects import Named, Rewards, Rows, rows_in

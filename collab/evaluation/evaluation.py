@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from collab.evaluation.compare import difference, groups_values, speed_of, team_result
-from collab.evaluation.events import (
+from collab.evaluation.folder import EvaluationFolder, Key, TeamFolder, chosen
+from collab.evaluation.intervals import CONFIDENCE
+from collab.evaluation.results import (
     EvaluationEvent,
     EvaluationFinished,
     EvaluationStarted,
+    Results,
     TeamFinished,
+    TeamResult,
     TeamStarted,
 )
-from collab.evaluation.folder import EvaluationFolder, Key, TeamFolder, chosen
-from collab.evaluation.intervals import CONFIDENCE
-from collab.evaluation.results import Results, TeamResult
 from collab.evaluation.selection import Selection, check_selectable, selected
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values

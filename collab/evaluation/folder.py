@@ -12,7 +12,7 @@ since. A team's folder may hold more episodes than the last call counts: those o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,12 +123,8 @@ def _recorded(path: Path) -> dict[Key, Episode]:
     episodes, complaints = read_whole_lines(path, Episode)
     kept = {(e.task, e.sample): e for e in episodes if e.failure is None}
     if complaints or len(kept) < len(episodes):
-        write_atomically(path, "".join(_lines(kept.values())))
+        write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in kept.values()))
     return kept
-
-
-def _lines(episodes: Iterable[Episode]) -> Iterable[str]:
-    return (episode.model_dump_json() + "\n" for episode in episodes)
 
 
 def _other(path: Path, identity: str) -> bool:

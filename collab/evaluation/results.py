@@ -22,6 +22,7 @@ from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
 from collab.runs.frame import to_pandas
+from collab.runtime.events import Event
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -159,6 +160,43 @@ class Results(Record):
             for team in self.teams
             for name, estimate in team.metrics.items()
         )
+
+
+class EvaluationStarted(Record):
+    type: Literal["eval.started"] = "eval.started"
+    evaluation: str
+    folder: str | None
+    teams: tuple[str, ...]
+    """Their labels."""
+    models: tuple[str, ...]
+    suite: str
+    tasks: tuple[str, ...]
+    samples: int
+    k: tuple[int, ...]
+    seed: int
+    isolation: str
+    versions: dict[str, str]
+
+
+class TeamStarted(Record):
+    type: Literal["team.started"] = "team.started"
+    label: str
+    planned: int
+    recorded: int
+    """Episodes of an earlier call, which are not played again."""
+
+
+class TeamFinished(Record):
+    type: Literal["team.finished"] = "team.finished"
+    result: TeamResult
+
+
+class EvaluationFinished(Record):
+    type: Literal["eval.finished"] = "eval.finished"
+    results: Results
+
+
+EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | EvaluationFinished
 
 
 def team_rows(results: Results) -> list[TableRow]:

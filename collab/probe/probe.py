@@ -69,7 +69,7 @@ async def probe(
         crossed=crossed,
         game=game_of(groups, recipe.team.agents, crosses=crossing.crosses) if is_game else None,
         best=_best(judged) if crossing.crosses else best_game(groups),
-        tokens=sum(_tokens(e) for e in episodes),
+        tokens=sum(_length(d.action) for e in episodes for t in e.turns for d in t.decisions),
         seconds=round(seconds, 3),
         judging_seconds=round(time.perf_counter() - began, 3),
     )
@@ -151,10 +151,6 @@ def _untrainable(recipe: Recipe, name: str) -> str | None:
 
 def _length(action: Action) -> int:
     return len(action.token_ids) or action.usage.new_tokens
-
-
-def _tokens(episode: Episode) -> int:
-    return sum(_length(d.action) for turn in episode.turns for d in turn.decisions)
 
 
 NEGLIGIBLE = 1e-9

@@ -63,7 +63,9 @@ def _compared(run: Run) -> dict[str, Any]:
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     if len(groups) == 1 and len(groups[0]) > 1:
-        return [_base(groups[0][0]) + _seeds(groups[0])]
+        run = groups[0][0]
+        name = run.recipe.get("name") or run.about.get("team") or run.name
+        return [f"{name}{_seeds(groups[0])}"]
     labels = [_short(differing) for differing in _differences([group[0] for group in groups])]
     if "" in labels or len(set(labels)) < len(labels):
         labels = [" + ".join(run.name for run in group) for group in groups]
@@ -90,10 +92,6 @@ def _seeds(runs: Sequence[Run]) -> str:
     return f", {len(runs)} seeds" if len(runs) > 1 else ""
 
 
-def _base(run: Run) -> str:
-    return str(run.recipe.get("name") or run.about.get("team") or run.name)
-
-
 def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that are not the same in all runs.
 
@@ -107,7 +105,7 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
         for key in dict.fromkeys(key for recipe in recipes for key in recipe)
         if len({recipe.get(key) for recipe in recipes}) > 1
         and not key.endswith("description")
-        and not any(_is_in(key, part) for part in (*others, *HOUSEKEEPING))
+        and not any(f"{key}.".startswith(f"{part}.") for part in (*others, *HOUSEKEEPING))
     ]
     return [
         {**{part: names[part] for part in others}, **{k: recipe.get(k, "none") for k in keys}}
@@ -120,7 +118,3 @@ def _called(recipe: Mapping[str, Any], part: str) -> str:
     if isinstance(value, Mapping):
         value = value.get("name") or value.get("use")
     return str(value or "none")
-
-
-def _is_in(key: str, part: str) -> bool:
-    return key == part or key.startswith(f"{part}.")

@@ -17,7 +17,7 @@ from collab.records import Action, Decision, Episode, Failure, Feedback, Score, 
 from collab.report.page import Texts
 from collab.report.runs import Run, value_at
 from collab.rewards.declared import Shown as Column
-from collab.rewards.declared import told
+from collab.rewards.declared import told as measures_of
 from collab.tasks import Suite, open_suite
 from collab.tasks.formats import BUILT_IN as FORMATS
 from collab.tasks.generated import BUILT_IN as GENERATORS
@@ -247,7 +247,7 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
         "reward": score.reward,
         "maximum": score.maximum,
         "solved": score.solved,
-        "told": [*told(score), *_earned(score)],
+        "told": [*measures_of(score), *(f"{a} earns {r:+.2f}" for a, r in score.by_agent.items())],
         "happened": score.told,
         "parts": [
             {
@@ -269,10 +269,6 @@ def _score(score: Score, texts: Texts) -> dict[str, Any]:
         "isolation": score.isolation,
         "seconds": score.seconds,
     }
-
-
-def _earned(score: Score) -> list[str]:
-    return [f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items()]
 
 
 def _feedback(feedback: Feedback, texts: Texts) -> dict[str, Any]:

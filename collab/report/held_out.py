@@ -177,16 +177,14 @@ def _change(cohort: Cohort, mode: str, *, solved: bool) -> Change | None:
     most = 1.0 if solved else max(*ends, *(largest_return(run) or 0.0 for run in cohort.runs))
     gains = [after[task] - before[task] for task in before]
     low = min(0.0, *ends)
-    first, last = (_value([*values.values()], low, most) for values in (before, after))
+    first, last = (
+        Value(fmean(v.values()), mean_interval([*v.values()], low, most)) for v in (before, after)
+    )
     span = max(most, *map(abs, gains))
     limits = difference_interval(gains, span)
     form: Form = "share" if solved else "points"
     first = replace(first, before=True)
     return Change(cohort.label, mode, first, last, fmean(gains), limits, len(before), most, form)
-
-
-def _value(values: Sequence[float], low: float, most: float) -> Value:
-    return Value(fmean(values), mean_interval(values, low, most))
 
 
 def _card(title: str, changes: Sequence[Change]) -> OpeningCard:

@@ -11,7 +11,6 @@ from collab.errors import RecordError
 from collab.evaluation.table import ResultTable
 from collab.report.cohorts import cohorts_of
 from collab.report.compared import evaluation_opening, evaluation_table, run_opening
-from collab.report.curves import training_panels
 from collab.report.episodes import (
     ShownEpisode,
     as_text,
@@ -28,7 +27,7 @@ from collab.report.held_out import (
 )
 from collab.report.opening import Opening, joined
 from collab.report.page import Follows, Texts, pack, render
-from collab.report.panels import Panel
+from collab.report.panels import Panel, training_panels
 from collab.report.problems import task_table
 from collab.report.runs import Reading, Run, read_all, reward_of, value_at
 from collab.rewards.declared import language_of

@@ -56,7 +56,9 @@ class StudyFolder:
         self._check_same(spec)
         self._lock = Lock(path)
         try:
-            write_atomically(path / STUDY_RECIPE, _text(spec))
+            data = spec.model_dump(mode="json")
+            text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+            write_atomically(path / STUDY_RECIPE, text)
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         self._measure = spec.measure
@@ -189,10 +191,6 @@ class StudyFolder:
         except (OSError, ValueError, ValidationError):
             return {}
         return {c.name: c.message or "" for c in cells if c.status == "failed"}
-
-
-def _text(spec: StudySpec) -> str:
-    return yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def check_same_cell(cell: Cell, run: Path) -> None:

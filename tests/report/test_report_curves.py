@@ -10,8 +10,7 @@ import pytest
 from support.report_runs import make_training
 
 from collab.report.cohorts import cohorts_of
-from collab.report.curves import MOST_POINTS, training_panels
-from collab.report.panels import FAMILIES, Panel
+from collab.report.panels import FAMILIES, MOST_POINTS, Panel, training_panels
 from collab.report.report import make_report
 from collab.report.runs import Run, read_all, read_run
 

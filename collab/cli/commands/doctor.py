@@ -208,7 +208,8 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
             yield _engine(name, f"{_versions(packages)}, but no key", "set ANTHROPIC_API_KEY")
         else:
-            yield _engine(name, f"works here{_with(packages)}{_about_keys(name)}")
+            versions = f" with {_versions(packages)}" if packages else ""
+            yield _engine(name, f"works here{versions}{_about_keys(name)}")
     yield _vllm(ranges.get("vllm", ""))
     for point in entry_points(group="collab.models"):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
@@ -243,10 +244,6 @@ def _about_keys(name: str) -> str:
         return ""
     given = "set" if os.environ.get("OPENAI_API_KEY") else "not set, and local servers need none"
     return f"; OPENAI_API_KEY is {given}"
-
-
-def _with(packages: tuple[str, ...]) -> str:
-    return f" with {_versions(packages)}" if packages else ""
 
 
 def _versions(packages: tuple[str, ...]) -> str:

@@ -243,7 +243,7 @@ def _evaluate(
 def _follow(evaluation: EvaluationRun, view: View) -> None:
     """Evaluate to the end; returns also after an interruption, and raises as `stream` does."""
     from collab.cli.live.playing import run_to_end
-    from collab.evaluation.events import EvaluationFinished
+    from collab.evaluation.results import EvaluationFinished
 
     def finish() -> None:
         if evaluation.begun and evaluation.status != "done":

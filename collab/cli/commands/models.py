@@ -120,15 +120,15 @@ def _show() -> None:
         aliases,
     )
     engines: list[list[Piece]] = [
-        [(name, "bold"), WRITTEN.get(name, f"{name}:NAME"), _first_sentence(spec.__doc__)]
+        [
+            (name, "bold"),
+            WRITTEN.get(name, f"{name}:NAME"),
+            (spec.__doc__ or "").strip().partition("\n")[0],
+        ]
         for name, spec in ENGINES.items()
     ]
     engines.append([("yours", "bold"), "FILE.py:FUNCTION", "A function that returns a Model."])
     page.table([Column("engine"), Column("written"), Column("", style="dim")], engines)
-
-
-def _first_sentence(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
 
 
 def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:

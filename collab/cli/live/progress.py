@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from collab.cli.screen.episode import out_of
 from collab.cli.screen.page import DIM, NAME, WARN
 from collab.cli.screen.results import held_out_after
-from collab.evaluation.events import TeamFinished, TeamStarted
+from collab.evaluation.results import TeamFinished, TeamStarted
 from collab.records import Decision, Episode, Record
 from collab.runs import metric_names as names
 from collab.runs.following import last_line

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from collab.errors import RecordError
-from collab.evaluation.events import EvaluationFinished, TeamStarted
 from collab.evaluation.folder import is_evaluation, read_results
+from collab.evaluation.results import EvaluationFinished, TeamStarted
 from collab.records import Episode, Record
 from collab.runs import metric_names as names
 from collab.runs.about import read_about

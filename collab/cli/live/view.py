@@ -21,7 +21,7 @@ from collab.cli.screen.results import (
     step_line,
 )
 from collab.cli.screen.streams import guarded, json_text
-from collab.evaluation.events import EvaluationFinished, EvaluationStarted, TeamStarted
+from collab.evaluation.results import EvaluationFinished, EvaluationStarted, TeamStarted
 from collab.records import Record
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.study.results import CellFinished, StudyResults, StudyStarted

@@ -14,7 +14,7 @@ from support.episodes import make_episode, make_score
 from collab.cli.live.progress import Progress
 from collab.cli.live.view import LiveReport, Report, open_view
 from collab.cli.screen.page import PlainPage, TerminalPage
-from collab.evaluation.events import TeamFinished, TeamStarted
+from collab.evaluation.results import TeamFinished, TeamStarted
 from collab.records import Decision, Episode
 from collab.runtime.events import (
     AgentActed,
