@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit import Algorithm, Group, Node, algorithm_for
 from collab.trainers.credit.games import (
     Estimate,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collab.evaluation.results import Results
     from collab.evaluation.selection import Selection
     from collab.recipe import Recipe, load_recipe
-    from collab.recipe.in_python.objects import Agent
+    from collab.recipe.in_python import Agent
     from collab.records import Episode, read_episodes
-    from collab.runs.frame import to_pandas
+    from collab.runs.log import to_pandas
     from collab.runtime import Event, Rollout, Session, Team, load
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "train",
 ]
 _ROOMS = {
-    "Agent": "collab.recipe.in_python.objects",
+    "Agent": "collab.recipe.in_python",
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
     "Results": "collab.evaluation.results",
@@ -59,7 +59,7 @@ _ROOMS = {
     "load_recipe": "collab.recipe",
     "read_episodes": "collab.records",
     "read_metrics": "collab.api.reading",
-    "to_pandas": "collab.runs.frame",
+    "to_pandas": "collab.runs.log",
     "train": "collab.api.train",
 }
 

@@ -9,9 +9,8 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
 
-from collab.agents.bounded import BoundedEnvironment
-from collab.agents.budget import Overrun, bounded
-from collab.agents.signatures import docstring, signature
+from collab.agents.bounded import BoundedEnvironment, Overrun, bounded
+from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
 
 _NOTHING_SEEN = {

@@ -1,8 +1,7 @@
 """What a program's syntax tree says: which code can run, and who really uses whom, and how."""
 
-from collab.analysis.returns import returns_value
 from collab.analysis.schemes import SCHEMES, Classification, classify
-from collab.analysis.usage import HelperUse, helper_use
+from collab.analysis.usage import HelperUse, helper_use, returns_value
 
 __all__ = [
     "SCHEMES",

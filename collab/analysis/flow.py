@@ -7,12 +7,16 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterable
 
-from collab.analysis.nodes import arguments, bindings, called_names, deciding, indices
 from collab.analysis.scopes import (
     Definition,
     Scope,
     Variable,
+    arguments,
+    bindings,
+    called_names,
+    deciding,
     evaluated_at_definition,
+    indices,
 )
 
 USED = Variable(-1, "used")

@@ -9,13 +9,155 @@ with the helper replaced does.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collab.analysis.dead_code import prune
 from collab.analysis.flow import Flow
-from collab.analysis.scopes import Function, Scope, scopes_of
-from collab.analysis.wrapper import only_forwards
+from collab.analysis.scopes import Function, Scope, Variable, scopes_of
 from collab.syntax import parse
+
+
+def returns_value(tree: ast.Module, name: str) -> bool | None:
+    """Whether the module-level function `name` returns or yields a value of its own.
+
+    A `return` of a function nested in it, a bare `return`, `return None` and dead code do not
+    count. None when there is no such function. `tree` loses its dead code.
+    """
+    module, *inner = scopes_of(prune(tree))
+    named = [
+        scope
+        for scope in inner
+        if scope.parent is module and isinstance(scope.node, Function) and scope.node.name == name
+    ]
+    if not named:
+        return None
+    last = max(named, key=lambda scope: scope.node.lineno)  # type: ignore[union-attr]
+    return any(_gives_value(node) for node in last.nodes)
+
+
+def _gives_value(node: ast.AST) -> bool:
+    if isinstance(node, ast.Yield | ast.YieldFrom):
+        return True
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    return not (isinstance(node.value, ast.Constant) and node.value.value is None)
+
+
+def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> bool:
+    """Whether everything `entry` returns is the value of one same call of the helper.
+
+    `return helper(x)`, `y = helper(x); return y` and a chain of functions that do so forward;
+    a return without the helper, an operation on its value, or a choice between different calls
+    is work of the entry point's own.
+    """
+    values = _Forwards(scopes, aliases).of(entry)
+    return len(values) == 1 and not values & _OWN
+
+
+_OWN = frozenset({"a value of its own"})
+_MIXED = frozenset({"one call", "another call"})
+"""Stands for any choice between values: that it is one is all that matters."""
+_MAX_CHAIN = 50
+
+
+class _Forwards:
+    """The distinct helper calls that a function forwards; an own value counts as another."""
+
+    def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
+        self._aliases = aliases
+        self._functions = {scope.variable: scope for scope in scopes[1:] if not scope.is_class}
+        self._values = {scope.number: _values_of(scope) for scope in scopes}
+        self._known: dict[Variable, frozenset[str]] = {}
+        self._chain = 0
+
+    def of(self, scope: Scope) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
+        for node in scope.nodes:
+            if isinstance(node, ast.Return | ast.YieldFrom) and node.value is not None:
+                found = _either(found, self._expression(scope, node.value))
+            elif isinstance(node, ast.Yield):
+                found = _either(found, _OWN)
+        return found
+
+    def _expression(self, scope: Scope, node: ast.expr) -> frozenset[str]:
+        match node:
+            case ast.Await(value=value) | ast.NamedExpr(value=value):
+                return self._expression(scope, value)
+            case ast.IfExp(body=body, orelse=orelse):
+                return _either(self._expression(scope, body), self._expression(scope, orelse))
+            case ast.Call(func=ast.Name(id=name)):
+                function = scope.resolve(name)
+                if function in self._aliases:
+                    return frozenset({ast.dump(node)})
+                return self._follow(scope, function) if function in self._functions else _OWN
+            case ast.Name(id=name):
+                variable = scope.resolve(name)
+                return _OWN if variable in self._functions else self._follow(scope, variable)
+        return _OWN
+
+    def _follow(self, scope: Scope, variable: Variable) -> frozenset[str]:
+        """What a function returns or a variable holds; nothing new where it is under way."""
+        if self._chain > _MAX_CHAIN:
+            return _OWN
+        if variable not in self._known:
+            self._known[variable] = frozenset()
+            self._chain += 1
+            self._known[variable] = self._looked_up(scope, variable)
+            self._chain -= 1
+        return self._known[variable]
+
+    def _looked_up(self, scope: Scope, variable: Variable) -> frozenset[str]:
+        if variable in self._functions:
+            return self.of(self._functions[variable]) or _OWN
+        values = self._values[scope.number].get(variable.name)
+        if variable.scope != scope.number or not values:
+            return _OWN
+        found: frozenset[str] = frozenset()
+        for value in values:
+            given = self._expression(scope, value) if value is not None else _OWN
+            found = _either(found, given)
+        return found
+
+
+def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    """Both sets together, no larger than it takes to see that they are more than one call."""
+    together = one | other
+    return together if len(together) < 2 else _MIXED
+
+
+def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
+    """By name: what is assigned to it; None for a binding that is no plain assignment."""
+    values: defaultdict[str, list[ast.expr | None]] = defaultdict(list)
+    plain = set()
+    for node in scope.nodes:
+        target: ast.expr | None = None
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+            target = node.target
+        if isinstance(target, ast.Name):
+            plain.add(id(target))
+            values[target.id].append(getattr(node, "value", None))
+    for node in scope.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in plain:
+            values[node.id].append(None)
+    for name in (*scope.parameters, *_changed_in_place(scope)):
+        values[name].append(None)
+    return values
+
+
+def _changed_in_place(scope: Scope) -> Iterator[str]:
+    """The variables of which a part or, by a method, the whole is changed."""
+    for node in scope.nodes:
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+                yield name
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                yield name
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from collab.api.training import Training
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.recipe.base import Spec
-from collab.recipe.in_python.objects import Named, Rewards, Task
-from collab.recipe.in_python.settings import keys_of_the_top, settings_of
+from collab.recipe.in_python import Named, Rewards, Task, keys_of_the_top, settings_of
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_id
 from collab.runs.layout import TRAINING

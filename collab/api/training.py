@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from collab.api.reading import EVALUATION, read_metrics, rows_of
 from collab.runs import metric_names
 from collab.runs.about import read_about
-from collab.runs.frame import to_pandas
+from collab.runs.log import to_pandas
 from collab.runtime import Team, load
 from collab.trainers.training.events import Evaluation
 

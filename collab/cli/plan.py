@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from collab.cli.screen.page import Block, Column, Page, Piece
 from collab.recipe import ModelSpec, Recipe
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.records import Problem
 from collab.rewards.outlook import outlook
 from collab.runtime import Session

@@ -15,7 +15,7 @@ from collab.environments.nim import Nim
 from collab.environments.tic_tac_toe import TicTacToe
 from collab.errors import EnvironmentFailed, RecipeError
 from collab.plugins import call, check_options, find
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 
 BUILT_IN: Mapping[str, type[Environment]] = {
     "nim": Nim,

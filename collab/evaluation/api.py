@@ -13,8 +13,7 @@ from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams
-from collab.recipe.in_python.objects import Named, Rewards, Rows, rows_in
-from collab.recipe.in_python.settings import PLAYED, settings_of
+from collab.recipe.in_python import PLAYED, Named, Rewards, Rows, rows_in, settings_of
 from collab.records import Episode
 from collab.runtime import Team
 from collab.runtime.events import EpisodeFinished

@@ -14,7 +14,7 @@ from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
 from collab.evaluation.values import Values, task_values
 from collab.recipe.documents import read_mapping
-from collab.recipe.dump import reward_in
+from collab.recipe.schema import reward_in
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names

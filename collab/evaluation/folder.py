@@ -22,13 +22,12 @@ from pydantic import ValidationError
 from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.recipe import Recipe
-from collab.recipe.dump import write_recipe
 from collab.recipe.packing import Packing
+from collab.recipe.schema import write_recipe
 from collab.records import Episode
 from collab.runs.about import read_about, write_about
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import Lock, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, REPORT, RUN
-from collab.runs.lock import Lock
 from collab.runs.log import Log
 from collab.runs.reading import read_whole_lines
 from collab.wording import option

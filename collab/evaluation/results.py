@@ -21,7 +21,7 @@ from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, sign
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
-from collab.runs.frame import to_pandas
+from collab.runs.log import to_pandas
 from collab.runtime.events import Event
 from collab.wording import counted
 

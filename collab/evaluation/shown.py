@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from collab.agents.signatures import docstring
-from collab.feedback.examples import examples_of
+from collab.agents.parsers import docstring
+from collab.feedback.execution import examples_of
 from collab.syntax import parse
 
 MOST_INPUTS = 12

@@ -13,9 +13,9 @@ from collab.evaluation.identity import changed_files, identity_of, named_files
 from collab.naming import as_name
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, read_recipe
 from collab.recipe.base import Spec
-from collab.recipe.in_python.objects import Named, Rewards, Rows
+from collab.recipe.in_python import Named, Rewards, Rows
 from collab.recipe.model import local_weights
-from collab.recipe.references import named_in
+from collab.recipe.packing import named_in
 from collab.records import Problem
 from collab.runs.layout import RECIPE, TRAINING
 from collab.runtime.notes import unused

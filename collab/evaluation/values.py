@@ -7,9 +7,9 @@ from math import comb, fsum
 
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
-from collab.records.solved import solved_by_turn
+from collab.records.episode import solved_by_turn
 from collab.rewards.declared import best_of
-from collab.rewards.levels import level_shares
+from collab.rewards.family import level_shares
 from collab.runs import metric_names as names
 from collab.stats import mean
 

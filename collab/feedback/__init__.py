@@ -1,6 +1,6 @@
 """What the environment tells each agent between turns."""
 
-from collab.feedback.outcome import Outcome
+from collab.feedback.plain import Outcome
 from collab.feedback.sources import Source, check_sources, gather, open_sources
 
 __all__ = ["Outcome", "Source", "check_sources", "gather", "open_sources"]

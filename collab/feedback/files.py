@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from collab.analysis import returns_value
-from collab.feedback.outcome import Outcome
+from collab.feedback.plain import Outcome
 from collab.records import Finding
 from collab.sandbox.jail.files import BadFiles, File, entry_file, is_files, split_files
 from collab.syntax import parse

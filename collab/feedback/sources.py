@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from collab.errors import CollabError, FeedbackError, RecipeError, attribute
-from collab.feedback.outcome import Outcome, entry_point
+from collab.feedback.plain import Outcome, entry_point
 from collab.recipe.feedback import (
     ExecutionFeedback,
     ExpertFeedback,

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collab.recipe.feedback import FeedbackSpec
     from collab.recipe.load import load_recipe, load_task, read_recipe, read_task, read_trainer
-    from collab.recipe.model import ModelSpec
+    from collab.recipe.model import ModelSpec, SamplingSpec
     from collab.recipe.question import about_rows, allow, check_functions
     from collab.recipe.recipe import BudgetSpec, Recipe
     from collab.recipe.reward import PartSpec, RewardSpec
-    from collab.recipe.sampling import SamplingSpec
     from collab.recipe.sandbox import SandboxSpec
     from collab.recipe.schema import json_schema
     from collab.recipe.task import SourceSpec, TaskSpec
     from collab.recipe.team import AgentSpec, TeamSpec
-    from collab.recipe.trainer import TrainerSpec
-    from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
-    from collab.recipe.training.evaluation import EvaluationSpec
-    from collab.recipe.training.lora import LoraSpec
+    from collab.recipe.trainer import (
+        EvaluationSpec,
+        FilterSpec,
+        LevelsSpec,
+        LoraSpec,
+        PhaseSpec,
+        TrainerSpec,
+    )
 
 __all__ = [
     "AgentSpec",
@@ -53,17 +56,17 @@ __all__ = [
 _MODULES = {
     "AgentSpec": "collab.recipe.team",
     "BudgetSpec": "collab.recipe.recipe",
-    "EvaluationSpec": "collab.recipe.training.evaluation",
+    "EvaluationSpec": "collab.recipe.trainer",
     "FeedbackSpec": "collab.recipe.feedback",
-    "FilterSpec": "collab.recipe.training.curriculum",
-    "LevelsSpec": "collab.recipe.training.curriculum",
-    "LoraSpec": "collab.recipe.training.lora",
+    "FilterSpec": "collab.recipe.trainer",
+    "LevelsSpec": "collab.recipe.trainer",
+    "LoraSpec": "collab.recipe.trainer",
     "ModelSpec": "collab.recipe.model",
     "PartSpec": "collab.recipe.reward",
-    "PhaseSpec": "collab.recipe.training.curriculum",
+    "PhaseSpec": "collab.recipe.trainer",
     "Recipe": "collab.recipe.recipe",
     "RewardSpec": "collab.recipe.reward",
-    "SamplingSpec": "collab.recipe.sampling",
+    "SamplingSpec": "collab.recipe.model",
     "SandboxSpec": "collab.recipe.sandbox",
     "SourceSpec": "collab.recipe.task",
     "TaskSpec": "collab.recipe.task",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.recipe import documents, library
-from collab.recipe.references import anchored
+from collab.recipe.packing import anchored
 from collab.trust.elsewhere import is_own
 
 

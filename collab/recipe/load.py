@@ -15,7 +15,7 @@ from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
-from collab.recipe.in_python.objects import Named, Objects, Rewards, Task, given_task, with_rewards
+from collab.recipe.in_python import Named, Objects, Rewards, Task, given_task, with_rewards
 from collab.recipe.library import Kind, member
 from collab.recipe.model import parse_model
 from collab.recipe.question import allow, own_functions, question_of, settled_in

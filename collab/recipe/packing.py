@@ -6,16 +6,182 @@ data/         the suite's rows, scripted answers, and episodes of an earlier run
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from collab.given import is_of_python
+from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
-from collab.recipe.references import Kind, changed, is_file_function
-from collab.runs.layout import DATA, EPISODES, FUNCTIONS
+from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
 from collab.trust.held import check
 from collab.trust.sources import digest_of, sources_of
+
+Kind = Literal[
+    "file function", "module function", "component", "data", "model", "adapter", "program"
+]
+"""What a text names: `file.py:function`, `module:function`, a YAML or data file that stands for a
+team, task, reward or trainer, a suite's rows or the episodes of an earlier run, a model's folder or
+file, a folder with an adapter, a Python file of an MCP server's command.
+"""
+
+Change = Callable[[Kind, str, str], str]
+"""From the kind, the key that it stands at, and the text to the text that replaces it."""
+
+_FUNCTION_KEYS = {
+    "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
+    "generate", "adapt", "environment",
+}  # fmt: skip
+_COMPONENT_KEYS = {
+    "team", "task", "reward", "trainer", "extends",
+    "recipe", "tasks", "trainers",
+}  # fmt: skip
+"""The last three are those of a study."""
+_FREE_TEXT = {
+    "role", "prompt", "revise", "discuss", "templates",
+    "name", "description", "options", "hidden",
+}  # fmt: skip
+"""Keys whose values are passed on as they were written."""
+_OF_THE_USER = {"agents", "parts"}
+"""Keys of mappings whose own keys are names of the user's choice, and mean nothing here."""
+
+VERIFIERS = "verifiers"
+"""The generator whose option `environment` names a module, which it imports."""
+
+_FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
+_MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
+_COMPONENT_FILE = (".yaml", ".yml", ".jsonl", ".json", ".gz")
+_PREPARED = ("scripted", "replay")
+_LOCAL = ("transformers", "vllm", *_PREPARED)
+
+
+def is_file_function(text: str) -> bool:
+    return _FILE_FUNCTION.fullmatch(text) is not None
+
+
+def environment_function(name: str) -> str:
+    """An environment of verifiers as a function of the module that holds it."""
+    return f"{name.replace('-', '_').lower()}:taskset"
+
+
+def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
+    """What the fields of a part of a recipe name, and of all parts below it: kind, field, text."""
+    for part in specs_in(spec):
+        if isinstance(part, Component):
+            if part.use == VERIFIERS and (name := part.options.get("environment")):
+                yield "module function", "generate", environment_function(str(name))
+            continue
+        for key, value in part:
+            for item in value if isinstance(value, tuple) else (value,):
+                text = item.use if isinstance(item, Component) else item
+                if (
+                    isinstance(text, str)
+                    and key not in _FREE_TEXT
+                    and (kind := _kind_of(text, key))
+                ):
+                    yield kind, key, text
+
+
+def of_python_in(spec: Spec) -> tuple[str, ...]:
+    """What was given in Python and stands in no file, so that no other process can run it."""
+    return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
+
+
+def changed(data: Any, change: Change) -> Any:
+    """A copy of a recipe's data, or of a part of it, with `change` made to every name in it."""
+    return _changed(data, "", change)
+
+
+def _changed(value: Any, key: str, change: Change) -> Any:
+    if isinstance(value, dict):
+        if key == "model":
+            value = _changed_model(value, change)
+        return {
+            inner: item
+            if inner in _FREE_TEXT and key not in _OF_THE_USER
+            else _changed(item, "" if key in _OF_THE_USER else _last(inner), change)
+            for inner, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_changed(item, key, change) for item in value]
+    return _changed_text(value, key, change) if isinstance(value, str) else value
+
+
+def _last(key: Any) -> str:
+    """What a key stands for: of a setting's, `team.agents.a.model`, its last word."""
+    return str(key).rpartition(".")[2]
+
+
+def _changed_text(text: str, key: str, change: Change) -> str:
+    if key == "model" and not is_file_function(text):
+        return _changed_model_text(text, change)
+    kind = _kind_of(text, key)
+    return change(kind, key, text) if kind else text
+
+
+def _kind_of(text: str, key: str) -> Kind | None:
+    if key == "mcp":
+        return "program" if text.endswith(".py") else None
+    if is_file_function(text):
+        return "file function"
+    if key in (*_FUNCTION_KEYS, "feedback") and _MODULE_FUNCTION.fullmatch(text):
+        return "module function"
+    if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_FILE)):
+        return "component"
+    kinds: dict[str, Kind] = {"path": "data", "episodes": "data", "adapter": "adapter"}
+    return kinds.get(key)
+
+
+def _changed_model_text(text: str, change: Change) -> str:
+    engine, separator, name = text.partition(":")
+    if not separator:
+        return change("model", "transformers", text)
+    return f"{engine}:{change('model', engine, name)}" if engine in _LOCAL else text
+
+
+def _changed_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
+    engine, name = str(model.get("engine", "transformers")), model.get("name")
+    if engine in _LOCAL and isinstance(name, str):
+        return {**model, "name": change("model", engine, name)}
+    return model
+
+
+def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
+    """The data with what it names in `folder`, where it was read; else in the current folder.
+
+    A file of functions may also lie at the root of the file's `project`.
+    """
+
+    def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
+        if kind == "module function":
+            return text
+        if kind == "file function":
+            file, _, function = text.rpartition(":")
+            places = (place / file for place in (folder, project))
+            found = next((place for place in places if place.is_file()), None)
+            return f"{_shown(found)}:{function}" if found else text
+        beside = folder / text
+        if kind == "data":
+            data_file = beside if beside.exists() or not Path(text).exists() else Path(text)
+            return str(data_file.resolve())
+        return str(beside.resolve()) if _is_there(beside) else text
+
+    result: dict[str, Any] = changed(data, change)
+    return result
+
+
+def _is_there(path: Path) -> bool:
+    """A file, or a folder with a model, an adapter or a run."""
+    marks = ("", "config.json", ADAPTER_CONFIG, EPISODES)
+    return any((path / mark).is_file() for mark in marks)
+
+
+def _shown(path: Path) -> str:
+    """A file's path: relative where it is below the current folder, so that it reads well."""
+    real, here = path.resolve(), Path.cwd().resolve()
+    return str(real.relative_to(here)) if real.is_relative_to(here) else str(real)
 
 
 class Packing:

@@ -20,11 +20,10 @@ from collab.recipe.base import Spec, specs_in
 from collab.recipe.files import Files
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
-from collab.recipe.references import Kind, changed, named_in
+from collab.recipe.packing import Kind, changed, named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
-from collab.recipe.trainer import TrainerSpec
-from collab.recipe.training.curriculum import FilterSpec
+from collab.recipe.trainer import FilterSpec, TrainerSpec
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.commands import content_of, files_of
 from collab.trust.elsewhere import is_own

@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Spec
 from collab.recipe.feedback import ExecutionFeedback
-from collab.recipe.model import ModelSpec, TransformersModel
-from collab.recipe.sampling import SamplingSpec, merge_sampling
+from collab.recipe.model import ModelSpec, SamplingSpec, TransformersModel, merge_sampling
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import TaskSpec
 from collab.recipe.team import TeamSpec

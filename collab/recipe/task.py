@@ -7,8 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from collab.naming import SuiteName
-from collab.recipe.base import Spec
-from collab.recipe.component import Component, Named
+from collab.recipe.base import Component, Named, Spec
 from collab.recipe.reward import RewardSpec
 
 ALWAYS_HIDDEN = ("test", "canonical_solution")

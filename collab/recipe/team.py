@@ -7,13 +7,11 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from collab.naming import Name, joint_name
-from collab.recipe.base import Spec
-from collab.recipe.component import Component, Named
+from collab.recipe.base import Component, Named, Spec
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.hosted import ToolName
-from collab.recipe.model import ModelSpec
+from collab.recipe.model import ModelSpec, SamplingSpec
 from collab.recipe.roles import Roles, roles_of
-from collab.recipe.sampling import SamplingSpec
 from collab.records import Style, WhenSolved
 
 CODE_JOINS = ("python", "python-owned", "files", "class")

@@ -6,13 +6,135 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from collab.recipe.base import Spec
-from collab.recipe.component import Component, Named
-from collab.recipe.training.clipping import check_band, check_clip
-from collab.recipe.training.curriculum import FilterSpec, LevelsSpec, PhaseSpec
-from collab.recipe.training.evaluation import EvaluationSpec
-from collab.recipe.training.lora import LoraSpec
-from collab.recipe.training.ranks import RanksSpec
+from collab.recipe.base import Component, Named, Spec
+from collab.recipe.feedback import FeedbackSpec
+
+
+def check_clip(objective: str, low: float | None, high: float | None) -> None:
+    """Raise ValueError for a clip that `objective` has no use for, or one that it lacks."""
+    if objective == "reinforce" and (low or high):
+        raise ValueError(
+            "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
+            " or leave out clip_ratio and clip_ratio_high"
+        )
+    if objective in ("ppo", "gspo") and low is None:
+        usual = "0.2" if objective == "ppo" else "0.0003"
+        raise ValueError(f"objective '{objective}' needs clip_ratio, e.g. {usual}")
+    if objective == "cispo" and (low is not None or high is None):
+        raise ValueError(
+            "objective 'cispo' bounds ratios from above only; set clip_ratio_high, e.g. 4.0,"
+            " and leave out clip_ratio"
+        )
+
+
+def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
+    """Raise ValueError for an `importance_band` that makes no sense, or not beside the cap."""
+    if band is None:
+        return
+    low, high = band
+    if not 0 <= low < 1 < high:
+        raise ValueError(
+            f"importance_band [{low:g}, {high:g}] must hold the ratio 1, that of a sampler that"
+            " agrees; e.g. [0.5, 5]"
+        )
+    if cap is not None:
+        raise ValueError(
+            "importance_cap and importance_band both multiply a token by its ratio; set one"
+        )
+
+
+class LoraSpec(Spec):
+    """The shape of every agent's adapter (LoRA, arXiv 2106.09685)."""
+
+    rank: int = Field(default=16, ge=1)
+    """r, the width of an adapter."""
+    alpha: float = Field(default=32.0, gt=0)
+    """An adapter's output is multiplied by alpha / rank."""
+    targets: tuple[str, ...] = ()
+    """Names of the linear layers that are adapted, e.g. `q_proj`; none named takes them all."""
+
+
+class RanksSpec(Spec):
+    """Of a training over several GPUs or processes."""
+
+    shard: bool = False
+    """Hold a frozen base that does not fit on one GPU in parts, a part on every rank. Only adapters
+    are trained so, and vllm samples. One process holds all of it."""
+    limit: float = Field(default=1800.0, gt=0.0)
+    """Seconds that ranks wait for one that computes; then the training ends and names it."""
+    play_limit: float = Field(default=86400.0, gt=0.0)
+    """Seconds that the other ranks wait while the first one plays and judges a step or evaluates
+    the team."""
+
+
+class EvaluationSpec(Spec):
+    """Play on held-out tasks, before training and after it."""
+
+    tasks: str = "test"
+    """A split of the suite, or rows such as `133-163`."""
+    every: int | None = Field(default=None, ge=1)
+    """Also after every so many steps."""
+    every_tokens: int | None = Field(default=None, ge=1)
+    """Also whenever so many more tokens were generated in training, by the step that reaches
+    them."""
+    samples: int = Field(default=4, ge=1)
+    """Episodes of each task under the training's own sampling settings."""
+    greedy: bool = True
+    """One more episode of each task at temperature 0."""
+
+
+MeasuredBy = Literal["solved", "return"]
+
+
+class PhaseSpec(Spec):
+    """A phase of training with turns and feedback of its own."""
+
+    steps: int = Field(ge=1)
+    """Optimiser steps that the phase lasts."""
+    turns: int = Field(ge=1)
+    """H during the phase."""
+    feedback: tuple[FeedbackSpec, ...] | None = None
+    """Default: the team's."""
+
+
+class LevelsSpec(Spec):
+    """Easy tasks first: those of one level after the other, each until it is learned."""
+
+    field: str = "level"
+    """The field of the suite's rows that holds a task's level: a number, the lowest the easiest."""
+    above: float = Field(default=0.7, ge=0.0, lt=1.0)
+    """A level is learned when its mean is above this, over its last `steps` steps."""
+    steps: int = Field(default=5, ge=1)
+    """Steps over which the mean is taken; a level lasts for at least so many."""
+    by: MeasuredBy = "solved"
+    """The mean of what: the share of `solved` episodes, or the `return` as a share of the largest
+    one."""
+
+
+class FilterSpec(Spec):
+    """Tasks that are neither too hard nor too easy: by what the team did before its training."""
+
+    samples: int = Field(default=8, ge=1)
+    """Episodes of each task that are played to measure it."""
+    low: float = Field(default=0.1, ge=0.0, le=1.0)
+    """Tasks with a smaller rate are left out."""
+    high: float = Field(default=0.9, ge=0.0, le=1.0)
+    """Tasks with a larger rate are left out."""
+    by: MeasuredBy = "solved"
+    """The rate of a task: the share of `solved` episodes, or the mean `return` as a share of the
+    largest one."""
+    episodes: str | None = None
+    """Episodes of the same team to measure by, in place of playing: the folder of a run, a probe or
+    a team's evaluation, or an `episodes.jsonl`."""
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> FilterSpec:
+        if self.low > self.high:
+            raise ValueError(
+                f"low {self.low:g} is above high {self.high:g}, so that no task is left"
+            )
+        return self
+
 
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]

@@ -5,16 +5,31 @@ agent's observation and its action), the joint artefact, its score, and the feed
 turn. Tokens are the record and text is derived from them, so a trainer never re-tokenises.
 """
 
-from collab.records.action import Action, FinishReason, Sampling, Usage
-from collab.records.base import Record
-from collab.records.episode import Episode, WhenSolved
-from collab.records.failure import Failure, failure_of
-from collab.records.feedback import Feedback, Finding
-from collab.records.message import Message, Style, ToolCall, ToolSpec
-from collab.records.problem import Problem
-from collab.records.reading import read_episodes
-from collab.records.score import PartScore, Scheme, Score, Tests
-from collab.records.turn import Decision, Turn
+from collab.records.episode import (
+    Action,
+    Decision,
+    Episode,
+    Failure,
+    Feedback,
+    Finding,
+    FinishReason,
+    Message,
+    PartScore,
+    Problem,
+    Record,
+    Sampling,
+    Scheme,
+    Score,
+    Style,
+    Tests,
+    ToolCall,
+    ToolSpec,
+    Turn,
+    Usage,
+    WhenSolved,
+    failure_of,
+)
+from collab.records.run import read_episodes
 
 __all__ = [
     "Action",

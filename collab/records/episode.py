@@ -1,14 +1,280 @@
-"""One attempt of a team at a problem, and what it is worth."""
+"""Episodes as data: problems, messages, actions, turns and scores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
-from collab.records.base import Record
-from collab.records.failure import Failure
-from collab.records.score import Score
-from collab.records.turn import Decision, Turn
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from collab.errors import CollabError
+from collab.stats import mean
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Problem(Record):
+    """One problem of a suite. Agents and feedback see `public` only; rewards see both."""
+
+    address: str
+    public: dict[str, Any]
+    hidden: dict[str, Any] = {}
+
+
+Style = Literal["chat", "completion"]
+"""How a model is given its messages: through its chat template, or as plain text to go on with."""
+
+
+class ToolSpec(Record):
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    """JSON Schema of the object that holds its arguments."""
+
+
+class ToolCall(Record):
+    """A model asks for a tool to be called."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+    """A service's own name for the call; empty where a model wrote the call as text."""
+
+
+class Message(Record):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What an assistant's message asks for. Where it was written as text, `content` holds it."""
+    answers: ToolCall | None = None
+    """The call that a tool's message answers."""
+
+
+class Failure(Record):
+    """Something of ours, or of a service, that did not work; never a score."""
+
+    boundary: str
+    """The boundary that was crossed: model, agent, sandbox, reward, environment, feedback, task,
+    budget."""
+    type: str
+    message: str
+    traceback: str | None = None
+    """Where a foreign exception, such as one of a user's function, was the reason."""
+
+
+def failure_of(error: CollabError) -> Failure:
+    """The record of an error that ended something within an episode."""
+    return Failure(
+        boundary=error.boundary,
+        type=type(error).__name__,
+        message=str(error),
+        traceback=error.trace,
+    )
+
+
+class Finding(Record):
+    """One remark on an artefact, in the shape that every feedback tool shares."""
+
+    source: str
+    code: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    line: int | None = None
+    """1-based, in the agent's own artefact, or in `file`."""
+    file: str | None = None
+    """Of a program of several files: the one that the line is in."""
+    column: int | None = None
+    fix: str | None = None
+    url: str | None = None
+
+
+class Feedback(Record):
+    """What one source tells one agent after a turn."""
+
+    source: str
+    text: str
+    findings: tuple[Finding, ...] = ()
+    usage: Usage | None = None
+    """What a model's advice took, stated once: with the first agent that it advises."""
+
+
+FinishReason = Literal["stop", "length", "failed"]
+
+
+class Sampling(Record):
+    """How a model samples. `temperature` 0 is greedy."""
+
+    temperature: float = Field(default=1.0, ge=0.0, le=5.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0)
+    """Keep the k likeliest tokens; 0 keeps all."""
+    max_new_tokens: int = Field(default=256, ge=1)
+    stop: tuple[str, ...] = ()
+    """The response ends before the first of these strings."""
+
+
+class Usage(Record):
+    prompt_tokens: int = 0
+    new_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens that a service read from its cache."""
+    cost: float | None = None
+    """US dollars; None where the engine has no price."""
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            new_tokens=self.new_tokens + other.new_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=sum(costs) if costs else None,
+        )
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class Action(Record):
+    """One agent's whole response: the sequence-level action a_i,t."""
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    """The sampled tokens, the end-of-turn token included when it was sampled."""
+    logprobs: tuple[float, ...] = ()
+    """Log-probability of each of `token_ids` under the sampling distribution, in nats."""
+    prompt_ids: tuple[int, ...] = ()
+    finish_reason: FinishReason = "stop"
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls of tools that it asks for, where the agent has tools."""
+    model: str = ""
+    adapter: str | None = None
+    version: int | None = Field(default=None, exclude_if=_is_none)
+    """Of an adapter that a trainer changes: the steps of training that it had taken, all tokens."""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    """Wall time from the request's dispatch to its answer, whatever else is in its batch."""
+    failure: Failure | None = None
+
+    @property
+    def message(self) -> Message:
+        """The response as the agent's history holds it."""
+        return Message(role="assistant", content=self.text, tool_calls=self.tool_calls)
+
+
+class Decision(Record):
+    """One agent acting once: what it newly observed, and what it did."""
+
+    agent: str
+    round: int = 0
+    """Position within the turn; agents of one round act at the same time."""
+    step: int = 0
+    """Position within the agent's move; above 0 after a tool has answered."""
+    saw: tuple[str, ...] = ()
+    """The agents whose answers of this turn the agent was shown."""
+    observation: tuple[Message, ...]
+    """The messages added to the agent's history (the first one carries its role)."""
+    action: Action
+    given: bool = False
+    """Taken over from another episode that drew it, or left empty since the agent was not asked:
+    here it was not drawn, and is not learned."""
+
+
+class Turn(Record):
+    index: int
+    decisions: tuple[Decision, ...]
+    artefacts: dict[str, str] = {}
+    """By agent: what its parser took from its last response of the turn."""
+    joined: tuple[str, ...] | None = None
+    """The agents whose artefacts make the joint one; None in records that hold all of them."""
+    joint: str = ""
+    """The joint artefact, e.g. the joined program."""
+    score: Score | None = None
+    feedback: dict[str, tuple[Feedback, ...]] = {}
+    failures: tuple[Failure, ...] = ()
+    """Failures that the episode survived, e.g. of an optional feedback source."""
+    seconds: float = 0.0
+
+
+class Tests(Record):
+    passed: int
+    total: int
+
+    @property
+    def fraction(self) -> float:
+        return self.passed / self.total if self.total else 0.0
+
+
+class PartScore(Record):
+    """One named part of a joint reward. `points` = `weight` x `value`."""
+
+    name: str
+    level: str
+    value: float
+    weight: float
+    reason: str
+    applies: bool = True
+    """False where the part has no meaning for this team; it then leaves the maximum too."""
+
+    @property
+    def points(self) -> float:
+        return self.weight * self.value if self.applies else 0.0
+
+
+class Scheme(Record):
+    """A way of working together that a joint program shows, and where."""
+
+    name: str
+    """One of `collab.analysis.SCHEMES`."""
+    lines: tuple[int, ...]
+    """Lines of the joint artefact that prove it, 1-based."""
+    why: str
+
+
+class Score(Record):
+    """The joint reward of one turn and everything it is made of."""
+
+    reward: float
+    maximum: float
+    """The largest reward that this team could have been given. In an environment that of the whole
+    game, at its last turn; 0 at the turns before."""
+    by_agent: dict[str, float] = {}
+    """Where agents do not earn the same, as in a game that one of them wins: what each earns. The
+    joint reward is then their mean."""
+    solved: bool | None = None
+    """Whether the task is solved; None where nothing in its reward says so."""
+    told: str = ""
+    """For people, in a line: what happened in the environment."""
+    tests: Tests | None = None
+    parts: tuple[PartScore, ...] = ()
+    flags: tuple[str, ...] = ()
+    """Signs of a program that attacks its sandbox, e.g. `worker_died`."""
+    failures: tuple[str, ...] = ()
+    """For people: the first tests that did not hold. Agents never see this."""
+    isolation: str | None = None
+    """How the program was run: `sealed` or `unsafe`."""
+    schemes: tuple[Scheme, ...] = ()
+    """How the agents' functions work together: all that matches, by precedence."""
+    seconds: float = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older_records(cls, data: Any) -> Any:
+        """`solved` was called `passed`."""
+        if isinstance(data, dict) and "passed" in data and "solved" not in data:
+            return {"solved" if key == "passed" else key: value for key, value in data.items()}
+        return data
+
+    @property
+    def scheme(self) -> str | None:
+        """The cooperation scheme that takes precedence; None where there is none to tell."""
+        return self.schemes[0].name if self.schemes else None
+
 
 WhenSolved = Literal["absorb", "stop", "continue"]
 """What becomes of the turns after the one that solves the task: `TeamSpec.when_solved`."""
@@ -115,3 +381,14 @@ class Episode(Record):
     def decisions(self, agent: str) -> list[Decision]:
         """Everything `agent` did, in order."""
         return [d for turn in self.turns for d in turn.decisions if d.agent == agent]
+
+
+def solved_by_turn(episodes: Sequence[Episode]) -> Iterator[tuple[int, float]]:
+    """Turns, counted from 1, each with the share of episodes that were solved after it.
+
+    Nothing of teams with one turn, and of rewards that do not say what is solved.
+    """
+    found = [episode.solved_by_turn for episode in episodes]
+    turns = max(map(len, found), default=0)
+    for turn in range(turns if turns > 1 else 0):
+        yield turn + 1, mean([solved[turn] for solved in found if len(solved) > turn])

@@ -16,8 +16,7 @@ from collab.evaluation.results import Results
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode
-from collab.records.reading import key_of
-from collab.records.run import open_run
+from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
 from collab.runs.layout import EPISODES, EVALUATION, METRICS, RECIPE, RUN, TRAINING
 from collab.runs.reading import each_once, read_lines, read_whole_lines

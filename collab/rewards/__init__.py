@@ -1,7 +1,7 @@
 """Joint rewards: named parts with weights, scored in order."""
 
-from collab.rewards.adapters import from_comlrl, from_trl
 from collab.rewards.context import Part, RewardContext
+from collab.rewards.declared import from_comlrl, from_trl
 from collab.rewards.library import BUILT_IN
 from collab.rewards.scorer import Scorer
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from collab.recipe.reward import AlarmSpec
-from collab.records import Score
+from collab.records import PartScore, Score
 from collab.rewards.context import RewardContext, TrialOf
 from collab.rewards.parts import PartFunction
+from collab.stats import mean
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
+
 
 Findings = Mapping[str, Any]
 """Fields of a `Score` that no part of the reward gives."""
@@ -58,3 +61,21 @@ class Family:
     """The line of a problem's public fields that tells it from others, where there is one."""
     language_of: Callable[[Score], str | None] = lambda _: None
     """What the joint artefact of a score is written in, where the score tells."""
+
+
+def level_shares(score: Score) -> dict[str, float]:
+    """By level, its points of their largest; levels that do not apply to the team are left out."""
+    levels: dict[str, list[PartScore]] = {}
+    for part in score.parts:
+        if part.applies:
+            levels.setdefault(part.level, []).append(part)
+    shares = {name: _share(parts) for name, parts in levels.items()}
+    return {name: share for name, share in shares.items() if share is not None}
+
+
+def _share(parts: Sequence[PartScore]) -> float | None:
+    """The points of their largest; the mean value of parts without points; None of penalties."""
+    largest = fsum(part.weight for part in parts if part.weight > 0)
+    if largest:
+        return fsum(part.points for part in parts) / largest
+    return None if any(part.weight for part in parts) else mean([part.value for part in parts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from collab.errors import RewardError
 from collab.rewards.context import RewardContext
@@ -66,3 +66,33 @@ def _artefact(context: RewardContext, agent: str) -> str:
 def normal(text: str) -> str:
     """The text in lower case, with one space where it has white space."""
     return " ".join(text.split()).casefold()
+
+
+def utility(
+    context: RewardContext, table: dict[str, Any], maximum: float = 1.0
+) -> tuple[float, str]:
+    """A game's payoff: each agent's artefact is its move, looked up in the agents' order.
+
+    Args:
+        table: moves of the first agent, in each those of the second, and so on, down to payoffs.
+        maximum: the payoff that counts as 1.
+    """
+    entry: Any = table
+    moves = [normal(context.artefacts[agent]) for agent in context.agents]
+    for agent, move in zip(context.agents, moves, strict=True):
+        if not isinstance(entry, dict):
+            raise RewardError(f"the table of 'utility' has no moves for {agent}")
+        options = {normal(str(name)): value for name, value in entry.items()}
+        if move not in options:
+            return 0.0, f"{agent} plays {move!r:.40}, which is none of: {', '.join(options)}"
+        entry = options[move]
+    if not isinstance(entry, int | float):
+        raise RewardError(f"the table of 'utility' gives no number for {', '.join(moves)}")
+    return entry / maximum, f"payoff {entry:g} for {', '.join(moves)}"
+
+
+def agree(context: RewardContext) -> tuple[float, str]:
+    """All agents say the same, to the letter, and say something."""
+    said = {text.strip() for text in context.contributions.values()}
+    told = "; ".join(f"{name} {text.strip()!r:.40}" for name, text in context.contributions.items())
+    return float(len(said) == 1 and "" not in said), told

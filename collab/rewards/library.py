@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.plugins import find
 from collab.recipe.reward import PartSpec
-from collab.rewards import answers, code, games, generic, writing
+from collab.rewards import answers, code, generic, writing
 from collab.rewards.family import Family, Measure
 from collab.rewards.parts import PartFunction, bind_part
 
@@ -22,7 +22,7 @@ FAMILIES: tuple[Family, ...] = (
         }
     ),
     answers.FAMILY,
-    Family({"utility": games.utility, "agree": games.agree}),
+    Family({"utility": generic.utility, "agree": generic.agree}),
     writing.FAMILY,
 )
 

@@ -11,10 +11,9 @@ from collab.agents.joins import Joint
 from collab.recipe.reward import RewardSpec
 from collab.recipe.roles import Roles, roles_of
 from collab.records import PartScore, Problem, Score
-from collab.rewards.context import Part, RewardContext
+from collab.rewards.context import Part, RewardContext, Verdicts
 from collab.rewards.library import FAMILIES, open_part
 from collab.rewards.parts import Budget, PartFunction
-from collab.rewards.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox

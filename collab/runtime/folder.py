@@ -9,12 +9,12 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.recipe import Recipe
-from collab.recipe.dump import write_recipe
 from collab.recipe.packing import Packing
+from collab.recipe.schema import write_recipe
 from collab.records import Episode
 from collab.runs.about import write_about
+from collab.runs.atomic import Lock
 from collab.runs.layout import EPISODES, RECIPE
-from collab.runs.lock import Lock
 from collab.runs.log import Log
 from collab.wording import option
 

@@ -9,7 +9,7 @@ from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
 from collab.recipe.hosted import HostedModel
 from collab.recipe.model import local_weights
-from collab.recipe.references import of_python_in
+from collab.recipe.packing import of_python_in
 from collab.runs.about import now
 
 

@@ -14,8 +14,17 @@ from collab import distribution
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, load_recipe, read_recipe
-from collab.recipe.in_python.objects import Named, Problems, Rewards, Task, recipe_of_parts, rows_in
-from collab.recipe.in_python.settings import PLAYED, keys_of_the_top, settings_of
+from collab.recipe.in_python import (
+    PLAYED,
+    Named,
+    Problems,
+    Rewards,
+    Task,
+    keys_of_the_top,
+    recipe_of_parts,
+    rows_in,
+    settings_of,
+)
 from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted

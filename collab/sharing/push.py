@@ -2,11 +2,204 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from collab.errors import RecipeError, RecordError
+import yaml
+
+from collab.errors import CollabError, RecipeError, RecordError
+from collab.evaluation.diff import Side, read_played, side_of
+from collab.evaluation.intervals import METHOD
+from collab.evaluation.results import Estimate, change_cell, estimate_text, title_of
+from collab.models.store.models import public_name
+from collab.recipe import Recipe, read_recipe
+from collab.recipe.documents import read_mapping
+from collab.recipe.model import local_weights
+from collab.runs import metric_names as names
+from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE, TRAINING
 from collab.trust.from_hub import NAME
+from collab.wording import counted
+
+
+def model_card(run: Path, *, repository: str, licence: str | None) -> str:
+    """The text of README.md: who takes part, the task, the results with intervals, how to use it.
+
+    Raises:
+        RecipeError: the recipe of the run cannot be read.
+    """
+    recipe = read_recipe(str(run))[0]
+    parts = [
+        f"---\n{_header(recipe, licence)}---",
+        f"# {repository.rpartition('/')[2]}",
+        f"A team of {counted(len(recipe.team.agents), 'language model agent')} that work together"
+        f" ({recipe.team.protocol}, {counted(recipe.team.turns, 'turn')}), made with"
+        " [collab](https://pypi.org/project/collab-agents/).",
+        recipe.team.description,
+        _table(("agent", "model", "adapter", "role"), _agents(recipe)),
+        *_task(recipe),
+        *_training(run),
+        *_results(run),
+        "## Use",
+        f"```sh\npip install collab-agents\ncollab run hub:{repository}{_address(recipe)}\n```",
+        "The team's functions are code: collab lists what would run, and asks first.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _header(recipe: Recipe, licence: str | None) -> str:
+    bases = dict.fromkeys(public_name(w.name) for w in _weights(recipe) if "/" in w.name or w.name)
+    hub = [base for base in bases if not base.startswith("/")]
+    has_adapters = any(agent.adapter for agent in recipe.team.agents.values())
+    about: dict[str, Any] = {"tags": ["collab", "multi-agent"], "pipeline_tag": "text-generation"}
+    if licence:
+        about["license"] = licence
+    if hub:
+        about["base_model"] = hub
+        about["base_model_relation"] = "adapter" if has_adapters else "finetune"
+    if has_adapters:
+        about["library_name"] = "peft"
+    return yaml.safe_dump(about, sort_keys=True)
+
+
+def _weights(recipe: Recipe) -> Iterator[Any]:
+    for name in recipe.team.agents:
+        if spec := local_weights(recipe.model_of(name)):
+            yield spec
+
+
+def _agents(recipe: Recipe) -> Iterator[tuple[str, ...]]:
+    for name, agent in recipe.team.agents.items():
+        spec = local_weights(recipe.model_of(name))
+        model = public_name(spec.name) if spec else str(recipe.model_of(name).name)
+        adapter = Path(agent.adapter) if agent.adapter else None
+        place = f"{adapter.parent.name}/{adapter.name}" if adapter else "-"
+        yield name, Path(model).name if model.startswith("/") else model, place, agent.role or "-"
+
+
+def _task(recipe: Recipe) -> Iterator[str]:
+    if recipe.task is None:
+        return
+    yield f"## Task\n\n`{recipe.task.name}`: {recipe.task.description or 'a suite of its own'}"
+    parts = recipe.task.reward.parts.items() if recipe.task.reward else ()
+    rows = [(name, f"{part.weight:g}", f"`{part.use}`") for name, part in parts]
+    if rows:
+        yield _table(("part of the reward", "weight", "by"), rows)
+
+
+def _address(recipe: Recipe) -> str:
+    return f" --task {recipe.task.name}/0" if recipe.task else ""
+
+
+def _training(run: Path) -> Iterator[str]:
+    if not (run / TRAINING).is_file():
+        return
+    trainer = read_mapping(run / TRAINING).get("trainer")
+    if isinstance(trainer, Mapping):
+        keys = ("algorithm", "steps", "tokens", "group_size", "tasks_per_step", "learning_rate")
+        rows = [(key, f"`{trainer[key]}`") for key in keys if trainer.get(key) is not None]
+        yield f"## Training\n\nBy the trainer `{trainer.get('name', '-')}`."
+        yield _table(("setting", "value"), rows)
+
+
+def _results(run: Path) -> Iterator[str]:
+    try:
+        side = side_of(read_played(run))
+    except CollabError:
+        return
+    shown = {name: e for name, e in side.metrics.items() if _is_told(name)}
+    if not shown:
+        return
+    where = "held-out problems" if side.gain else "problems"
+    yield f"## Results\n\nOn {side.problems} {where}; at most {_most(side)} points of return."
+    if side.gain:
+        rows = [
+            (title_of(n), _text(n, side.before), _text(n, shown), _gain(n, side)) for n in shown
+        ]
+        yield _table(("", "before", "after", "gain"), rows)
+    else:
+        yield _table(("", "mean"), [(title_of(n), _text(n, shown)) for n in shown])
+    yield f"In brackets 95 % intervals ({METHOD})."
+
+
+def _is_told(name: str) -> bool:
+    return any(names.matched(p, name) is not None for p in (names.JOINT_RETURN, names.SOLVED))
+
+
+def _most(side: Side) -> str:
+    return "-" if side.largest_return is None else f"{side.largest_return:.2f}"
+
+
+def _text(name: str, found: Mapping[str, Estimate]) -> str:
+    return estimate_text(name, found.get(name))
+
+
+def _gain(name: str, side: Side) -> str:
+    return change_cell(name, side.gain.get(name)).text
+
+
+def _table(heads: tuple[str, ...], rows: Any) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+PARTS = (FUNCTIONS, DATA, ADAPTERS, MODELS)
+
+
+def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list[str]:
+    """Write to `out` the folder that the hub gets; gives notes, in words, of what is amiss.
+
+    The record itself stays: neither episodes nor the command line are handed on.
+
+    Raises:
+        RecordError: the folder holds no team or a link out of it, or `out` is not empty.
+    """
+    if not (run / RECIPE).is_file():
+        raise RecordError(f"{run} holds no {RECIPE}; give the folder of a run or a training")
+    if out.exists() and any(out.iterdir()):
+        raise RecordError(f"{out} is not empty; give another folder")
+    _check_links(run)
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(run / RECIPE, out / RECIPE)
+    for part in PARTS:
+        if (run / part).is_dir():
+            shutil.copytree(run / part, out / part, ignore=shutil.ignore_patterns(".*", "__py*"))
+    card = model_card(run, repository=repository, licence=licence)
+    (out / "README.md").write_text(card, encoding="utf-8")
+    notes = [
+        f"{key} names {value}, which is on this machine alone"
+        for key, value in _places(read_mapping(run / RECIPE), "")
+    ]
+    if licence is None:
+        notes.append("the card names no licence; give --licence, e.g. apache-2.0")
+    return notes
+
+
+def _check_links(run: Path) -> None:
+    """Refuse links to files outside the folder: the hub would get files that are no part of it."""
+    parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
+    for path in (run / RECIPE, *parts):
+        if not path.resolve().is_relative_to(run.resolve()):
+            raise RecordError(
+                f"{path} is a link to {path.resolve()}, outside {run}; put the file itself there"
+            )
+
+
+def _places(data: Any, above: str) -> list[tuple[str, str]]:
+    """Keys of the recipe that hold the whole path of something that is there."""
+    if isinstance(data, dict):
+        items = [(f"{above}.{k}" if above else str(k), v) for k, v in data.items()]
+    elif isinstance(data, list):
+        items = [(f"{above}[{n}]", v) for n, v in enumerate(data)]
+    else:
+        is_path = isinstance(data, str) and data.startswith("/") and len(data) < 1024
+        return [(above, data)] if is_path and "\n" not in data and Path(data).exists() else []
+    return [found for key, value in items for found in _places(value, key)]
 
 
 class Hub(Protocol):

@@ -22,9 +22,8 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import Lock, write_atomically
 from collab.runs.layout import METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
-from collab.runs.lock import Lock
 from collab.runs.reading import read_lines
 from collab.stats import mean
 from collab.study.results import CellResult, Point, Status, StudyResults

@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
-from collab.recipe.in_python.rows import told_as
+from collab.recipe.in_python import told_as
 from collab.recipe.roles import HELPER_NAME
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
 from collab.tasks.origins import PlacedRow, Row

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collab.errors import TaskError
-from collab.recipe import SourceSpec, strict_json
+from collab.recipe import SourceSpec, documents
 from collab.recipe.task import TABLES
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import hub_rows, shown
@@ -109,7 +109,7 @@ def _unpacked(path: Path) -> bytes:
 
 def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
     try:
-        rows = strict_json.parse(text)
+        rows = documents.parse(text)
     except ValueError as error:
         raise TaskError(f"{path}: not JSON: {error}") from error
     if not isinstance(rows, list):
@@ -125,7 +125,7 @@ def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
             if len(rows) == MOST_ROWS:
                 raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
             try:
-                rows.append((f"line {number}", strict_json.parse(line)))
+                rows.append((f"line {number}", documents.parse(line)))
             except ValueError as error:
                 raise TaskError(f"{path}, line {number}: not JSON: {error}") from error
     return rows

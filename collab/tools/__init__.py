@@ -10,9 +10,8 @@ from collab.recipe.hosted import MCPServer
 from collab.recipe.team import TeamSpec
 from collab.sandbox import Sandbox
 from collab.tools.base import Tool
-from collab.tools.functions import function_tool
+from collab.tools.functions import function_tool, python_tool
 from collab.tools.mcp_client import ToolServers
-from collab.tools.python import python_tool
 
 Toolboxes = Mapping[str, Mapping[str, Tool]]
 """By agent: its tools by name."""

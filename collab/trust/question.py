@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Literal
 
 from collab.errors import Untrusted
-from collab.trust import store
 from collab.trust.held import agree, release
+
+
+def _folder() -> Path:
+    """`$XDG_CONFIG_HOME/collab/trusted`, where that is absolute; else below `~/.config`."""
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(named) if os.path.isabs(named) else Path.home() / ".config"  # noqa: PTH117
+    return base / "collab" / "trusted"
+
+
+_HERE: set[Path] = set()
+"""Yeses that no file could take; they last as long as the process."""
+
+
+def _holds(digest: str) -> bool:
+    file = _folder() / digest
+    return file in _HERE or file.is_file()
+
+
+def _add(digest: str, text: str) -> None:
+    """Note a yes, in memory if the folder cannot be written."""
+    place = _folder()
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (place / digest).write_text(text + "\n", encoding="utf-8")
+    except OSError:
+        _HERE.add(place / digest)
 
 
 @dataclass(frozen=True)
@@ -42,7 +69,7 @@ class Question:
     @property
     def open(self) -> tuple[Item, ...]:
         """The items without a yes."""
-        return tuple(item for item in self.items if not store.holds(self._digest(item)))
+        return tuple(item for item in self.items if not _holds(self._digest(item)))
 
     def only(self, *kinds: str) -> Question:
         """The question about items of some kinds."""
@@ -61,7 +88,7 @@ class Question:
     def remember(self) -> None:
         """Note the yes to each item."""
         for item in self.items:
-            store.add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
+            _add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
 
     def text(self) -> str:
         """What would happen, a line for each open item."""

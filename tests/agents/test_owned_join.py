@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collab.agents import join_for
-from collab.agents.joins import Joint
-from collab.agents.owned import without
+from collab.agents.joins import Joint, without
 from collab.recipe.roles import Roles
 from collab.records import Problem
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from collab.agents.parsers import docstring, signature
 from collab.agents.prompts import Template
-from collab.agents.signatures import docstring, signature
 
 PROMPT = (
     'import math\n\n\ndef given(x):\n    """Given."""\n    return x\n\n\n'

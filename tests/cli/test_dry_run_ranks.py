@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.cli.launch import place as ranks
-from collab.recipe.dump import dump_recipe
 from collab.recipe.model import VLLMModel
+from collab.recipe.schema import dump_recipe
 from collab.trainers.training.plan import cards
 from collab.trainers.training.plan.cards import CARDS, Card
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.cli.launch.slurm import Given, Slurm, parse_slurm, sbatch_file
 from collab.errors import RecipeError
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 
 GOLDEN = Path(__file__).parents[1] / "recorded" / "slurm.sbatch"
 

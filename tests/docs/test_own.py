@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import collab
 from collab.cli.app import app
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.records import Episode
 from collab.runtime.protocols import protocol_for
 from collab.trainers import TrainingRun

@@ -11,7 +11,7 @@ import yaml
 from support.blocks import DOCS, blocks
 
 from collab.recipe import load_recipe
-from collab.recipe.training.evaluation import EvaluationSpec
+from collab.recipe.trainer import EvaluationSpec
 from collab.runtime.protocols import BUILT_IN
 from collab.trainers.training.check import check_recipe
 

@@ -14,8 +14,8 @@ from support.blocks import DOCS, blocks
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
-from collab.recipe.dump import dump_recipe
-from collab.recipe.training.ranks import RanksSpec
+from collab.recipe.schema import dump_recipe
+from collab.recipe.trainer import RanksSpec
 
 
 def test_the_settings_of_the_page_are_those_of_a_recipe() -> None:

@@ -14,8 +14,8 @@ import collab
 from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
-from collab.recipe.dump import dump_recipe
 from collab.recipe.model import TransformersModel
+from collab.recipe.schema import dump_recipe
 from collab.trainers.training.run import TrainingRun
 
 

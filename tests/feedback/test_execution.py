@@ -13,8 +13,7 @@ import pytest
 
 from collab.agents import join_for
 from collab.feedback import Outcome, gather, open_sources
-from collab.feedback.examples import Example, examples_of
-from collab.feedback.execution import Execution
+from collab.feedback.execution import Example, Execution, examples_of
 from collab.recipe.feedback import ExecutionFeedback, SelfFeedback, SolvedFeedback, StaticFeedback
 from collab.records import Feedback, Problem
 from collab.sandbox import Sandbox

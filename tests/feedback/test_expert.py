@@ -30,8 +30,7 @@ from collab.errors import (
     ModelUnavailable,
 )
 from collab.feedback import Outcome, gather, open_sources
-from collab.feedback.expert import Expert, expert_prompt, read_advice
-from collab.feedback.strip_comments import strip_comments
+from collab.feedback.expert import Expert, expert_prompt, read_advice, strip_comments
 from collab.models.fakes.scripted import ScriptedModel
 from collab.models.open import ModelPool
 from collab.recipe.feedback import ExpertFeedback

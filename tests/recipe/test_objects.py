@@ -15,8 +15,8 @@ from collab.errors import RecipeError
 from collab.given import given, is_of_python, name_of
 from collab.plugins import load
 from collab.recipe import load_recipe
-from collab.recipe.in_python.objects import Agent, Objects
-from collab.recipe.references import of_python_in
+from collab.recipe.in_python import Agent, Objects
+from collab.recipe.packing import of_python_in
 from collab.tasks import open_suite
 
 ROWS = [{"prompt": "Which colour?", "answer": "red"}, {"prompt": "Which town?", "answer": "Rome"}]

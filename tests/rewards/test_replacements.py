@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from collab import records
-from collab.rewards.code.replacements import MAX_HANGS, Contribution, contribution
+from collab.rewards.code.cooperation import MAX_HANGS, Contribution, contribution
 from collab.sandbox import Treatment, Verdict
 from collab.sandbox.verdict import Check, Values
 

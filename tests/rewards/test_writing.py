@@ -8,8 +8,8 @@ import pytest
 from support.writing import ONE_OF_EACH, text
 
 from collab.records import Score
-from collab.rewards.writing.transitions import TRANSITIONS, categories
-from collab.rewards.writing.words import jaccard
+from collab.rewards.writing.pairs import TRANSITIONS, categories
+from collab.rewards.writing.sentences import jaccard
 
 Score_ = Callable[..., Score]
 Values = Callable[..., dict[str, float]]

@@ -13,8 +13,8 @@ from support.writing import ONE_OF_EACH, SOURCE, problem_for, shipped_reward, te
 from collab.errors import RewardError
 from collab.recipe.roles import Roles
 from collab.records import Problem, Score
-from collab.rewards.writing.transitions import categories
-from collab.rewards.writing.words import clipped_precision, content_words, jaccard
+from collab.rewards.writing.pairs import categories
+from collab.rewards.writing.sentences import clipped_precision, content_words, jaccard
 
 Score_ = Callable[..., Score]
 Values = Callable[..., dict[str, float]]

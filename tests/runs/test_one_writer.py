@@ -23,12 +23,12 @@ import collab
 from collab.cli.app import app
 from collab.errors import RecordError
 from collab.recipe import Recipe
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.runs import read_run
 from collab.runs.about import mark_interrupted, read_about, write_about
-from collab.runs.lock import Lock
+from collab.runs.atomic import Lock
 from collab.trainers import TrainingRun
 from collab.trainers.training.data import recorded_episodes
 

@@ -71,7 +71,7 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
         "from collab.runtime.folder import RunFolder; from collab.records import Episode\n"
         "from collab.errors import RecordError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "from collab.runs.lock import Lock\n"
+        "from collab.runs.atomic import Lock\n"
         "path = Path(sys.argv[1]); folder = RunFolder(path, Lock(path / 'other'))\n"
         "size = (folder.path / 'episodes.jsonl').stat().st_size\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, size + 20))\n"

@@ -17,13 +17,12 @@ from collab.cli.screen.page import PlainPage
 from collab.errors import RecipeError
 from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, fenced, read_calls
-from collab.recipe.references import changed
+from collab.recipe.packing import changed
 from collab.records import Episode, Message, ToolCall, ToolSpec
 from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
 from collab.sandbox import Sandbox
-from collab.tools.functions import function_tool
-from collab.tools.python import python_tool
+from collab.tools.functions import function_tool, python_tool
 
 TOOLS = '''\
 import time

@@ -15,7 +15,7 @@ from collab.errors import AgentError, CollabError, RecipeError
 from collab.feedback.plain import Plugin
 from collab.models.open import open_model
 from collab.recipe import RewardSpec
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import PluginModel
 from collab.records import Problem, failure_of

@@ -10,7 +10,7 @@ import pytest
 from collab.evaluation.values import task_values
 from collab.recipe import Recipe
 from collab.records import Episode
-from collab.records.solved import solved_by_turn
+from collab.records.episode import solved_by_turn
 from collab.runtime import Team
 
 RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 0\n"

@@ -16,11 +16,10 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.errors import RecipeError, RecordError, Untrusted
 from collab.recipe import load_recipe
-from collab.recipe.dump import write_recipe
 from collab.recipe.packing import Packing
+from collab.recipe.schema import write_recipe
 from collab.sharing.export import export_adapters, export_merged
-from collab.sharing.push import push
-from collab.sharing.staging import stage
+from collab.sharing.push import push, stage
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
 """Of PEFT itself, which asks transformers in a way of before."""

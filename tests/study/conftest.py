@@ -9,7 +9,7 @@ from support.studies import RULE, STUDY, train_here
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.study import study as room
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.studies import STUDY, collab, results, train_here
 
 from collab.errors import RecipeError, RecordError
-from collab.runs.lock import Lock
+from collab.runs.atomic import Lock
 from collab.study import folder as folder_room
 from collab.study import study as room
 from collab.study.results import StudyResults

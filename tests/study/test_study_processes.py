@@ -16,7 +16,7 @@ import pytest
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.study.results import StudyResults
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,7 @@ from collab.records import Score
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.tasks import open_suite
-from collab.tasks.formats.contests import apps, livecodebench
-from collab.tasks.formats.packed import MOST_UNPACKED
+from collab.tasks.formats.contests import MOST_UNPACKED, apps, livecodebench
 
 SUMS = {
     "problem_id": 1,

@@ -16,7 +16,7 @@ from collab.errors import RecipeError, TaskError
 from collab.recipe import load_recipe, load_task
 from collab.records import Problem
 from collab.rewards import Scorer
-from collab.rewards.answers.evaluated import refused
+from collab.rewards.answers.published import refused
 from collab.tasks import open_suite, split_address
 
 INSTALLED = importlib.util.find_spec("reasoning_gym") is not None

@@ -12,7 +12,7 @@ import collab
 from collab.errors import TaskError
 from collab.recipe import load_recipe, load_task
 from collab.recipe.library import shipped
-from collab.rewards.writing.words import jaccard
+from collab.rewards.writing.sentences import jaccard
 from collab.tasks import open_suite
 
 FIELDS = {"tldr": "prompt", "arxiv": "abstract_text"}

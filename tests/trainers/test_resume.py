@@ -22,7 +22,7 @@ from support.worlds.run_states import held_out_of, state_of
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, SourceSpec, load_recipe
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
 from collab.trainers import TrainingRun

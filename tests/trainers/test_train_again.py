@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from collab import read_metrics
 from collab.cli.app import app
 from collab.recipe import load_recipe
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.trainers import TrainingRun
 
 

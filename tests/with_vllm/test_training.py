@@ -17,7 +17,7 @@ from support.trainer_recipes import make_game
 from support.vllm_servers.processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.recipe import Recipe
-from collab.recipe.dump import dump_recipe
+from collab.recipe.schema import dump_recipe
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers import TrainingRun
 

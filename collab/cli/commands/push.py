@@ -46,8 +46,7 @@ def command(
     """
     import tempfile
 
-    from collab.sharing.push import check_repository, push
-    from collab.sharing.staging import stage
+    from collab.sharing.push import check_repository, push, stage
 
     check_repository(to)
     if dry_run:

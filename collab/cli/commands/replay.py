@@ -41,7 +41,7 @@ def command(
     from collab.cli.live.view import open_view
     from collab.given import given
     from collab.recipe import read_recipe
-    from collab.recipe.references import of_python_in
+    from collab.recipe.packing import of_python_in
     from collab.records.run import open_run
     from collab.runtime.problems import find_problems
     from collab.trust import settle

@@ -143,7 +143,7 @@ def _show_run(
 ) -> None:
     from collab.cli.screen.results import show_gains
     from collab.cli.screen.streams import json_text
-    from collab.recipe.dump import reward_in
+    from collab.recipe.schema import reward_in
     from collab.records.run import open_run
     from collab.rewards.declared import shown
 

@@ -240,7 +240,7 @@ def _show_plan(
     from dataclasses import asdict
     from json import dumps
 
-    from collab.recipe.dump import dump_recipe
+    from collab.recipe.schema import dump_recipe
 
     if json:
         data = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}

@@ -17,8 +17,8 @@ from collab.records import Episode, Record
 from collab.runs import metric_names as names
 from collab.runs.about import read_about
 from collab.runs.at_work import KILLED, RUNNING, status_of
-from collab.runs.following import Tail
 from collab.runs.layout import EPISODES, METRICS, RUN, TRAINING
+from collab.runs.log import Tail
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress

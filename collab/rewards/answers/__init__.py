@@ -1,8 +1,7 @@
 """Rewards for answers that are right or wrong, such as those of mathematics."""
 
 from collab.rewards.answers.exact import exact_answer
-from collab.rewards.answers.reasoning_gym import score_answer
-from collab.rewards.answers.verifiers import environment_score
+from collab.rewards.answers.published import environment_score, score_answer
 from collab.rewards.family import Family
 
 FAMILY = Family(

@@ -7,9 +7,8 @@ from typing import Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.code import classes, cooperation, structure, tests, trial
-from collab.rewards.family import Family, Measure
-from collab.rewards.levels import level_shares
+from collab.rewards.code import cooperation, structure, tests, trial
+from collab.rewards.family import Family, Measure, level_shares
 
 
 def _signature(public: Mapping[str, Any]) -> str | None:
@@ -53,8 +52,8 @@ FAMILY = Family(
         "tests": tests.tests,
         "solved": tests.solved,
         "part_tests": tests.part_tests,
-        "methods": classes.methods,
-        "overlap": classes.overlap,
+        "methods": structure.methods,
+        "overlap": structure.overlap,
         "calls": cooperation.calls,
         "not_wrapper": cooperation.not_wrapper,
         "ignores": cooperation.ignores,

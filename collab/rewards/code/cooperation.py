@@ -1,17 +1,175 @@
 """Reward parts for cooperation: whether one agent's function really uses another's.
 
 A use counts twice over: on the syntax tree (collab.analysis.usage), and by its consequence, which
-collab.rewards.code.replacements measures: the tests run again while the helper gives other values.
+collab.rewards.code.cooperation measures: the tests run again while the helper gives other values.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from collab.analysis import HelperUse, helper_use
 from collab.plugins import in_thread
 from collab.recipe.roles import ENTRY, HELPER
-from collab.rewards.code.replacements import contribution
 from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
+
+if TYPE_CHECKING:
+    from collab.sandbox import Treatment, Values, Verdict
+
+
+CONTENTS: tuple[Values, ...] = ("once", "other")
+"""Values of the helper's own types, each in two ways.
+
+They count only where something is lost with all numbers and letters 0, and with all 1: then more
+matters than that some values are equal, or cancel."""
+LENGTHS: tuple[Values, ...] = ("longer", "shorter")
+"""So too, of other lengths; they count only where something is lost with all of them empty."""
+OWN: tuple[Values, ...] = ("first", "previous")
+"""The helper's own values in the wrong place: for a yes or no there is no other value."""
+MAX_HANGS = 2
+"""So many runs may reach the time limit before no more are tried."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    shown: bool
+    reason: str
+
+
+Lines = tuple[int, int] | None
+"""The first and the last line of a part of the joint program; None: all of it."""
+
+
+async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
+    """Whether a test depends on the values of the function `helper` of the joint program.
+
+    Args:
+        lines: where the function is defined.
+
+    Raises:
+        RewardError, SandboxError: as `RewardContext.verdict`.
+    """
+    return await _Runs(context, helper, lines).compare()
+
+
+class _Runs:
+    """The runs of one program, each against its control."""
+
+    def __init__(self, context: RewardContext, helper: str, lines: Lines) -> None:
+        self._context, self._helper, self._lines = context, helper, lines
+        self._hung: set[tuple[Values, int, int]] = set()
+        """Values, seeds and numbers of the runs that reached the time limit."""
+        self._steady: dict[int, str] = {}
+        """By number: the tests that held without and with the control, and their answers."""
+
+    async def compare(self) -> Contribution:
+        plain, control = await self._context.verdict(), await self._run("true")
+        answers = _answers(plain)
+        self._steady = {i: answers[i] for i in _held(control) & _held(plain) & {*answers}}
+        if not self._steady:
+            return self._nothing("no test holds by what is answered, in one run as in the next")
+        without = await self._missing("none") or await self._missing("opaque")
+        if not without:
+            return self._nothing(
+                f"replacing '{self._helper}' loses no test: it contributed nothing"
+            )
+        treatment = await self._treatment_that_counts()
+        if treatment is None:
+            return self._nothing(
+                "other values of it lose no test by an answer that follows them: none contributed"
+            )
+        if not await self._happens_again(treatment):
+            return self._nothing("what is lost differs from run to run")
+        return Contribution(True, f"without it {without} of {len(self._steady)} tests are lost")
+
+    async def _treatment_that_counts(self) -> Treatment | None:
+        for kinds, matter in ((CONTENTS, self._contents), (LENGTHS, self._lengths)):
+            for values in kinds:
+                lost = await self._lost(values, 0) and await self._lost(values, 1)
+                if lost and await self._differ(values) and await matter():
+                    return self._treatment(values, 0)
+        return await self._own_that_counts()
+
+    async def _own_that_counts(self) -> Treatment | None:
+        first, previous = [await self._lost(values, 0) for values in OWN]
+        if len(self._hung) >= MAX_HANGS or not (await self._contents() or await self._lengths()):
+            return None
+        if any(first[i] != previous[i] for i in first if i in previous):
+            return self._treatment("first", 0)
+        ones, shifted = await self._lost("ones", 0), await self._lost("shifted", 0)
+        if any(lost[i] != shifted[i] for lost in (first, ones) for i in lost if i in shifted):
+            return self._treatment("shifted", 0)
+        right_elsewhere = {*self._steady.values()}
+        for values, lost in zip(OWN, (first, previous), strict=True):
+            if right_elsewhere & {*lost.values()}:
+                return self._treatment(values, 0)
+        return None
+
+    async def _contents(self) -> bool:
+        """Whether it matters what the values hold, beyond which of them are equal or cancel."""
+        return bool(await self._missing("zeros") and await self._missing("ones"))
+
+    async def _lengths(self) -> bool:
+        return bool(await self._missing("empty"))
+
+    async def _differ(self, values: Values) -> bool:
+        """Whether two ways to change the values lead to different answers."""
+        one, two = [_answers(await self._run(values, seed)) for seed in (0, 1)]
+        return any(one[i] != two[i] for i in self._steady if i in one and i in two)
+
+    async def _happens_again(self, treatment: Treatment) -> bool:
+        control = await self._run("true", run=1)
+        again = await self._run(treatment.values, treatment.seed, run=1)
+        first = await self._run(treatment.values, treatment.seed)
+        return _held(control) >= {*self._steady} and self._lost_in(again) == self._lost_in(first)
+
+    async def _missing(self, values: Values) -> int:
+        """How many tests are lost by a value of no use, unless the caller has another way."""
+        return len({*self._steady} - _held(await self._run(values)))
+
+    async def _lost(self, values: Values, seed: int) -> dict[int, str]:
+        if len(self._hung) >= MAX_HANGS:
+            return {}
+        return self._lost_in(await self._run(values, seed))
+
+    def _lost_in(self, verdict: Verdict) -> dict[int, str]:
+        """The tests that are lost by what was answered, with these answers."""
+        held, answers = _held(verdict), _answers(verdict)
+        return {
+            i: answers[i]
+            for i in self._steady
+            if i in answers and i not in held and answers[i] != self._steady[i]
+        }
+
+    async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
+        treatment = self._treatment(values, seed, moved=run > 0)
+        verdict = await self._context.verdict(treatment=treatment, run=run)
+        if "time_limit" in verdict.flags:
+            self._hung.add((values, seed, run))
+        return verdict
+
+    def _treatment(self, values: Values, seed: int, *, moved: bool = False) -> Treatment:
+        from collab.sandbox import Treatment
+
+        return Treatment(
+            function=self._helper, values=values, seed=seed, lines=self._lines, moved=moved
+        )
+
+    def _nothing(self, reason: str) -> Contribution:
+        return Contribution(False, reason)
+
+
+def _held(verdict: Verdict) -> set[int]:
+    return {i for i, check in enumerate(verdict.checks) if check.held}
+
+
+def _answers(verdict: Verdict) -> dict[int, str]:
+    """By number: what was answered for each test, where something was."""
+    if not verdict.loaded:
+        return {}
+    return {i: check.answer for i, check in enumerate(verdict.checks) if check.answer is not None}
 
 
 async def calls(

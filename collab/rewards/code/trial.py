@@ -7,16 +7,40 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collab.agents.joins import preamble
-from collab.analysis import SCHEMES
+from collab.analysis import SCHEMES, classify
 from collab.plugins import in_thread
 from collab.records import Scheme
 from collab.rewards.code import cooperation
-from collab.rewards.code.schemes import schemes
+from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
 from collab.rewards.parts import PartFunction, bind_part
 
 if TYPE_CHECKING:
     from collab.sandbox import Check, Sandbox, Treatment, Trial, Verdict
+
+
+def schemes(
+    context: RewardContext,
+    agent: str,
+    helper: str,
+    function: str = "entry_point",
+    helper_function: str = "",
+) -> tuple[Scheme, ...]:
+    """The cooperation schemes of the joint program, the chosen one first. Options as for `calls`.
+
+    None where the team lacks one of the two agents, or the problem asks for no function.
+    """
+    fields = {**context.problem.public, **context.problem.hidden}
+    if not {agent, helper} <= {*context.artefacts} or "entry_point" not in fields:
+        return ()
+    found = classify(
+        context.joint.text,
+        function_name(context, agent, function),
+        function_name(context, helper, helper_function),
+        context.joint.spans.get(helper, (0, 0)),
+    )
+    return tuple(Scheme(name=m.name, lines=m.lines, why=m.why) for m in found.matches)
+
 
 _MAX_FAILURES = 5
 _ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)

@@ -1,7 +1,7 @@
 """Rewards for texts that belong together, e.g. a short and a long summary, and for names."""
 
 from collab.rewards.family import Family
-from collab.rewards.writing import names, pairs, sentences
+from collab.rewards.writing import pairs, sentences
 
 FAMILY = Family(
     {
@@ -11,7 +11,7 @@ FAMILY = Family(
         "transitions": pairs.transitions,
         "shared_words": pairs.shared_words,
         "faithfulness": pairs.faithfulness,
-        "names": names.names,
+        "names": sentences.names,
         "sentences": sentences.sentences,
         "mentions": sentences.mentions,
         "in_common": sentences.in_common,

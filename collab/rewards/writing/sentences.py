@@ -9,10 +9,48 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
+from keyword import iskeyword
 
-from collab.rewards.context import RewardContext
+from collab.rewards.context import Part, RewardContext
 from collab.rewards.writing.visible import words
-from collab.rewards.writing.words import STOPWORDS, content_words, without_ending
+
+_PIECE = re.compile(r"[A-Z]?[a-z]+")
+_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
+
+
+def names(context: RewardContext, field: str, head: str) -> Part:
+    """Each agent's artefact is an identifier for what the problem's `field` describes.
+
+    It is made of words of that text, none of them twice, and that of the field `head` is one of
+    them, with whatever ending: `prices`, `book_prices` and `priceOfBooks` for `the prices of the
+    old books`, and neither `x`, nor `books`, nor `data_prices`.
+    """
+    described = {without_ending(word) for word in words(context.field(field))}
+    wanted = context.field(head)
+    faults = {
+        agent: _name_fault(text.strip(), described, wanted)
+        for agent, text in context.contributions.items()
+    }
+    told = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
+    value = 1.0 - len(told) / len(faults)
+    return Part(value, "; ".join(told) or "all are names of it", passes=not told)
+
+
+def _name_fault(name: str, described: set[str], head: str) -> str:
+    """What keeps a text from being such an identifier; "" where nothing does."""
+    shown = f"{name!r:.40}"
+    found = _PIECE.findall(name)
+    if not _NAME.fullmatch(name) or "".join(found) != name.replace("_", "") or iskeyword(name):
+        return f"{shown} is no identifier of words"
+    pieces = {without_ending(piece.lower()): piece for piece in found}
+    if strange := [piece for stem, piece in pieces.items() if stem not in described]:
+        return f"{shown} has '{strange[0]}', which is not in the description"
+    if len(pieces) < len(found):
+        return f"{shown} has a word twice"
+    if without_ending(head.lower()) not in pieces:
+        return f"{shown} does not say '{head}'"
+    return ""
+
 
 _SENTENCE = re.compile(r"[\"']?[A-Z][^.!?\n]*[.!?][\"']?")
 FEWEST, MOST_STOPWORDS = 0.2, 0.8
@@ -105,3 +143,53 @@ def _fault(text: str) -> str:
         return "a word follows itself"
     [(word, times)] = Counter(map(without_ending, content_words(text))).most_common(1)
     return f"'{word}' stands there {times} times" if times > 2 else ""
+
+
+_ENDING = re.compile(r"(?<=\w{3})[yi]?(?:ing|ed|es|ly|s|e)?$")
+_DOUBLED = re.compile(r"([^\W\d_])\1$")
+
+_STOPWORDS = """
+a about above after again against all almost also although always am among an and another any
+are around as at away back be became because been before being below between both but by came
+can cannot come could d did do does doing done down during each either else enough etc even
+ever every few first for from further get gets getting give given go goes going got had has
+have having he her here hers herself him himself his how however i if in into is it its itself
+just kind last least less let like ll lot lots m made make makes many may maybe me might mine
+more most much must my myself neither never next no none nor not now of off often oh ok on once
+one only onto or other others our ours ourselves out over own perhaps put quite rather re
+really s said same say says see seem seems seen several shall she should since so some somehow
+someone something sometimes soon still such sure t take than that the their theirs them
+themselves then there therefore these they thing things this those though through thus to
+together too took toward two under until up upon us use used using usually ve very via was way
+we well went were what whatever when where whether which while who whole whom whose why will
+with within without would yes yet you your yours yourself
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+"""English words that say how things hang together rather than what they are."""
+
+
+def content_words(text: str) -> list[str]:
+    """The words that are not `STOPWORDS`."""
+    return [word for word in words(text) if word not in STOPWORDS]
+
+
+def jaccard(one: str, other: str) -> float:
+    """Content words that two texts share, of those that either has; 0 where none has any."""
+    ours, theirs = set(content_words(one)), set(content_words(other))
+    return len(ours & theirs) / len(ours | theirs) if ours or theirs else 0.0
+
+
+def clipped_precision(text: str, source: str) -> float:
+    """The share of the text's content words that stand in the source; 0 where it has none.
+
+    Each counts at most as often as the source has it (as in BLEU, Papineni et al. 2002), so
+    repeating a word of the source gains nothing. Endings do not matter: `moved` matches `moving`.
+    """
+    ours = Counter(map(without_ending, content_words(text)))
+    theirs = Counter(map(without_ending, content_words(source)))
+    return (ours & theirs).total() / ours.total() if ours else 0.0
+
+
+def without_ending(word: str) -> str:
+    """What `moved` and `moving` have in common, as far as rules of spelling tell."""
+    return _DOUBLED.sub(r"\1", _ENDING.sub("", word))

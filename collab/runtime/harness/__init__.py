@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from collab.plugins import bind
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.runtime.harness.move import Move
 from collab.runtime.harness.respond import respond
 from collab.runtime.harness.tools import tools

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from collab.plugins import bind
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.runtime.protocols.critic_loop import critic_loop
 from collab.runtime.protocols.debate import debate
 from collab.runtime.protocols.discussion import discussion

@@ -12,7 +12,7 @@ from typing import Any
 
 from collab.errors import TaskError, Unfit
 from collab.plugins import bind, call
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.tasks.formats.classes import classeval
 from collab.tasks.formats.contests import apps, livecodebench
 from collab.tasks.formats.evalplus import evalplus

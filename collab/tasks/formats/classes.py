@@ -16,8 +16,7 @@ from collab.errors import TaskError, Unfit
 from collab.sandbox.jail.classes.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
-from collab.tasks.formats.fields import field
-from collab.tasks.formats.signatures import docstring
+from collab.tasks.formats.fields import docstring, field
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

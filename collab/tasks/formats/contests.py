@@ -6,14 +6,198 @@ APPS (Hendrycks et al. 2021, arXiv 2105.09938) and LiveCodeBench (Jain et al. 20
 
 from __future__ import annotations
 
+import ast
+import base64
 import json
-from collections.abc import Mapping
-from typing import Any
+import pickletools
+import re
+import typing
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from collab.errors import TaskError
-from collab.tasks.formats.asked import Form, asked
-from collab.tasks.formats.fields import field
-from collab.tasks.formats.packed import unpacked
+from collab.syntax import parse
+from collab.tasks.formats.fields import docstring, field
+
+_SAME_TEXT = """\
+from decimal import Decimal, InvalidOperation
+
+
+def same_output(printed, expected):
+    lines = [[line.strip() for line in text.strip().split("\\n")] for text in (printed, expected)]
+    if len(lines[0]) != len(lines[1]):
+        return False
+    return all(map(same_line, *lines))
+
+
+def same_line(one, other):
+    if one == other:
+        return True
+    try:
+        numbers = [[Decimal(word) for word in line.split()] for line in (one, other)]
+    except InvalidOperation:
+        return False
+    return numbers[0] == numbers[1]
+"""
+_SAME_VALUE = """\
+def same_value(value, expected):
+    return (list(value) if type(value) is tuple else value) == expected
+"""
+
+
+def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
+    """The test of what is printed: for each case what there is to read, and what is to be printed.
+
+    As LiveCodeBench compares: white space around the text and around each line aside, each line is
+    the same, or has the same numbers.
+
+    Raises:
+        TaskError: there is no case.
+    """
+    texts = [(_text(given), _text(printed)) for given, printed in cases]
+    asserts = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
+    return _check(_SAME_TEXT, asserts)
+
+
+def check_values(cases: Iterable[tuple[list[Any], Any]]) -> str:
+    """The test of a function: for each case its arguments, and its value; a tuple may be a list.
+
+    Raises:
+        TaskError: there is no case.
+    """
+    asserts = [f"assert same_value(candidate(*{i!r}), {o!r})" for i, o in cases]
+    return _check(_SAME_VALUE, asserts)
+
+
+def _check(given: str, asserts: list[str]) -> str:
+    if not asserts:
+        raise TaskError("the problem has no test cases")
+    check = "\n    ".join(["def check(candidate):", *asserts])
+    return f"{given}\n\n{check}\n"
+
+
+def _text(told: Any) -> str:
+    """A case's input or output, which some rows give as a list of lines."""
+    return "\n".join(map(str, told)) if isinstance(told, list) else str(told)
+
+
+MOST_UNPACKED = 1 << 27
+"""Bytes that the packed cases of one problem may hold."""
+REMEDY = "write the cases as JSON, or as base64 of zlib of JSON"
+
+_PICKLED = b"\x80"
+_TEXTS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
+_EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
+
+
+def unpacked(told: str) -> str:
+    """The JSON that a text holds: as it is, or as base64 of zlib of it, pickled or not.
+
+    Raises:
+        TaskError: it holds anything else, or more than MOST_UNPACKED bytes.
+    """
+    if told.lstrip().startswith("["):
+        return told
+    try:
+        data = _inflated(base64.b64decode("".join(told.split()), validate=True))
+        return _pickled_text(data) if data.startswith(_PICKLED) else data.decode()
+    except (ValueError, zlib.error) as error:
+        raise TaskError(f"they cannot be unpacked: {error}; {REMEDY}") from error
+
+
+def _inflated(data: bytes) -> bytes:
+    unpacking = zlib.decompressobj()
+    found = unpacking.decompress(data, MOST_UNPACKED)
+    if unpacking.unconsumed_tail:
+        raise TaskError(f"they unpack to more than {MOST_UNPACKED:,} bytes; {REMEDY}")
+    if not unpacking.eof:
+        raise TaskError(f"they are cut off; {REMEDY}")
+    return found
+
+
+def _pickled_text(data: bytes) -> str:
+    texts = list(_texts(data))
+    if len(texts) != 1:
+        raise TaskError(f"they are a pickle of {len(texts)} texts, not of one; {REMEDY}")
+    return texts[0]
+
+
+def _texts(data: bytes) -> Iterator[str]:
+    for instruction, argument, _ in pickletools.genops(data):
+        if instruction.name in _TEXTS:
+            yield str(argument)
+        elif instruction.name not in _EMPTY:
+            raise TaskError(
+                f"they are a pickle of more than a text ({instruction.name}), which is never run;"
+                f" {REMEDY}"
+            )
+
+
+Form = Literal["published", "function"]
+MAIN = "__main__"
+"""The entry point of a program that reads its standard input and prints."""
+SOLVE = "solve"
+_SIGNATURE = f"def {SOLVE}(text: str) -> str:"
+_READS = "`text` is all that there is to read. Return all that is to be printed, as one text."
+_WORD = re.compile(r"\b[A-Z]\w*")
+
+
+def asked(
+    form: Form, question: str, starter: str, function: str, cases: Sequence[tuple[Any, Any]]
+) -> dict[str, str]:
+    """The `prompt`, `entry_point` and `test` of a problem.
+
+    Args:
+        starter: code that the problem gives to begin with; "" for none.
+        function: what the problem has called; "" for a program that reads and prints.
+
+    Raises:
+        TaskError: there is no case, no such form, or no signature in the code to begin with.
+    """
+    if form not in typing.get_args(Form):
+        raise TaskError(f"there is no form '{form}'; forms: {', '.join(typing.get_args(Form))}")
+    test = check_values(cases) if function else check_printed(cases)
+    prompt, entry_point = (_function if form == "function" else _published)(
+        question.strip(), starter.rstrip(), function
+    )
+    return {"prompt": prompt, "entry_point": entry_point, "test": test}
+
+
+def _published(question: str, starter: str, function: str) -> tuple[str, str]:
+    given = f"\n\nBegin with this code:\n\n{_imports(starter)}{starter}" if starter else ""
+    bare = starter and "class Solution" not in starter
+    entry_point = MAIN if not function else function if bare else f"Solution.{function}"
+    return f"{question}{given}", entry_point
+
+
+def _function(question: str, starter: str, function: str) -> tuple[str, str]:
+    """The question as the docstring of a function, which a team's agents write together."""
+    if not function:
+        told = docstring(f"{question}\n\n{_READS}")
+        return f"{_SIGNATURE}\n{told}", SOLVE
+    signature = _signature(starter, function)
+    return f"{_imports(signature)}{signature}\n{docstring(question)}", function
+
+
+def _signature(starter: str, function: str) -> str:
+    """The first line of the function that a starter, whose last body is empty, begins."""
+    try:
+        nodes = list(ast.walk(parse(f"{starter} pass")))
+    except SyntaxError as error:
+        raise TaskError(f"the code to begin with does not parse: {error.msg}") from error
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            node.args.args = [a for a in node.args.args if a.arg != "self"]
+            returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            return f"def {function}({ast.unparse(node.args)}){returns}:"
+    raise TaskError(f"the code to begin with has no function '{function}'")
+
+
+def _imports(code: str) -> str:
+    """What a signature needs of `typing`, which published ones take for granted."""
+    names = sorted(set(_WORD.findall(code)) & set(typing.__all__))
+    return f"from typing import {', '.join(names)}\n\n\n" if names else ""
 
 
 def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:

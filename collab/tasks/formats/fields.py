@@ -1,4 +1,4 @@
-"""Reading the fields of a published row."""
+"""Reading the fields of a published row, and writing docstrings for prompts."""
 
 from __future__ import annotations
 
@@ -25,3 +25,10 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
     close = nearest(names[0], [name for name in row if name not in names])
     remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(row)}"
     raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy}")
+
+
+def docstring(text: str) -> str:
+    """The text as a function's docstring, whatever quotes and backslashes it holds."""
+    safe = text.replace("\\", "\\\\").replace('"""', "'''")
+    end = ' """' if safe.endswith('"') else '"""'
+    return f'    """{safe}{end}\n'

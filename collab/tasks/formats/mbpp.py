@@ -13,8 +13,7 @@ from typing import Any
 
 from collab.errors import TaskError
 from collab.syntax import parse
-from collab.tasks.formats.fields import field
-from collab.tasks.formats.signatures import docstring
+from collab.tasks.formats.fields import docstring, field
 
 OURS = ("prompt", "entry_point", "test")
 

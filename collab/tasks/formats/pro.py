@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from collab.agents import signatures
+from collab.agents import parsers
 from collab.errors import TaskError, Unfit
 from collab.recipe.task import SourceSpec
 from collab.syntax import parse
-from collab.tasks.formats.fields import field
+from collab.tasks.formats.fields import docstring, field
 from collab.tasks.formats.mbpp import check_of, mbpp
-from collab.tasks.formats.signatures import docstring
 from collab.tasks.origins import published_rows
 
 
@@ -67,7 +66,7 @@ def _described(problem: str, name: str) -> tuple[str, str, str]:
     above = lines[: starts[-1]]
     comments = [line.lstrip("# ") for line in above if line.startswith("#")]
     code = "\n".join(line for line in above if not line.startswith("#")).strip()
-    return code, lines[starts[-1]].rstrip(), signatures.docstring(problem) or "\n".join(comments)
+    return code, lines[starts[-1]].rstrip(), parsers.docstring(problem) or "\n".join(comments)
 
 
 def _name(function: str) -> str:

@@ -14,15 +14,14 @@ from typing import Any
 from collab.errors import TaskError
 from collab.plugins import bind, call
 from collab.recipe import SourceSpec
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.tasks.generated.duet import duet
-from collab.tasks.generated.pocket_code import pocket_code
+from collab.tasks.generated.pocket_code import pocket_code, two_files
 from collab.tasks.generated.reasoning_gym import reasoning_gym
 from collab.tasks.generated.same_name import same_name
 from collab.tasks.generated.seeds import seeds
 from collab.tasks.generated.signals import signals
 from collab.tasks.generated.split_sum import split_sum
-from collab.tasks.generated.two_files import two_files
 from collab.tasks.generated.verifiers import verifiers
 
 BUILT_IN: Mapping[str, Callable[..., Any]] = {

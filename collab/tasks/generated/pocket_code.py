@@ -124,3 +124,27 @@ def _row(number: int, first: Step, then: Step) -> dict[str, Any]:
         "canonical_aux": f"def aux(x):\n    return {first.code.format('x')}\n",
         "canonical_main": f"def main(x):\n    return {then.code.format('aux(x)')}\n",
     }
+
+
+def two_files(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[str, Any]]:
+    """The problems of pocket code, of which each half is a file of its own.
+
+    `step` stands in `step.py`, and `main` in `main.py`; `helper` and `rest` tell what they do.
+    """
+    for number, row in enumerate(pocket_code(random, level=level)):
+        told = {key: _renamed(row[key]) for key in ("prompt", "rest", "whole")}
+        yield {
+            **told,
+            "task_id": f"two-files/{number}",
+            "entry_point": "main",
+            "helper": row["helper"],
+            "test": row["test"],
+            "canonical_solution": row["canonical_solution"],
+            "canonical_step": f"# file: step.py\n{_renamed(row['canonical_aux'])}",
+            "canonical_main": "# file: main.py\nfrom step import step\n\n\n"
+            + _renamed(row["canonical_main"]),
+        }
+
+
+def _renamed(text: str) -> str:
+    return text.replace("aux", "step")

@@ -9,7 +9,7 @@ from typing import Any
 from collab.distribution import install
 from collab.errors import RecipeError, TaskError
 from collab.plugins import check_module_free
-from collab.recipe.references import environment_function
+from collab.recipe.packing import environment_function
 
 
 def verifiers(random: Random, *, environment: str = "", **options: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG001

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
 from collab.trainers.credit.rules import RULES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.records import Action
 from collab.trainers.credit.group import Group, Key, Weights
 

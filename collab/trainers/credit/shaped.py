@@ -9,7 +9,7 @@ from typing import Any
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit.base import Algorithm, make_algorithm
 from collab.trainers.credit.group import Choice, Group, Node, Weights
 from collab.trainers.credit.rules import RULES

@@ -22,7 +22,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from collab.errors import CollabError, TrainingError, told
 from collab.models.out_of_memory import is_out_of_memory
-from collab.recipe.training.ranks import RanksSpec
+from collab.recipe.trainer import RanksSpec
 from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
 from collab.trainers.learner.ranks import GradientSum, Ranks, nothing
 

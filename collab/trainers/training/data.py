@@ -12,9 +12,9 @@ from typing import Any
 
 from collab.errors import RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
-from collab.recipe.training.curriculum import LevelsSpec, MeasuredBy
+from collab.recipe.trainer import LevelsSpec, MeasuredBy
 from collab.records import Episode, Problem
-from collab.records.reading import key_of
+from collab.records.run import key_of
 from collab.runs.checkpoint import LevelsState
 from collab.runs.layout import EPISODES
 from collab.runs.reading import each_once, read_whole_lines

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json
-from collab.recipe.dump import write_recipe
 from collab.recipe.model import TransformersModel
 from collab.recipe.packing import Packing
+from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs.about import is_at_work, read_about, write_about

@@ -13,7 +13,7 @@ from math import fsum
 
 from collab.models.base import SamplerReport
 from collab.records import Action, Episode, Turn
-from collab.records.solved import solved_by_turn
+from collab.records.episode import solved_by_turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback

@@ -10,7 +10,7 @@ from typing import Any
 from collab.errors import RecordError, TrainingError
 from collab.recipe import Recipe
 from collab.recipe.documents import parse_json
-from collab.recipe.training.curriculum import FilterSpec
+from collab.recipe.trainer import FilterSpec
 from collab.records import Episode, Problem
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RATES

@@ -16,9 +16,9 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
 from collab.records import Episode, failure_of
 from collab.runs import metric_names as names
+from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
-from collab.runs.lock import Lock
 from collab.runtime.events import RunFinished, RunStarted
 from collab.runtime.notes import begun_by, tools_told
 from collab.runtime.team import versions

@@ -15,7 +15,7 @@ from collab.cli.live.recorded import follow_evaluation, follow_run, follow_train
 from collab.records import Record
 from collab.runs.about import read_about, write_about
 from collab.runs.at_work import this_process
-from collab.runs.following import Tail, last_line
+from collab.runs.log import Tail, last_line
 
 pytestmark = pytest.mark.usefixtures("project")
 

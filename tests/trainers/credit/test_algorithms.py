@@ -11,7 +11,7 @@ import pytest
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError, UnknownName
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.records import Episode, Score, Turn
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
 from collab.trainers.credit.group import make_group, tree_of

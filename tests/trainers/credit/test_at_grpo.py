@@ -15,7 +15,7 @@ from support.episodes import make_episode, make_score
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit import Algorithm, Group, algorithm_for

@@ -60,7 +60,7 @@ def test_with_whole_returns_the_gradient_has_no_bias_and_less_variance(
 
 
 def algorithm_for_name(name: str):  # type: ignore[no-untyped-def]
-    from collab.recipe.component import Component
+    from collab.recipe.base import Component
 
     return algorithm_for(Component(use=name))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.shares import one_in, one_row_in
 
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit import Algorithm, Group, Node, Weights, algorithm_for
 from collab.trainers.credit.games import (
     Game,

@@ -79,7 +79,7 @@ def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> No
 
     import numpy as np
 
-    from collab.recipe.component import Component
+    from collab.recipe.base import Component
     from collab.trainers.credit.games import one_turn, sample
 
     rng = np.random.default_rng(0)

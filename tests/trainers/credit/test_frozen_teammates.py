@@ -13,7 +13,7 @@ import torch
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers import TrainingRun
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import code_like, gradient, outcomes, sample, word_pair

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from collab.errors import RecipeError
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit import Algorithm, algorithm_for
 from collab.trainers.credit.games import (
     Game,

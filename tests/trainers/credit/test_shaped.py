@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import load_recipe
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit import Algorithm, Group, algorithm_for
 from collab.trainers.credit.games import Game, estimate, expectation, gradient, sample
 from collab.trainers.credit.shape import Shape

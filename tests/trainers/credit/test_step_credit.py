@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.records import Action, Decision, Episode, Message, Problem, Score, Turn
 from collab.trainers.credit import Algorithm, Group, Weights
 from collab.trainers.credit.shape import Shape

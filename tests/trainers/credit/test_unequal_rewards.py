@@ -12,7 +12,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.component import Component
+from collab.recipe.base import Component
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import GameModels, paper_game, sample
 from collab.trainers.credit.group import Group, make_group, tree_of

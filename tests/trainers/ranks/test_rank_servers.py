@@ -13,8 +13,8 @@ from support.trainer_recipes import make_game
 from support.vllm_servers import stand_in
 from support.worlds.warm_ranks import WarmRanks
 
-from collab.recipe.dump import dump_recipe
 from collab.recipe.model import VLLMModel
+from collab.recipe.schema import dump_recipe
 
 pytestmark = pytest.mark.ranks
 

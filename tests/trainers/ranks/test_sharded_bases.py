@@ -15,8 +15,8 @@ from support.worlds.run_states import state_of
 from support.worlds.warm_ranks import WarmRanks
 
 from collab.recipe import Recipe
-from collab.recipe.dump import dump_recipe
 from collab.recipe.model import VLLMModel
+from collab.recipe.schema import dump_recipe
 
 pytestmark = pytest.mark.ranks
 

@@ -1,18 +1,150 @@
-"""What is given in Python in place of names, as the data of a recipe."""
+"""Recipes from objects that a Python program passes: agents, rows, functions and settings."""
 
 from __future__ import annotations
 
+import atexit
+import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
+from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from collab.errors import RecipeError
+import yaml
+
+from collab.errors import RecipeError, UnknownName
 from collab.given import name_of, plain_name
-from collab.recipe.base import Spec
-from collab.recipe.in_python.rows import is_rows, suite_of
+from collab.recipe.base import Spec, path_of
+from collab.recipe.recipe import SECTIONS, Recipe
 from collab.recipe.team import TeamSpec
+
+_NAME = "rows"
+
+
+def is_rows(task: Any) -> bool:
+    """Whether a task is problems, and neither a name nor a suite's mapping."""
+    return isinstance(task, Iterable) and not isinstance(task, str | Mapping)
+
+
+def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
+    """A suite of these rows as in YAML, still without a reward.
+
+    Its problems are code where every row has an `entry_point` and a `test`, else text.
+
+    Raises:
+        RecipeError: there is no row, one is no mapping, or a field is nothing that JSON can hold.
+    """
+    found = [_checked(number, row) for number, row in enumerate(rows)]
+    if not found:
+        raise RecipeError("the task is an empty list; give at least one row")
+    is_code = all({"entry_point", "test"} <= row.keys() for row in found)
+    return {
+        "name": _NAME,
+        "kind": "code" if is_code else "text",
+        "source": {"path": str(_written(found))},
+    }
+
+
+def told_as(file: str) -> str:
+    """A file of rows as its user knows it: those that were given in Python are in none."""
+    given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
+    return "what was given in Python" if given else file
+
+
+def _checked(number: int, row: Any) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        raise RecipeError(
+            f"row {number} of the task is a {type(row).__name__}, not a mapping of fields; of a"
+            " DataFrame give frame.to_dict('records')"
+        )
+    for field, value in row.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise RecipeError(
+                f"row {number} of the task, field '{field}': {error}; give text, numbers, lists or"
+                " mappings, or leave the field out"
+            ) from None
+    return {str(field): value for field, value in row.items()}
+
+
+def _written(rows: Iterable[Mapping[str, Any]]) -> Path:
+    """The file that holds the rows; equal rows are in one file."""
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    file = _folder() / blake2b(content, digest_size=8).hexdigest() / f"{_NAME}.jsonl"
+    if not file.exists():
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
+    return file
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="collab-rows-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+PLAYED = {name: section for name, section in SECTIONS.items() if name != "trainer"}
+"""The sections that say how a team plays."""
+
+_BY_OTHERS = {
+    "beta": "kl_coef",
+    "epsilon": "clip_ratio",
+    "eval_interval": "evaluation",
+    "eval_num_samples": "evaluation",
+    "eval_steps": "evaluation",
+    "gradient_accumulation_steps": "tasks_per_step",
+    "max_completion_length": "max_new_tokens",
+    "max_steps": "steps",
+    "num_generations": "group_size",
+    "num_iterations": "inner_epochs",
+    "num_train_epochs": "epochs",
+    "num_turns": "turns",
+    "output_dir": "out",
+    "per_device_train_batch_size": "tasks_per_step",
+    "rollout_buffer_size": "tasks_per_step",
+    "train_batch_size": "tasks_per_step",
+    "train_dataset": "task",
+}
+"""What other libraries of training call a key, or an argument, that is here."""
+
+
+def settings_of(
+    given: Mapping[str, Any], sections: Mapping[str, type[Spec]], *, top: set[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The keys of the recipe itself, `top`, and those of its sections as on the command line.
+
+    Raises:
+        RecipeError: a key that none of them has; with the one that is meant where that is known.
+    """
+    objects, found = Objects(), []
+    for key, value in given.items():
+        if key in top:
+            continue
+        path = path_of(key, dict(sections))
+        if path is None:
+            raise _unknown(key, sections, top)
+        text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
+        found.append(f"{path}={text}")
+    return {key: value for key, value in given.items() if key in top}, found
+
+
+def keys_of_the_top(*arguments: str) -> set[str]:
+    """The recipe's own keys, less those that are arguments by themselves."""
+    return {*Recipe.model_fields} - set(arguments)
+
+
+def _unknown(key: str, sections: Mapping[str, type[Spec]], top: set[str]) -> RecipeError:
+    if key in _BY_OTHERS:
+        return RecipeError(f"unknown setting '{key}'; it is '{_BY_OTHERS[key]}' here")
+    known = {name for section in sections.values() for name in section.model_fields}
+    return UnknownName("setting", key, known | top)
+
 
 Function = Callable[..., Any]
 

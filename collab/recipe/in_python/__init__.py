@@ -1,1 +1,0 @@
-"""What is given in Python in place of names: functions, rows, agents."""

@@ -1,1 +1,0 @@
-"""The sections of a trainer, each with settings of its own."""

@@ -1,0 +1,204 @@
+"""Reward parts that ask another library for the score of an answer: reasoning_gym and verifiers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from collab.distribution import install
+from collab.errors import RewardError
+from collab.plugins import check_module_free
+from collab.recipe.packing import environment_function
+from collab.rewards.context import RewardContext
+
+LONGEST = 20_000
+"""Characters of any answer."""
+LONGEST_FORMULA = 300
+MOST_EXPONENTIALS = MOST_POWERS_OF_BRACKETS = 3
+
+_ARITHMETIC = re.compile(r"[\d\s+\-*/().]*\Z", re.ASCII)
+_ALGEBRA = re.compile(r"[\w\s+\-*/().]*\Z", re.ASCII)
+_LIST = re.compile(r"[\w\s\[\]'\",.+-]*\Z", re.ASCII)
+_WORDS = re.compile(r"[^\W\d]\w*", re.ASCII)
+_FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "sqrt", "asin", "acos", "atan", "pi"})
+_EXPONENT = r"(?:-?\d{1,2}|[a-z]|\(\s*-?\d{1,2}\s*(?:/\s*\d{1,2}\s*)?\))"
+_SMALL_POWER = re.compile(rf"(?<!\))\s*\*\*\s*{_EXPONENT}(?![\w(])(?!\s*\*\*)", re.ASCII)
+_POWER_OF_BRACKETS = re.compile(r"\)\s*\*\*\s*(?:\d|\(\d/\d\))(?![\w(])(?!\s*\*\*)", re.ASCII)
+_PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
+
+
+def refused(name: str, answer: str) -> str:
+    """Why an answer is not handed to the set `name`; "" where it is."""
+    if len(answer) > LONGEST:
+        return f"the answer has more than {LONGEST:,} characters"
+    plain = _EVALUATED.get(name)
+    return "" if plain is None or plain(answer) else "the answer is no plain formula or list"
+
+
+def _is_arithmetic(answer: str) -> bool:
+    """Numbers and the four operations."""
+    return len(answer) <= LONGEST_FORMULA and bool(_ARITHMETIC.match(answer)) and "**" not in answer
+
+
+def _is_polynomial(answer: str) -> bool:
+    """Numbers, variables of one letter, the four operations and small powers."""
+    return _is_algebra(answer, frozenset())
+
+
+def _is_integral(answer: str) -> bool:
+    """A polynomial, with functions such as `sin`."""
+    return _is_algebra(answer, _FUNCTIONS) and answer.count("exp") <= MOST_EXPONENTIALS
+
+
+def _is_algebra(answer: str, functions: frozenset[str]) -> bool:
+    if len(answer) > LONGEST_FORMULA or not _ALGEBRA.match(answer) or _PYTHON.search(answer):
+        return False
+    words = _WORDS.findall(answer)
+    known = all(word in functions or re.fullmatch("[a-zCXYZ]", word) for word in words)
+    brackets = len(_POWER_OF_BRACKETS.findall(answer))
+    small = len(_SMALL_POWER.findall(answer)) + brackets == answer.count("**")
+    return known and small and brackets <= MOST_POWERS_OF_BRACKETS
+
+
+def _is_list(answer: str) -> bool:
+    """Numbers, texts and names in lists, which nothing calls or goes through."""
+    return bool(_LIST.match(answer)) and not {"for", "lambda", "await"} & {*_WORDS.findall(answer)}
+
+
+_EVALUATED = {
+    "countdown": _is_arithmetic,
+    "puzzle24": _is_arithmetic,
+    "polynomial_multiplication": _is_polynomial,
+    "simple_integration": _is_integral,
+    "intermediate_integration": _is_integral,
+    "binary_matrix": _is_list,
+    "spiral_matrix": _is_list,
+    "string_insertion": _is_list,
+    "n_queens": _is_list,
+}
+"""Sets that evaluate an answer, in version 0.1.25, each with what it is handed."""
+
+
+_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+
+
+def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str]:
+    """The score that the problem's set of reasoning-gym gives the answer, from 0 to 1.
+
+    The answer stands in `<answer>...</answer>`, the last ones of several, or is the whole text.
+
+    Args:
+        agent: whose artefact; "" for the joint one.
+    """
+    text = context.artefacts[agent] if agent else context.joint.text
+    tagged = _TAGGED.findall(text)
+    answer = (tagged[-1] if tagged else text).strip()
+    name = context.field("set")
+    if told := refused(name, answer):
+        return 0.0, told
+    hidden = context.problem.hidden
+    entry = {
+        "question": context.field("prompt"),
+        "answer": hidden.get("answer"),
+        "metadata": hidden.get("metadata"),
+    }
+    scorer = _scorer(name)
+    try:
+        value = float(scorer(answer, entry))
+    except Exception as error:  # whatever a set raises of an answer that it did not expect
+        return 0.0, f"the answer cannot be read: {type(error).__name__}"
+    value = min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
+    return value, f"reasoning_gym gives {value:.2f}"
+
+
+@cache
+def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
+    """How a set scores an answer."""
+    try:
+        import reasoning_gym  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise RewardError(
+            f"the suite reasoning_gym/{name} needs the package reasoning-gym; remedy:"
+            f" {install('reasoning-gym')}"
+        ) from error
+    scorer: Callable[[str, dict[str, Any]], float] = reasoning_gym.get_score_answer_fn(name)
+    return scorer
+
+
+def environment_score(
+    context: RewardContext, *, minimum: float = 0.0, maximum: float | None = None, agent: str = ""
+) -> tuple[float, str]:
+    """What the rewards of the problem's environment give the answer, as a share of the maximum.
+
+    Args:
+        minimum: the sum of rewards that is worth 0.
+        maximum: the sum that is worth 1; None: the sum of all weights above 0.
+        agent: whose artefact; "" for the joint one.
+
+    Raises:
+        RewardError: the package is not installed; or a sum that is not between the two.
+        Untrusted: a recipe from elsewhere names the environment, and there is no yes.
+    """
+    text = context.artefacts[agent] if agent else context.joint.text
+    hidden = context.problem.hidden
+    task = _task(context.field("environment"), hidden.get("options") or {}, hidden["data"])
+    most = maximum if maximum is not None else _most(task)
+    trace = _trace(task, context.field("prompt"), text)
+    asyncio.run(task.score(trace))
+    given = {name: reward for name, reward in trace.rewards.items() if reward is not None}
+    total = math.fsum(reward.value for reward in given.values())
+    if not (math.isfinite(total) and minimum <= total <= most and minimum < most):
+        raise RewardError(
+            f"the environment gives {total:g}, which is not between {minimum:g} and {most:g}; set"
+            " task.reward.parts.NAME.options.minimum and maximum to what it gives at most"
+        )
+    told = ", ".join(f"{name} {reward.score:g}" for name, reward in given.items())
+    return (total - minimum) / (most - minimum), f"{total:g} of {most:g}: {told}"
+
+
+def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
+    """The task that a row was made of."""
+    check_module_free("environment", environment_function(environment))
+    vf = _package(environment)
+    config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
+    kind = vf.task_type(environment)
+    return kind(kind.data_type().model_validate(data), config.task)
+
+
+def _package(environment: str) -> Any:
+    try:
+        import verifiers.v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise RewardError(
+            f"the suite verifiers/{environment} needs the package verifiers, 0.4; remedy:"
+            f" {install('verifiers')}"
+        ) from error
+    return vf
+
+
+def _most(task: Any) -> float:
+    weights = [getattr(reward, "_vf_weight", 1.0) for reward in task.hooks("reward")]
+    return math.fsum(weight for weight in weights if weight > 0)
+
+
+def _trace(task: Any, prompt: str, text: str) -> Any:
+    """The record of one question and its answer, as verifiers keeps it."""
+    from verifiers import v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from verifiers.v1.state import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        state_cls,
+    )
+
+    asked = vf.MessageNode(message=vf.UserMessage(content=prompt))
+    answered = vf.MessageNode(parent=0, message=vf.AssistantMessage(content=text), sampled=True)
+    return vf.Trace(
+        task=vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash),
+        state=state_cls(type(task))(),
+        agent=vf.AgentInfo(config=vf.AgentConfig()),
+        nodes=[asked, answered],
+        is_completed=True,
+        ok=True,
+    )
