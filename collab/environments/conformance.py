@@ -10,8 +10,7 @@ from math import isfinite
 from random import Random
 from typing import Any
 
-from collab.environments.base import Environment, Observation, Step
-from collab.environments.checks import by_seat, fault_of
+from collab.environments.base import Environment, Observation, Step, by_seat, fault_of
 from collab.errors import told as in_words
 
 NewGame = Callable[[], Environment]

@@ -14,7 +14,7 @@ from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values, task_values
 from collab.records import Episode
 from collab.runs import metric_names as names
-from collab.runtime.lanes import lanes_of
+from collab.runtime.session import lanes_of
 from collab.runtime.summary import by_agent
 
 Groups = Mapping[str, Sequence[Episode]]

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from collab.errors import FeedbackError, FeedbackUnavailable
-from collab.feedback.files import files_of
 from collab.records import Finding
+from collab.sandbox.jail.files import BadFiles, File, is_files, split_files
 
 Severity = Literal["error", "warning", "info"]
 
@@ -33,6 +33,14 @@ _CONCISE = re.compile(
     r"^(?P<file>[^:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>\w+)\[(?P<code>[\w-]+)\] "
     r"(?P<message>.*)$"
 )
+
+
+def files_of(text: str) -> tuple[File, ...]:
+    """The files of a program; none where it is one text, or its files make no program."""
+    try:
+        return split_files(text) if is_files(text) else ()
+    except BadFiles:
+        return ()
 
 
 @dataclass(frozen=True)

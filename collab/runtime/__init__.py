@@ -2,8 +2,8 @@
 
 from collab.runs.about import read_about
 from collab.runtime.events import Event
-from collab.runtime.rollout import Rollout
 from collab.runtime.session import Session
+from collab.runtime.summary import Rollout
 from collab.runtime.team import Team, load
 
 __all__ = ["Event", "Rollout", "Session", "Team", "load", "read_about"]

@@ -22,15 +22,17 @@ from collab.errors import (
     ModelError,
     RecipeError,
 )
-from collab.feedback import check_sources
-from collab.models import Request
+from collab.feedback import Outcome, check_sources
+from collab.models import Progress, Request
+from collab.models.fakes.echo import EchoModel
 from collab.models.lengths import check_fits
 from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe, library, read_recipe
+from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
 from collab.recipe.hosted import MCPServer
 from collab.recipe.model import TransformersModel
 from collab.recipe.team import DISCUSS, TeamSpec
-from collab.records import Problem
+from collab.records import Action, Feedback, Problem
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
@@ -41,10 +43,60 @@ from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import RehearsedGame, cut_off
 from collab.runtime.scheduler import Scheduler
-from collab.runtime.stand_ins import FeedbackStandIn, FullEcho
 from collab.sandbox import Sandbox
 from collab.tools import open_tools, uncalled
 from collab.wording import counted
+
+CHARACTERS_A_TOKEN = 3.5
+"""Of text, where no tokenizer is at hand; few rather than many, so that counts err upward."""
+
+MOST_CHARACTERS = 500_000
+"""Of an answer that stands in for a model's longest one."""
+
+FEEDBACK_CHARACTERS = 2000
+"""Of what a source tells an agent, besides an expert."""
+
+
+class FullEcho(EchoModel):
+    """Says what it was asked again and again, up to the longest answer; remembers all requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[Request] = []
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        self.requests += requests
+        actions = await super().generate(requests, progress)
+        return [
+            action.model_copy(update={"text": _lengthened(action.text, request)})
+            for request, action in zip(requests, actions, strict=True)
+        ]
+
+
+def _lengthened(text: str, request: Request) -> str:
+    wanted = min(int(request.sampling.max_new_tokens * CHARACTERS_A_TOKEN), MOST_CHARACTERS)
+    text = f"{text or '-'} "
+    return (text * (wanted // len(text) + 1))[:wanted]
+
+
+class FeedbackStandIn:
+    """Feedback without its source."""
+
+    def __init__(self, spec: FeedbackSpec) -> None:
+        self.name = spec.source
+        length = FEEDBACK_CHARACTERS
+        if isinstance(spec, ExpertFeedback):
+            length = int(spec.max_new_tokens * CHARACTERS_A_TOKEN)
+        self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
+
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
+        return {a: Feedback(source=self.name, text=self._text) for a in outcome.agents}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
 
 MOST_PROBLEMS = 64
 """The longest of more problems stand for all of them."""

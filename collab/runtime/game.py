@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from collab.environments import BUILT_IN, Observation, Step, environment_for
-from collab.environments.checks import by_seat, fault_of
+from collab.environments.base import by_seat, fault_of
 from collab.environments.library import Make
 from collab.errors import CollabError, EnvironmentFailed, RecipeError, attribute
 from collab.plugins import in_thread

@@ -18,6 +18,7 @@ from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
+from collab.recipe.model import VLLMModel
 from collab.records import Episode, Problem, Sampling, Score
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
@@ -25,13 +26,28 @@ from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.game import Games, games_of, score_anew
-from collab.runtime.lanes import lanes_of
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
 from collab.telemetry import Attributes, Operation, traced_episode
 from collab.tools import ToolServers, open_tools
+
+LANES = 32
+"""Default if neither the recipe nor the engine sets a number."""
+
+VLLM_LANES = 256
+"""For each engine or server of vLLM, which computes so many responses side by side at least."""
+
+
+def lanes_of(recipe: Recipe) -> int:
+    """Episodes at the same time: as the recipe says, else enough to fill its engines."""
+    if recipe.concurrency is not None:
+        return recipe.concurrency
+    models = map(recipe.model_of, recipe.team.agents)
+    places = [max(len(model.servers), 1) for model in models if isinstance(model, VLLMModel)]
+    return max(LANES, VLLM_LANES * max(places, default=0))
+
 
 Adjust = Callable[[Sampling], Sampling]
 """Makes the sampling settings of some episodes of an agent's own."""

@@ -29,12 +29,11 @@ from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.folder import RunFolder
-from collab.runtime.kept import Kept
 from collab.runtime.notes import begun_by, tools_told
 from collab.runtime.problems import find_problems, flat_addresses
-from collab.runtime.rollout import Rollout
 from collab.runtime.session import Session
-from collab.runtime.summary import summarise
+from collab.runtime.summary import Rollout, summarise
+from collab.runtime.waiting import Kept
 from collab.tasks import split_address
 from collab.telemetry import operation
 from collab.trust import Consent

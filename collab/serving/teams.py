@@ -14,7 +14,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.runtime import Session
-from collab.runtime.lanes import lanes_of
+from collab.runtime.session import lanes_of
 from collab.serving.batched import Batched
 from collab.serving.fields import fields_of
 from collab.serving.settings import Settings

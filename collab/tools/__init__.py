@@ -9,8 +9,7 @@ from collab.errors import RecipeError, UnknownName
 from collab.recipe.hosted import MCPServer
 from collab.recipe.team import TeamSpec
 from collab.sandbox import Sandbox
-from collab.tools.base import Tool
-from collab.tools.functions import function_tool, python_tool
+from collab.tools.base import Tool, function_tool, python_tool
 from collab.tools.mcp_client import ToolServers
 
 Toolboxes = Mapping[str, Mapping[str, Tool]]

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from collab.errors import CollabError, told
+from pydantic import TypeAdapter, ValidationError, validate_call
+from pydantic_core import to_json
+
+from collab.errors import CollabError, RecipeError, told
+from collab.plugins import in_thread, load
 from collab.records import ToolSpec
+from collab.sandbox import Sandbox, Trial
 
 
 @dataclass(frozen=True)
@@ -34,3 +40,118 @@ class Tool:
             if limit.expired():
                 return f"Error: {self.spec.name} was stopped at its time limit of {seconds:g} s"
             return f"Error: {told(error)}"
+
+
+def function_tool(reference: str) -> Tool:
+    """The function at `file.py:function` or `module:function`, called by its own name.
+
+    Its docstring is what the model is told of it; its parameters and their types are what the model
+    may give. What it returns is told as text, and as JSON where it is not text.
+
+    Raises:
+        RecipeError: no such function, or one whose parameters JSON cannot describe.
+    """
+    function = load("tool", reference)
+    checked, parameters = _described(reference, function)
+
+    async def run(arguments: Mapping[str, Any]) -> str:
+        try:
+            value = await in_thread(checked, **arguments)
+        except ValidationError as error:
+            if error.title != checked.__name__:
+                raise  # of the function's own making
+            raise ValueError(_mismatch(error)) from None
+        return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
+
+    name = reference.rpartition(":")[2]
+    spec = ToolSpec(
+        name=name, description=inspect.getdoc(function) or "", parameters=dict(parameters)
+    )
+    return Tool(spec, run)
+
+
+def _described(
+    reference: str, function: Callable[..., Any]
+) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+    """The function with its arguments checked, and the JSON Schema of these."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, function))
+        parameters = adapter.json_schema()
+        checked = validate_call(function)
+    except Exception as error:  # pydantic has many, for types and for signatures
+        raise RecipeError(
+            f"tool '{reference}' takes what JSON cannot describe: {told(error)}"
+        ) from None
+    if parameters.get("type") != "object":
+        raise RecipeError(
+            f"tool '{reference}' takes arguments without a name, which a model cannot give; make"
+            f" its parameters plain ones: {inspect.signature(function)}"
+        )
+    return checked, parameters
+
+
+def _mismatch(error: ValidationError) -> str:
+    """What is wrong with each argument, in a line."""
+    found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+    return f"the arguments do not fit: {'; '.join(found)}"
+
+
+SPEC = ToolSpec(
+    name="python",
+    description=(
+        "Runs Python code and tells what it printed, and the value of its last line where that is"
+        " an expression. Every call starts anew: nothing is kept from the one before. There are no"
+        " files, no network, and no modules but those of Python itself."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The code to run."}},
+        "required": ["code"],
+        "additionalProperties": False,
+    },
+)
+PROGRAM = """\
+def run():
+    import ast, contextlib, io, sys, traceback
+    said = io.StringIO()
+    space = {{"__name__": "__main__"}}
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            tree = ast.parse(CODE, "code.py")
+            last = None
+            if tree.body and isinstance(tree.body[-1], ast.Expr):
+                last = ast.Expression(tree.body.pop().value)
+            exec(compile(tree, "code.py", "exec"), space)
+            value = eval(compile(last, "code.py", "eval"), space) if last else None
+            if value is not None:
+                print(repr(value))
+        except BaseException as error:
+            walked = traceback.walk_tb(error.__traceback__)
+            lines = [line for f, line in walked if f.f_code.co_filename == "code.py"]
+            print(*traceback.format_exception_only(error), sep="", end="")
+            if lines:
+                print("in line", lines[-1])
+    return said.getvalue()[:{most}]
+
+CODE = {code!r}
+"""
+TEST = "def check(run):\n    return run()\n"
+MOST = 100_000
+"""Characters that come out of the sandbox."""
+NOTHING = "(nothing was printed)"
+
+
+def python_tool(sandbox: Sandbox) -> Tool:
+    """The tool `python`. Its limits are those of the recipe's `sandbox`."""
+
+    async def run(arguments: Mapping[str, Any]) -> str:
+        code = arguments.get("code")
+        if not isinstance(code, str) or len(arguments) > 1:
+            raise ValueError('python takes one argument, "code", a string')
+        program = PROGRAM.format(code=code, most=MOST)
+        verdict = await sandbox.check(Trial(program=program, entry_point="run", test=TEST))
+        if verdict.returned is None:
+            return f"Error: {verdict.error}"
+        return verdict.returned.rstrip() or NOTHING
+
+    return Tool(SPEC, run)

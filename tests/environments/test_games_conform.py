@@ -12,7 +12,7 @@ import pytest
 from support.games import MATCH
 
 from collab.environments import BUILT_IN, Environment, Step
-from collab.environments.checks import by_seat
+from collab.environments.base import by_seat
 from collab.environments.conformance import CHECKS, conform, play
 from collab.environments.tic_tac_toe import TicTacToe
 from collab.errors import RecipeError

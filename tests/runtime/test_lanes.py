@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collab.recipe import load_recipe
-from collab.runtime.lanes import LANES, VLLM_LANES, lanes_of
+from collab.runtime.session import LANES, VLLM_LANES, lanes_of
 
 TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"]}
 

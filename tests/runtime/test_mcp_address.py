@@ -12,7 +12,7 @@ from support.tools.mcp_http import KEY, serving
 
 import collab
 from collab.errors import RecipeError, ToolUnavailable
-from collab.runtime.rollout import Rollout
+from collab.runtime.summary import Rollout
 
 CALL = f"```tool\n{json.dumps({'name': 'double', 'arguments': {'n': 4}})}\n```"
 

@@ -20,7 +20,7 @@ from collab.recipe import load_recipe
 from collab.records import Episode
 from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
-from collab.runtime.rollout import Rollout
+from collab.runtime.summary import Rollout
 
 SERVER = {"mcp": ["python", "server.py"]}
 

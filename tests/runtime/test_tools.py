@@ -22,7 +22,7 @@ from collab.records import Episode, Message, ToolCall, ToolSpec
 from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
 from collab.sandbox import Sandbox
-from collab.tools.functions import function_tool, python_tool
+from collab.tools.base import function_tool, python_tool
 
 TOOLS = '''\
 import time

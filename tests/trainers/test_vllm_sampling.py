@@ -19,7 +19,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.recipe.model import VLLMModel
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.runtime import Session
-from collab.runtime.lanes import LANES
+from collab.runtime.session import LANES
 from collab.tasks import open_suite
 from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe

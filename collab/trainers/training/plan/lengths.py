@@ -8,8 +8,7 @@ from math import ceil
 
 from collab.models import Request
 from collab.recipe import TrainerSpec
-from collab.runtime.dry_run import characters
-from collab.runtime.stand_ins import CHARACTERS_A_TOKEN
+from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
 from collab.trainers.credit.shape import Shape
 
 MESSAGE_TOKENS = 16

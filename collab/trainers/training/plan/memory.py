@@ -12,7 +12,7 @@ from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.models.vllm.cache_size import GB
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
-from collab.runtime.lanes import LANES
+from collab.runtime.session import LANES
 from collab.trainers.learner.device_sizes import SHORT, DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.lengths import (
