@@ -19,7 +19,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Written:
-    """What one agent wrote for a class, by where it goes."""
+    """The parts of a class that one agent wrote, by where they go."""
 
     methods: dict[str, str] = field(default_factory=dict)
     """The text of each, as it stands in a class, by name."""
@@ -30,7 +30,7 @@ class Written:
 
 
 def written(source: str, name: str, wanted: Collection[str]) -> Written:
-    """What `source` has for the class `name`: methods within it, or as functions of their own.
+    """Collect the code in `source` for the class `name`: methods, or functions outside of it.
 
     A function is a method where it is `wanted` or begins with `self` or `cls`. The last definition
     of a name counts. One that has no statement is not written.
@@ -38,28 +38,28 @@ def written(source: str, name: str, wanted: Collection[str]) -> Written:
     Raises:
         SyntaxError: the source does not parse.
     """
-    found, lines = Written(), source.split("\n")
+    record, lines = Written(), source.split("\n")
     for node in parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             for member in node.body:
-                _take(found, member, lines, found.values)
+                _take(record, member, lines, record.values)
         elif isinstance(node, Function) and not (node.name in wanted or _bound(node)):
-            found.beside.append(_text(node, lines, ""))
+            record.beside.append(_text(node, lines, ""))
         else:
-            _take(found, node, lines, found.beside)
-    return found
+            _take(record, node, lines, record.beside)
+    return record
 
 
-def _take(found: Written, node: ast.stmt, lines: list[str], others: list[str]) -> None:
+def _take(record: Written, node: ast.stmt, lines: list[str], others: list[str]) -> None:
     if isinstance(node, Function):
         if does_something(node):
-            found.methods[node.name] = _text(node, lines)
+            record.methods[node.name] = _text(node, lines)
     elif not isinstance(node, ast.Expr | ast.Pass):
-        others.append(_text(node, lines, _MARGIN if others is found.values else ""))
+        others.append(_text(node, lines, _MARGIN if others is record.values else ""))
 
 
 def does_something(node: Function) -> bool:
-    """Whether a function has more than a docstring, `pass` or `...`."""
+    """True if a function has more than a docstring, `pass` or `...`."""
     return not all(isinstance(line, ast.Pass | ast.Expr) and _idle(line) for line in node.body)
 
 
@@ -128,7 +128,7 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
 
 
 def _kept(skeleton: ast.ClassDef, lines: list[str], methods: Mapping[str, str]) -> Iterator[str]:
-    """What the prompt's class has, but for the methods that somebody wrote."""
+    """The members of the prompt's class, without the methods that an agent wrote."""
     for node in skeleton.body:
         if not (isinstance(node, Function) and node.name in methods):
             yield _text(node, lines)

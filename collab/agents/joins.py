@@ -175,7 +175,7 @@ def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Jo
 def _own(
     what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
 ) -> Joint:
-    """What a user's join makes, of a text or a `Joint`; raises AgentError for anything else."""
+    """Make a `Joint` from a user's join; raises AgentError unless it returns text or one."""
     made = call(what, AgentError, join, dict(artefacts), problem)
     if isinstance(made, str):
         return located(made, artefacts)
@@ -249,19 +249,19 @@ def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     Raises:
         AgentError: the problem asks for no class, or its prompt does not define it.
     """
-    asked = str(problem.public.get("entry_point", ""))
-    if not asked.startswith(classes.CLASS):
+    entry = str(problem.public.get("entry_point", ""))
+    if not entry.startswith(classes.CLASS):
         raise AgentError(
             f"the join 'class' makes a class, and {problem.address} asks for"
-            f" {asked or 'no program'}; set team.join to python"
+            f" {entry or 'no program'}; set team.join to python"
         )
     prompt = str(problem.public.get("prompt", ""))
-    name = asked.removeprefix(classes.CLASS)
+    name = entry.removeprefix(classes.CLASS)
     return Joint(classes.join_class(artefacts.values(), prompt, name), {})
 
 
 def preamble(prompt: str, entry_point: str) -> str:
-    """What a code prompt gives beside the function to be written: imports and helpers."""
+    """The imports and helpers in a code prompt, without the function to be written."""
     try:
         tree = parse(prompt)
     except SyntaxError:

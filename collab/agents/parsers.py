@@ -40,34 +40,36 @@ def parse_files(response: str) -> str:
 
 def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
     """The fenced blocks with the name told around each, or ""."""
-    found: list[tuple[str, list[str]]] = []
+    blocks: list[tuple[str, list[str]]] = []
     fence, before = "", ""
     for line in lines:
         match = _FENCE.match(line)
         if not fence and match:
             fence = match[1]
             named = _INFO.search(match[2]) or _HEADING.match(before)
-            found.append((named[1] if named else "", []))
+            blocks.append((named[1] if named else "", []))
         elif fence and match and match[1].startswith(fence) and not match[2].strip():
             fence, before = "", ""
         elif fence:
-            found[-1][1].append(line)
+            blocks[-1][1].append(line)
         elif line.strip():
             before = line
-    return found
+    return blocks
 
 
 def _sections(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
     """The files of a block, by name: what stands below each line that names one."""
-    found: dict[str, list[str]] = {name: []} if name else {}
+    sections: dict[str, list[str]] = {name: []} if name else {}
     for number, line in enumerate(lines):
         mark = _MARK.match(line) or (_BARE.match(line) if fenced and not number else None)
         if mark:
             name = mark[1].strip("`*\"'")
-            found[name] = []
+            sections[name] = []
         elif name:
-            found[name].append(line)
-    return {name: "\n".join(kept).strip("\n") + "\n" for name, kept in found.items() if any(kept)}
+            sections[name].append(line)
+    return {
+        name: "\n".join(kept).strip("\n") + "\n" for name, kept in sections.items() if any(kept)
+    }
 
 
 Parser = Callable[[str], str]

@@ -1,4 +1,4 @@
-"""What a program's syntax tree says: which code can run, and who really uses whom, and how."""
+"""Facts from a program's syntax tree: code that can run, and how functions use each other."""
 
 from collab.analysis.schemes import SCHEMES, Classification, classify
 from collab.analysis.usage import HelperUse, helper_use, returns_value

@@ -122,7 +122,7 @@ def _up_to_exit(statements: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _exits(statement: ast.AST) -> bool:
-    """Whether control never passes from the statement to the one behind it."""
+    """True if control never passes from the statement to the one behind it."""
     match statement:
         case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
             return True
@@ -140,7 +140,7 @@ def _exits(statement: ast.AST) -> bool:
 
 
 def block_exits(statements: list[ast.stmt]) -> bool:
-    """Whether control never passes from the statements to what is behind them."""
+    """True if control never passes from the statements to what is behind them."""
     return bool(statements) and _exits(statements[-1])
 
 

@@ -47,7 +47,7 @@ class Flow:
 
     @property
     def used(self) -> bool:
-        """Whether the value of at least one call decides something."""
+        """True if the value of at least one call decides something."""
         return USED in self._reached_from(self.aliases)
 
     def _find_calls(self, scope: Scope) -> set[int]:
@@ -78,8 +78,8 @@ class Flow:
         return {self._value(scope, node) for node in expressions if node is not None}
 
     def _value(self, scope: Scope, expression: ast.AST) -> Variable:
-        found = self._values.get(id(expression))
-        return found if found is not None else self._valued(scope, expression)
+        known = self._values.get(id(expression))
+        return known if known is not None else self._valued(scope, expression)
 
     def _valued(self, scope: Scope, expression: ast.AST) -> Variable:
         pending = [expression]
@@ -185,12 +185,12 @@ def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:
                 source = scope.resolve(node.value.id)
                 names = [target for target in node.targets if isinstance(target, ast.Name)]
                 copies[source].update(scope.resolve(name.id) for name in names)
-    found, pending = {helper}, [helper]
+    aliases, pending = {helper}, [helper]
     while pending:
-        for copy in copies[pending.pop()] - found:
-            found.add(copy)
+        for copy in copies[pending.pop()] - aliases:
+            aliases.add(copy)
             pending.append(copy)
-    return found
+    return aliases
 
 
 def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
@@ -198,7 +198,7 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
     defined: defaultdict[Variable, list[Scope]] = defaultdict(list)
     for scope in scopes[1:]:
         defined[scope.variable].append(scope)
-    found, pending = {0: scopes[0], entry.number: entry}, [scopes[0], entry]
+    reached, pending = {0: scopes[0], entry.number: entry}, [scopes[0], entry]
     while pending:
         scope = pending.pop()
         named = {
@@ -208,7 +208,7 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
         }
         for variable in named:
             for inner in defined.pop(variable, ()):
-                if inner.number not in found:
-                    found[inner.number] = inner
+                if inner.number not in reached:
+                    reached[inner.number] = inner
                     pending.append(inner)
-    return list(found.values())
+    return list(reached.values())

@@ -45,7 +45,7 @@ def given_back(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
 
 
 def gathered(node: ast.AST) -> tuple[ast.expr, list[ast.expr]] | None:
-    """What a statement adds to, and the values that it adds: `total += x`, `out.append(x)`."""
+    """The target of a statement that adds values, and the values: `total += x`, `out.append(x)`."""
     match node:
         case ast.AugAssign(target=target, value=value):
             return target, [target, value] if isinstance(target, ast.Subscript) else [value]
@@ -60,15 +60,15 @@ def gathered(node: ast.AST) -> tuple[ast.expr, list[ast.expr]] | None:
 
 def gathered_in(node: ast.AST) -> set[str]:
     """The name of the variable that a statement adds to."""
-    found = gathered(node)
-    target = found[0] if found else None
+    addition = gathered(node)
+    target = addition[0] if addition else None
     while isinstance(target, ast.Attribute | ast.Subscript):
         target = target.value
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
 def is_own_work(scope: Scope, expression: ast.expr) -> bool:
-    """Whether an expression computes something from the variables around it."""
+    """True if an expression computes something from the variables around it."""
     if _is_filler(expression):
         return False
     nodes = list(ast.walk(expression))
@@ -117,7 +117,7 @@ class TooMuchWork(Exception):
 
 
 class Program(Flow):
-    """What an entry point can reach, and where the value of each call of the helper arrives.
+    """The scopes that an entry point reaches, and the values that derive from the helper's calls.
 
     Raises:
         TooMuchWork: on construction and by every method.
@@ -143,22 +143,22 @@ class Program(Flow):
 
     def of(self, scope: Scope, *expressions: ast.AST | None) -> Origins:
         """The calls that the values of `expressions` derive from."""
-        found: set[str] = set()
+        calls: set[str] = set()
         pending = [node for node in expressions if node is not None]
         while pending:
             node = pending.pop()
             self._spend(1)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found |= self._origins_of(self._read(scope, node))
+                calls |= self._origins_of(self._read(scope, node))
             pending.extend(_passed_on(node))
-        return frozenset(found)
+        return frozenset(calls)
 
     def answers(self, scope: Scope) -> Origins:
         """The calls that what a function gives back derives from."""
         return self._origins_of([self._result(scope)])
 
     def holds(self, variable: Variable) -> bool:
-        """Whether the value of a variable derives from a call of the helper."""
+        """True if the value of a variable derives from a call of the helper."""
         return variable in self._origins
 
     def calls_in(self, scope: Scope, nodes: Iterable[ast.AST]) -> list[ast.Name]:
@@ -211,12 +211,12 @@ class Program(Flow):
         }
 
     def _origins_of(self, variables: Iterable[Variable]) -> Origins:
-        found = [self._origins.get(variable, ()) for variable in variables]
-        self._spend(sum(map(len, found)))
-        return frozenset().union(*found)
+        calls = [self._origins.get(variable, ()) for variable in variables]
+        self._spend(sum(map(len, calls)))
+        return frozenset().union(*calls)
 
-    def _counted(self, found: Iterable[T]) -> Iterator[T]:
-        for item in found:
+    def _counted(self, items: Iterable[T]) -> Iterator[T]:
+        for item in items:
             self._spend(1)
             yield item
 
@@ -293,12 +293,12 @@ def _callers(scopes: list[Scope], helper: Variable) -> set[Variable]:
                 bound = {scope.resolve(t.id) for t in targets if isinstance(t, ast.Name)}
                 for name in _names(scope, ast.walk(value)):
                     named_by[name] |= bound
-    found, pending = {helper}, [helper]
+    callers, pending = {helper}, [helper]
     while pending:
-        new = named_by[pending.pop()] - found
-        found |= new
+        new = named_by[pending.pop()] - callers
+        callers |= new
         pending += new
-    return found - {helper}
+    return callers - {helper}
 
 
 def _is_function(value: ast.expr) -> bool:
@@ -309,5 +309,5 @@ def _is_function(value: ast.expr) -> bool:
 
 def _names(scope: Scope, nodes: Iterable[ast.AST]) -> set[Variable]:
     """The variables that `nodes` themselves read."""
-    found = (node for node in nodes if isinstance(node, ast.Name))
-    return {scope.resolve(name.id) for name in found if isinstance(name.ctx, ast.Load)}
+    named = (node for node in nodes if isinstance(node, ast.Name))
+    return {scope.resolve(name.id) for name in named if isinstance(name.ctx, ast.Load)}

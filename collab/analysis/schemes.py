@@ -87,7 +87,7 @@ def _split(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _repeated(node: ast.AST) -> Parts:
-    """What of a node may be evaluated more than once."""
+    """The parts of a node that may run more than once."""
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body):
             return body
@@ -115,8 +115,8 @@ def _gathering(program: Program, scope: Scope, node: ast.AST) -> set[int]:
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
             inside = list(evaluated(body))
-            found = {line for part in inside for line in _added(program, scope, part)}
-            return found | _carried(program, scope, inside)
+            lines = {line for part in inside for line in _added(program, scope, part)}
+            return lines | _carried(program, scope, inside)
         case ast.Call():
             return program.marks(scope, *_repeated(node))
     tests = [test for part in ast.walk(node) for test in tests_of(part)]
@@ -159,7 +159,7 @@ def _met(program: Program, scope: Scope) -> Iterator[int]:
         if id(node) in tests:
             continue
         operands = _operands(node)
-        origins = [found for part in operands if (found := program.of(scope, part))]
+        origins = [calls for part in operands if (calls := program.of(scope, part))]
         if len(origins) > 1 and len(frozenset().union(*origins)) > 1:
             yield from program.marks(scope, *operands)
     yield from _added_in_turn(program, scope)
@@ -212,8 +212,8 @@ def fallback(program: Program) -> Match | None:
     reasons: list[str] = []
     for scope in program.reachable:
         for node in scope.nodes:
-            for found, why in (*_guarded(program, scope, node), *_checked(program, scope, node)):
-                lines |= found
+            for places, why in (*_guarded(program, scope, node), *_checked(program, scope, node)):
+                lines |= places
                 reasons.append(why)
     return match("fallback", lines, reasons[0]) if lines else None
 
@@ -288,15 +288,15 @@ def _doubts(program: Program, scope: Scope, test: ast.expr) -> set[int]:
 
 
 def _answers_itself(program: Program, scope: Scope, statements: Statements) -> bool:
-    """Whether statements compute an answer without the helper."""
+    """True if statements compute an answer without the helper."""
     nodes = list(evaluated(statements))
-    own = _own_results(program, scope, nodes)
+    results = _own_results(program, scope, nodes)
     for value in given_back(nodes):
-        if isinstance(value, ast.Name) and value.id in own:
+        if isinstance(value, ast.Name) and value.id in results:
             return True
         if not program.of(scope, value) and is_own_work(scope, value):
             return True
-    return any(program.holds(scope.resolve(name)) for name in own)
+    return any(program.holds(scope.resolve(name)) for name in results)
 
 
 def _own_results(program: Program, scope: Scope, nodes: Sequence[ast.AST]) -> set[str]:
@@ -320,7 +320,7 @@ def _behind(scope: Scope, node: ast.stmt) -> list[ast.stmt]:
 
 
 def _is_truth(value: ast.expr) -> bool:
-    """Whether `or` before this joins conditions; otherwise it stands for a missing value."""
+    """True if `or` before this joins conditions; otherwise it stands for a missing value."""
     return isinstance(value, ast.Compare) or (
         isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
     )
@@ -377,12 +377,12 @@ def _guards(program: Program, scope: Scope) -> set[int]:
     """The lines on which the function ends without the helper, exceptions it caught apart."""
     handlers = [node for node in scope.nodes if isinstance(node, ast.ExceptHandler)]
     caught = {id(node) for node in evaluated(handlers)}
-    own = {id(value) for value in given_back(scope.nodes) if not program.of(scope, value)}
+    unaided = {id(value) for value in given_back(scope.nodes) if not program.of(scope, value)}
     return {
         node.lineno
         for node in scope.nodes
         if isinstance(node, ast.Raise | ast.Assert)
-        or (isinstance(node, ast.Return) and id(node.value) in own)
+        or (isinstance(node, ast.Return) and id(node.value) in unaided)
         if id(node) not in caught
     }
 
@@ -445,13 +445,13 @@ def classify(
     if without is not None:
         return Classification((without,))
     try:
-        found = Program(scopes, entry, helper)
-        matches = tuple(shown for rule in _RULES if (shown := rule(found)) is not None)
+        flow = Program(scopes, entry, helper)
+        matches = tuple(shown for rule in _RULES if (shown := rule(flow)) is not None)
     except TooMuchWork:
         return Classification(
             reason=f"the program takes more than {MAX_STEPS:,} steps to look through"
         )
-    return Classification(matches or (_otherwise(found),))
+    return Classification(matches or (_otherwise(flow),))
 
 
 def _without_helper(tree: ast.Module, helper: str, lines: tuple[int, int] | None) -> ast.Module:
@@ -469,9 +469,9 @@ def _without_helper(tree: ast.Module, helper: str, lines: tuple[int, int] | None
 def _without_cooperation(scopes: list[Scope], entry: Scope, helper: str) -> Match | None:
     """The scheme of a caller that makes nothing of its helper."""
     flow = Flow(scopes, entry, helper)
-    own = {line for scope in flow.reachable for line in _bindings(scope, helper)}
-    if own:
-        return match("redefined", own, f"the caller defines '{helper}' itself")
+    redefined = {line for scope in flow.reachable for line in _bindings(scope, helper)}
+    if redefined:
+        return match("redefined", redefined, f"the caller defines '{helper}' itself")
     calls = {name.lineno for name in flow.calls}
     if not calls:
         assert isinstance(entry.node, Function)

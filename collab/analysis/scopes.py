@@ -45,8 +45,8 @@ class Scope:
         """The variable that `name` means here; unbound names belong to the module."""
         scope: Scope | None = self
         while scope is not None and name not in scope.outer:
-            own = name in scope.bound and name not in scope.enclosing
-            if own and (scope is self or not scope.is_class):
+            is_local = name in scope.bound and name not in scope.enclosing
+            if is_local and (scope is self or not scope.is_class):
                 return Variable(scope.number, name)
             scope = scope.parent
         return Variable(0, name)
@@ -90,7 +90,7 @@ def _evaluated_in(owner: ast.Module | Definition) -> Iterator[ast.AST]:
 
 
 def evaluated(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """What is evaluated with `nodes`, in their own scope: no bodies of definitions."""
+    """Yield the nodes that run together with `nodes`, in their scope: no bodies of definitions."""
     pending = list(nodes)
     while pending:
         node = pending.pop()
@@ -140,7 +140,7 @@ _SEQUENCE = ast.Tuple | ast.List
 
 
 def assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
-    """What a node binds, and the expression that the new values come from."""
+    """The targets that a node binds, and the expression that gives their values."""
     match node:
         case ast.Assign(targets=targets, value=value):
             return targets, value
@@ -154,7 +154,7 @@ def assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
 
 
 def bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """What a node binds, each with its own source: `a, b = x, y` binds a to x and b to y."""
+    """Yield each bound target with its source: `a, b = x, y` binds a to x and b to y."""
     targets, value = assignment(node)
     for target in targets:
         if isinstance(node, ast.Assign):
@@ -199,12 +199,12 @@ def arguments(call: ast.Call) -> list[ast.expr]:
 
 def indices(node: ast.expr) -> list[ast.expr]:
     """The indices and keys on the way from a variable to what of it is changed."""
-    found = []
+    slices = []
     while isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Subscript):
-            found.append(node.slice)
+            slices.append(node.slice)
         node = node.value
-    return found
+    return slices
 
 
 def called_names(node: ast.AST) -> Iterator[ast.Name]:

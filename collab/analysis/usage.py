@@ -20,7 +20,7 @@ from collab.syntax import parse
 
 
 def returns_value(tree: ast.Module, name: str) -> bool | None:
-    """Whether the module-level function `name` returns or yields a value of its own.
+    """True if the module-level function `name` returns or yields a value of its own.
 
     A `return` of a function nested in it, a bare `return`, `return None` and dead code do not
     count. None when there is no such function. `tree` loses its dead code.
@@ -46,7 +46,7 @@ def _gives_value(node: ast.AST) -> bool:
 
 
 def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> bool:
-    """Whether everything `entry` returns is the value of one same call of the helper.
+    """True if everything `entry` returns is the value of one same call of the helper.
 
     `return helper(x)`, `y = helper(x); return y` and a chain of functions that do so forward;
     a return without the helper, an operation on its value, or a choice between different calls
@@ -73,13 +73,13 @@ class _Forwards:
         self._chain = 0
 
     def of(self, scope: Scope) -> frozenset[str]:
-        found: frozenset[str] = frozenset()
+        values: frozenset[str] = frozenset()
         for node in scope.nodes:
             if isinstance(node, ast.Return | ast.YieldFrom) and node.value is not None:
-                found = _either(found, self._expression(scope, node.value))
+                values = _either(values, self._expression(scope, node.value))
             elif isinstance(node, ast.Yield):
-                found = _either(found, _OWN)
-        return found
+                values = _either(values, _OWN)
+        return values
 
     def _expression(self, scope: Scope, node: ast.expr) -> frozenset[str]:
         match node:
@@ -98,7 +98,7 @@ class _Forwards:
         return _OWN
 
     def _follow(self, scope: Scope, variable: Variable) -> frozenset[str]:
-        """What a function returns or a variable holds; nothing new where it is under way."""
+        """The value of a function or a variable; empty while it is being computed."""
         if self._chain > _MAX_CHAIN:
             return _OWN
         if variable not in self._known:
@@ -114,11 +114,11 @@ class _Forwards:
         values = self._values[scope.number].get(variable.name)
         if variable.scope != scope.number or not values:
             return _OWN
-        found: frozenset[str] = frozenset()
+        forwarded: frozenset[str] = frozenset()
         for value in values:
             given = self._expression(scope, value) if value is not None else _OWN
-            found = _either(found, given)
-        return found
+            forwarded = _either(forwarded, given)
+        return forwarded
 
 
 def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
@@ -128,7 +128,7 @@ def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
 
 
 def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
-    """By name: what is assigned to it; None for a binding that is no plain assignment."""
+    """Map each name to the assigned expressions; None stands for any other kind of binding."""
     values: defaultdict[str, list[ast.expr | None]] = defaultdict(list)
     plain = set()
     for node in scope.nodes:

@@ -1,4 +1,4 @@
-"""What an environment is, in the words of PettingZoo's parallel interface."""
+"""The base class of environments, in the words of PettingZoo's parallel interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Observation(dict[str, Any]):
-    """What one seat is told: a text, and fields for templates that put it in words of their own.
+    """The observation of one seat: a text, and fields for templates with their own wording.
 
     A template shows the text as `{{ observation }}`, and a field as `{{ observation.NAME }}`.
     """
@@ -26,7 +26,7 @@ class Observation(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Step:
-    """What came of a joint action, or of the beginning of a game."""
+    """The result of a joint action, or of a reset."""
 
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
     """By seat, of those that act next, and of nobody else. The game has ended where there are
@@ -77,7 +77,7 @@ class Environment(ABC):
         """The whole state as text, for people; no agent sees it."""
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        """By seat that is to act: texts that are legal now, some or all of them.
+        """Some or all legal actions of each seat that acts now, as texts.
 
         Where there are none to tell, checks and rehearsals play the game without.
         """
@@ -93,7 +93,7 @@ _TOLD = (str, Observation)
 
 
 def fault_of(step: Any, seats: Sequence[str]) -> str:
-    """What is wrong with what a game gave as a step; "" for nothing."""
+    """Describe the fault in a game's step; "" if there is none."""
     if not isinstance(step, Step):
         return f"a {type(step).__name__}, not a Step"
     paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
@@ -113,7 +113,7 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
 
 
 def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
-    """What each seat earns in a step."""
+    """The reward of each seat in a step."""
     if isinstance(rewards, Mapping):
         return {seat: float(rewards.get(seat, 0.0)) for seat in seats}
     return dict.fromkeys(seats, float(rewards))

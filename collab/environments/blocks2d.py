@@ -76,10 +76,10 @@ class Blocks2d(Environment):
         )
         gained, self._worth = worth - self._worth, worth
         solved = worth == self.returns[1]
-        told = ", ".join(f"{seat} gives {number} commands" for seat, number in done.items())
+        summary = ", ".join(f"{seat} gives {number} commands" for seat, number in done.items())
         over = solved or self._played == self.turns
         seen = {} if over else self._observed()
-        return Step(seen, gained, solved, f"{told}; {worth:.2f} so far", values)
+        return Step(seen, gained, solved, f"{summary}; {worth:.2f} so far", values)
 
     def render(self) -> str:
         return f"{drawn_cells(self._target)}\n\n{self._drawn()}"
@@ -88,12 +88,12 @@ class Blocks2d(Environment):
         """Pictures that a builder may make of its part of the letter."""
         if self._played == self.turns or self._worth == self.returns[1]:
             return {}
-        found = {}
+        legal = {}
         for n, (seat, (one, other)) in enumerate(PALETTES.items()):
-            own = [(x, y) for x, y in sorted(self._target) if (y > 3) == bool(n)]
-            lines = [f"fill {one if (x + y) % 2 else other} {x} {y} {x} {y}" for x, y in own]
-            found[seat] = [*lines[:1], "clear 1 1 1 1", "\n".join(lines)]
-        return found
+            half = [(x, y) for x, y in sorted(self._target) if (y > 3) == bool(n)]
+            lines = [f"fill {one if (x + y) % 2 else other} {x} {y} {x} {y}" for x, y in half]
+            legal[seat] = [*lines[:1], "clear 1 1 1 1", "\n".join(lines)]
+        return legal
 
     def _build(self, seat: str, text: str) -> int:
         """Follow the commands of a text; how many there were."""

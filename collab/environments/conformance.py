@@ -26,7 +26,7 @@ HOSTILE = (
 
 
 class Broken(Exception):
-    """What an environment does and must not do, in words."""
+    """An environment breaks its rules; the message says how."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Told:
 
 def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[Told]:
     """Hold an environment to the suite; `make` makes a new one for each game."""
-    found = []
+    results = []
     for check in CHECKS:
         fault = ""
         try:
@@ -48,8 +48,8 @@ def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[Told]:
             fault = str(broken)
         except Exception as error:
             fault = in_words(error)
-        found.append(Told(str(check.__doc__).partition("\n")[0], fault))
-    return found
+        results.append(Told(str(check.__doc__).partition("\n")[0], fault))
+    return results
 
 
 def games_end(make: NewGame, episodes: int, seed: int) -> None:
@@ -142,12 +142,12 @@ def drawn(
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
         raise Broken(f"moves tells some of {', '.join(strangers)}, who is not to act")
-    found = {}
+    texts_by_seat = {}
     for seat in now.observations:
         texts = legal.get(seat) or HOSTILE
         text = chance.choice(HOSTILE if chance.random() < hostile else texts)
-        found[seat] = text if always is None else always
-    return found
+        texts_by_seat[seat] = text if always is None else always
+    return texts_by_seat
 
 
 def check_step(game: Environment, step: Any) -> None:
@@ -156,7 +156,7 @@ def check_step(game: Environment, step: Any) -> None:
 
 
 def check_returns(game: Environment, total: Mapping[str, float]) -> None:
-    """What each seat earned in a whole game."""
+    """Check the return of each seat against `returns` and `zero_sum`."""
     least, most = game.returns
     for seat, earned in total.items():
         if not (isfinite(earned) and least - 1e-9 <= earned <= most + 1e-9):
@@ -173,16 +173,16 @@ def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:
 
 def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
     """The rest of a game of random moves, as plain data."""
-    found: list[Any] = []
-    while not step.ended and len(found) < game.turns:
+    steps: list[Any] = []
+    while not step.ended and len(steps) < game.turns:
         step = game.step(drawn(game, step, chance, 0.1, None))
-        found.append((plain(step), game.render()))
-    return found
+        steps.append((plain(step), game.render()))
+    return steps
 
 
 def plain(step: Step) -> Any:
-    told = {
+    observed = {
         seat: (str(each), dict(each) if isinstance(each, Observation) else {})
         for seat, each in step.observations.items()
     }
-    return told, step.rewards, step.solved, step.told, dict(step.values)
+    return observed, step.rewards, step.solved, step.told, dict(step.values)

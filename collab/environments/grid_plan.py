@@ -84,10 +84,10 @@ class GridPlan(Environment):
             reward += 1.5 if self._walked == self._start else 1.0
         elif over:
             reward -= 1.0
-        told = f"the walker goes {''.join(letters) or 'nowhere'}" + ", and is blocked" * blocked
+        summary = f"the walker goes {''.join(letters) or 'nowhere'}" + ", and is blocked" * blocked
         near = max(0.0, 1 - self._far[self._place] / self._start)
         seen = {} if there or over else self._observed()
-        return Step(seen, reward, there, told + ", to the goal" * there, {"near": near})
+        return Step(seen, reward, there, summary + ", to the goal" * there, {"near": near})
 
     def render(self) -> str:
         return self._map()
@@ -119,14 +119,14 @@ class GridPlan(Environment):
 
     def _distances(self) -> dict[Cell, int]:
         """Moves from each cell that is in reach to the goal."""
-        found, waiting = {self._goal: 0}, deque([self._goal])
+        distances, waiting = {self._goal: 0}, deque([self._goal])
         while waiting:
             cell = waiting.popleft()
             for to in (beside(cell, letter) for letter in MOVES):
-                if self._is_free(to) and to not in found:
-                    found[to] = found[cell] + 1
+                if self._is_free(to) and to not in distances:
+                    distances[to] = distances[cell] + 1
                     waiting.append(to)
-        return found
+        return distances
 
     def _map(self) -> str:
         marks = {**dict.fromkeys(self._walls, "#"), self._goal: "G", self._place: "W"}
@@ -136,10 +136,10 @@ class GridPlan(Environment):
     def _observed(self) -> dict[str, Observation]:
         ways = [letter for letter in MOVES if self._is_free(beside(self._place, letter))]
         drawn = self._map()
-        told = f"{drawn}\nW is the walker, G the goal, # a wall. Tell the walker where to go."
+        text = f"{drawn}\nW is the walker, G the goal, # a wall. Tell the walker where to go."
         beside_it = f"You can go {', '.join(ways)}. Say up to {self.stride} moves: U, D, L or R."
         return {
-            "scout": Observation(told, map=drawn, stride=self.stride),
+            "scout": Observation(text, map=drawn, stride=self.stride),
             "walker": Observation(beside_it, ways=ways, stride=self.stride),
         }
 

@@ -53,23 +53,23 @@ class Kuhn(Environment):
         if move is None:
             self._history += "x"
             earned = -FORFEIT if player == 0 else FORFEIT
-            told = f"{seat} made no legal move and forfeits"
-            return Step({}, self._payoff(earned), told=told, values={"legal": 0.0})
+            summary = f"{seat} made no legal move and forfeits"
+            return Step({}, self._payoff(earned), told=summary, values={"legal": 0.0})
         self._history += move[0]
-        told = f"{seat} {move}s"
+        summary = f"{seat} {move}s"
         if self._history in LEGAL:
-            return Step(self._observed(), told=told)
+            return Step(self._observed(), told=summary)
         earned = won(self._history, self._cards)
-        told += f"; {self.seats[0 if earned > 0 else 1]} wins {abs(earned):g}"
-        return Step({}, self._payoff(earned), told=told, values={"legal": 1.0})
+        summary += f"; {self.seats[0 if earned > 0 else 1]} wins {abs(earned):g}"
+        return Step({}, self._payoff(earned), told=summary, values={"legal": 1.0})
 
     def render(self) -> str:
         words = {"c": "check", "b": "bet", "x": "no legal move", "f": "fold"}
-        told = [
+        lines = [
             "call" if letter == "c" and "b" in self._history[:n] else words[letter]
             for n, letter in enumerate(self._history)
         ]
-        return f"{self._told}\n{', '.join(told) or 'nobody has acted'}"
+        return f"{self._told}\n{', '.join(lines) or 'nobody has acted'}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         legal = LEGAL.get(self._history, ())
@@ -79,9 +79,9 @@ class Kuhn(Environment):
         player = len(self._history) % 2
         card, legal = CARDS[self._cards[player]], LEGAL[self._history]
         before = {"": "Nobody has bet", "c": "The other player checked"}
-        told = before.get(self._history, "The other player bet")
-        text = f"You hold the {card}. {told}. You may {' or '.join(legal)}."
-        return {self.seats[player]: Observation(text, card=card, told=told, legal=[*legal])}
+        situation = before.get(self._history, "The other player bet")
+        text = f"You hold the {card}. {situation}. You may {' or '.join(legal)}."
+        return {self.seats[player]: Observation(text, card=card, told=situation, legal=[*legal])}
 
     @staticmethod
     def read(text: str, history: str) -> str | None:
@@ -94,7 +94,7 @@ class Kuhn(Environment):
 
 
 def won(history: str, cards: tuple[int, int]) -> float:
-    """What the first player wins in a game that has ended, in chips."""
+    """The chips that the first player wins in a finished game."""
     if history.endswith("bf"):
         return 1.0 if len(history) == 2 else -1.0
     stake = 2.0 if "b" in history else 1.0

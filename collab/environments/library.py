@@ -32,9 +32,9 @@ Make = Callable[[Mapping[str, Any]], Environment]
 
 def class_of(component: Component) -> type[Environment]:
     """The class that a task names; raises RecipeError where there is none."""
-    found: Any = find("environment", component.use, dict(BUILT_IN))
-    if isclass(found) and issubclass(found, Environment):
-        return found
+    named: Any = find("environment", component.use, dict(BUILT_IN))
+    if isclass(named) and issubclass(named, Environment):
+        return named
     raise RecipeError(
         f"environment '{component.use}' is no environment; write a class made of"
         " collab.environments.Environment, with reset, step and render"
@@ -42,25 +42,27 @@ def class_of(component: Component) -> type[Environment]:
 
 
 def environment_for(component: Component) -> Make:
-    """What makes the environment that a task names; a problem's fields go before its options.
+    """Return a function that makes the task's environment; a problem's fields override its options.
 
     Raises:
         RecipeError: there is no such environment, or it is no class of one. Making one raises it
             for options that the environment does not take, or that it refuses.
     """
-    found, what = class_of(component), f"environment '{component.use}'"
+    environment_class, what = class_of(component), f"environment '{component.use}'"
 
     def make(fields: Mapping[str, Any]) -> Environment:
-        options = check_options(what, _init(found), {**component.options, **fields})
-        environment: Environment = call(what, EnvironmentFailed, lambda: found(**options))
+        options = check_options(what, _init(environment_class), {**component.options, **fields})
+        environment: Environment = call(
+            what, EnvironmentFailed, lambda: environment_class(**options)
+        )
         _check(what, environment)
         return environment
 
     return make
 
 
-def _init(found: type[Any]) -> Callable[..., Any]:
-    constructor: Callable[..., Any] = found.__init__
+def _init(environment_class: type[Any]) -> Callable[..., Any]:
+    constructor: Callable[..., Any] = environment_class.__init__
     return constructor
 
 

@@ -76,10 +76,10 @@ class MiniSudoku(Environment):
         reward -= 0.5 * clashes
         solved = self._grid == self._right
         over = solved or self._played == self.turns
-        told = f"the filler writes {len(written)} digits" + ", some of which clash" * clashes
+        summary = f"the filler writes {len(written)} digits" + ", some of which clash" * clashes
         seen = {} if over else self._observed()
         progress = {"right": self._progress()}
-        return Step(seen, reward + 2.0 * solved, solved, told, progress)
+        return Step(seen, reward + 2.0 * solved, solved, summary, progress)
 
     def render(self) -> str:
         return drawn(self._grid)
@@ -112,8 +112,8 @@ def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
     lines = [line.strip().rstrip(".") for line in text[:MOST_CHARACTERS].splitlines()]
     lines = [line for line in lines if line]
     matched = [_ENTRY.fullmatch(line) for line in lines[:MOST_LINES]]
-    found = [(int(m[1]) - 1, int(m[2]) - 1, int(m[3])) for m in matched if m]
-    return found, len(found) < len(lines)
+    digits = [(int(m[1]) - 1, int(m[2]) - 1, int(m[3])) for m in matched if m]
+    return digits, len(digits) < len(lines)
 
 
 def shuffled(random: Random) -> Grid:
@@ -136,14 +136,14 @@ def solutions(grid: Grid, most: int) -> Iterator[Grid]:
     for digit in range(1, 5):
         grid[row][column] = digit
         if left and not clash(grid, row, column):
-            for found in solutions(grid, left):
+            for solution in solutions(grid, left):
                 left -= 1
-                yield found
+                yield solution
     grid[row][column] = 0
 
 
 def clash(grid: Grid, row: int, column: int) -> bool:
-    """Whether a cell's digit stands once more in its row, column or square."""
+    """True if a cell's digit stands once more in its row, column or square."""
     digit = grid[row][column]
     top, left = row - row % 2, column - column % 2
     square = [(r, c) for r in (top, top + 1) for c in (left, left + 1)]

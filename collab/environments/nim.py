@@ -55,12 +55,12 @@ class Nim(Environment):
             return Step({}, self._payoff(), told=f"{player} made no legal move and forfeits")
         taken, heap = move
         self._heaps[heap] -= taken
-        told = f"{player} takes {taken} from heap {heap + 1}"
+        summary = f"{player} takes {taken} from heap {heap + 1}"
         if not any(self._heaps):
             self._winner = self._player
-            return Step({}, self._payoff(), told=f"{told}, the last, and wins")
+            return Step({}, self._payoff(), told=f"{summary}, the last, and wins")
         self._player = 1 - self._player
-        return Step(self._observed(), told=told)
+        return Step(self._observed(), told=summary)
 
     def render(self) -> str:
         rows = [f"heap {n}: {'|' * left or '-'}" for n, left in enumerate(self._heaps, start=1)]
@@ -72,12 +72,12 @@ class Nim(Environment):
     def moves(self) -> Mapping[str, Sequence[str]]:
         if self._winner is not None:
             return {}
-        found = [
+        legal = [
             f"take {taken} from {number}"
             for number, left in enumerate(self._heaps, start=1)
             for taken in range(1, left + 1)
         ]
-        return {self.seats[self._player]: found}
+        return {self.seats[self._player]: legal}
 
     def _observed(self) -> dict[str, Observation]:
         listed = [f"heap {n} has {left}" for n, left in enumerate(self._heaps, start=1) if left]

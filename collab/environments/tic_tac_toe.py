@@ -53,13 +53,13 @@ class TicTacToe(Environment):
             return self._won_by("o" if player == "x" else "x", f"{player} forfeits: no legal move")
         self._board[cell] = player
         self._played += 1
-        told = f"{player} takes {cell + 1}"
+        summary = f"{player} takes {cell + 1}"
         if winner(self._board):
-            return self._won_by(player, f"{told} and wins")
+            return self._won_by(player, f"{summary} and wins")
         if all(self._board):
             self._over = "a draw"
-            return Step({}, told=f"{told}: a draw")
-        return Step(self._observed(), told=told)
+            return Step({}, told=f"{summary}: a draw")
+        return Step(self._observed(), told=summary)
 
     def render(self) -> str:
         state = self._over or f"to move: {self.seats[self._played % 2]}"
@@ -84,13 +84,13 @@ class TicTacToe(Environment):
         known = len(word) == 1 and word in "123456789"
         return int(word) - 1 if known and not self._board[int(word) - 1] else None
 
-    def _won_by(self, player: str, told: str) -> Step:
+    def _won_by(self, player: str, summary: str) -> Step:
         self._over = f"won by {player}"
         loser = "o" if player == "x" else "x"
-        return Step({}, {player: 1.0, loser: -1.0}, told=told)
+        return Step({}, {player: 1.0, loser: -1.0}, told=summary)
 
 
 def winner(board: Sequence[str]) -> str:
-    """Whose mark stands three times in a row; "" for nobody's."""
+    """The mark that stands three times in a row; "" if none does."""
     rows = (tuple(board[cell] for cell in line) for line in LINES)
     return next((row[0] for row in rows if row[0] and row.count(row[0]) == 3), "")

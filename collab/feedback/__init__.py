@@ -1,4 +1,4 @@
-"""What the environment tells each agent between turns."""
+"""Feedback: remarks to each agent between turns."""
 
 from collab.feedback.plain import Outcome
 from collab.feedback.sources import Source, check_sources, gather, open_sources

@@ -44,8 +44,8 @@ def examples_of(prompt: str, entry_point: str) -> list[Example]:
     """
     text = _docstring(prompt, entry_point)
     known = {entry_point, *dir(builtins), *_given(prompt, entry_point)}
-    found = [*_sessions(text, entry_point, known), *_sentences(text, entry_point)]
-    return list(dict.fromkeys(found))[:_MAX_EXAMPLES]
+    examples = [*_sessions(text, entry_point, known), *_sentences(text, entry_point)]
+    return list(dict.fromkeys(examples))[:_MAX_EXAMPLES]
 
 
 def _docstring(prompt: str, entry_point: str) -> str:
@@ -209,10 +209,10 @@ class Execution:
     def _text(self, n_examples: int, findings: list[Finding], verdict: Verdict) -> str:
         if not verdict.loaded:
             return f"Execution: the joint program does not load: {_short(verdict.error)}"
-        told = findings[: self._spec.limit]
-        lines = [f"- {finding.message}" for finding in told]
-        if len(findings) > len(told):
-            lines.append(f"- and {len(findings) - len(told)} more")
+        shown = findings[: self._spec.limit]
+        lines = [f"- {finding.message}" for finding in shown]
+        if len(findings) > len(shown):
+            lines.append(f"- and {len(findings) - len(shown)} more")
         held = n_examples - len(findings)
         head = f"Execution: {held} of {n_examples} examples in the prompt hold."
         if verdict.error:

@@ -100,16 +100,16 @@ class Expert:
         self._spec, self._model = spec, model
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """By agent: its edits.
+        """Return the edits for each agent.
 
         Raises:
             FeedbackError: no answer was of the asked form.
             ModelError, BudgetExceeded: the model did not answer.
         """
         advice, usage = await self._advice(outcome)
-        told = {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
+        feedback = {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
         first = outcome.agents[0]
-        return {**told, first: told[first].model_copy(update={"usage": usage})}
+        return {**feedback, first: feedback[first].model_copy(update={"usage": usage})}
 
     async def aclose(self) -> None:
         """The model belongs to whoever opened it."""
@@ -163,29 +163,31 @@ class Expert:
     def _feedback(self, edits: Sequence[str]) -> Feedback:
         if not edits:
             return Feedback(source=self.name, text="Expert: no change needed.")
-        told = [_clamped(edit) for edit in edits[:MAX_EDITS]]
+        shown = [_clamped(edit) for edit in edits[:MAX_EDITS]]
         findings = [
             Finding(source=self.name, code="edit", severity="warning", message=edit)
-            for edit in told
+            for edit in shown
         ]
-        text = "\n".join(["Expert advice:", *(f"- {edit}" for edit in told)])
+        text = "\n".join(["Expert advice:", *(f"- {edit}" for edit in shown)])
         return Feedback(source=self.name, text=text, findings=tuple(findings))
 
 
 def expert_prompt(outcome: Outcome) -> list[Message]:
-    """What the expert reads: the public task, and the artefacts as marked data, code bare."""
+    """The expert's prompt: the public task, and the artefacts as marked data."""
     example = ", ".join(f'"{agent}": ["first edit", "second edit"]' for agent in outcome.agents)
     public = outcome.problem.public
     is_code = "entry_point" in public
-    told = {"The task:": "\n".join(f"{name}: {value}" for name, value in public.items())}
+    sections = {"The task:": "\n".join(f"{name}: {value}" for name, value in public.items())}
     roles = outcome.roles
     for agent, text in outcome.artefacts.items():
         beside = "" if agent in roles.contributors else ", beside the answer"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
         shown = strip_comments(text) if writes_code else text
-        told[f"Agent {agent} wrote{beside}:"] = shown[:MAX_ARTEFACT]
-    mark = _mark(told.values())
-    blocks = [f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in told.items()]
+        sections[f"Agent {agent} wrote{beside}:"] = shown[:MAX_ARTEFACT]
+    mark = _mark(sections.values())
+    blocks = [
+        f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in sections.items()
+    ]
     content = "\n\n".join([*blocks, "Your advice, as JSON:"])
     return [
         Message(role="system", content=ROLE.format(example="{" + example + "}")),

@@ -117,15 +117,15 @@ class Plugin:
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """Raises FeedbackError for what is no text, no `Feedback` and no mapping to them."""
-        told = await in_thread(self._function, outcome, **self._options)
-        if isinstance(told, str | Feedback):
-            told = dict.fromkeys(outcome.agents, told)
-        if not isinstance(told, Mapping):
+        returned = await in_thread(self._function, outcome, **self._options)
+        if isinstance(returned, str | Feedback):
+            returned = dict.fromkeys(outcome.agents, returned)
+        if not isinstance(returned, Mapping):
             raise FeedbackError(
-                f"feedback '{self.name}' gave a {type(told).__name__}; a source gives a text for"
-                " everyone, or a dict from agent to text or Feedback"
+                f"feedback '{self.name}' gave a {type(returned).__name__}; a source gives a text"
+                " for everyone, or a dict from agent to text or Feedback"
             )
-        return {agent: self._item(outcome, agent, item) for agent, item in told.items()}
+        return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
 
     async def aclose(self) -> None:
         """Holds nothing."""

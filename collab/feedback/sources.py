@@ -33,7 +33,7 @@ class Source(Protocol):
     name: str
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """By agent. An agent that is told nothing is left out."""
+        """Return feedback per agent; agents without feedback are left out."""
         ...
 
     async def aclose(self) -> None: ...
@@ -95,17 +95,17 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
 async def gather(
     sources: Sequence[Source], specs: Sequence[FeedbackSpec], outcome: Outcome
 ) -> tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]:
-    """What all sources tell, by agent and in the sources' order; and the failures survived.
+    """Ask all sources; return the feedback per agent in the sources' order, and the failures.
 
     Raises:
         CollabError: the first failure of a source that is required, of its own type.
     """
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *(_ask(source, spec, outcome) for source, spec in zip(sources, specs, strict=True))
     )
     feedback: dict[str, tuple[Feedback, ...]] = dict.fromkeys(outcome.agents, ())
     failures = []
-    for spec, answer in zip(specs, told, strict=True):
+    for spec, answer in zip(specs, answers, strict=True):
         if isinstance(answer, CollabError):
             if spec.required:
                 raise answer

@@ -20,7 +20,7 @@ JOINT = "joint-syntax"
 
 
 def writes(outcome: Outcome, agent: str) -> bool:
-    """Whether the agent wrote lines of the joint program, or was to write some."""
+    """True if the agent wrote lines of the joint program, or was to write some."""
     roles = outcome.roles
     expected = agent == roles.entry or agent in roles.helpers
     missing = expected and not outcome.artefacts.get(agent, "").strip()
@@ -64,7 +64,7 @@ def whole(outcome: Outcome) -> Iterator[Finding]:
 
 
 def lines_of(outcome: Outcome, agent: str) -> str:
-    """What of the joint program the agent wrote."""
+    """The lines of the joint program that the agent wrote."""
     first, last = outcome.joint.spans.get(agent, (1, 0))
     return "\n".join(outcome.joint.text.split("\n")[first - 1 : last])
 
@@ -166,44 +166,46 @@ class Static:
         outcome.entry_point(self.name)  # raises for a problem that asks for no program
         functions = self._functions(outcome)
         remarks = await self._remarks(outcome)
-        told = {}
+        feedback = {}
         for agent in outcome.agents:
             if writes(outcome, agent):
-                found = self._own(outcome, agent, functions, remarks)
-                told[agent] = self._feedback("Static analysis", found)
+                remarks_shown = self._own(outcome, agent, functions, remarks)
+                feedback[agent] = self._feedback("Static analysis", remarks_shown)
             else:
-                found = self._of_all(outcome, functions, remarks)
-                told[agent] = self._feedback("Static analysis of the joint program", found)
-        return told
+                remarks_shown = self._of_all(outcome, functions, remarks)
+                feedback[agent] = self._feedback(
+                    "Static analysis of the joint program", remarks_shown
+                )
+        return feedback
 
     def _own(
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
         remarks_on = of_files if has_files(outcome) else structure
-        own = [*remarks_on(outcome, agent, functions)] if with_ast else []
-        own += [finding for writer, finding in remarks if writer == agent]
-        return [(None, finding) for finding in own]
+        findings = [*remarks_on(outcome, agent, functions)] if with_ast else []
+        findings += [finding for writer, finding in remarks if writer == agent]
+        return [(None, finding) for finding in findings]
 
     def _of_all(
         self, outcome: Outcome, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
-        """What is told to one who wrote none of the program: each remark with its writer's name."""
-        found: list[Remark] = []
+        """The remarks for an agent that wrote none of the program, each with its writer's name."""
+        listed: list[Remark] = []
         if "ast" in self._spec.tools:
             together, each = (of_all_files, of_files) if has_files(outcome) else (whole, structure)
-            found += [("", finding) for finding in together(outcome)]
+            listed += [("", finding) for finding in together(outcome)]
             for writer in filter(partial(writes, outcome), outcome.agents):
                 theirs = each(outcome, writer, functions, whose="its")
-                found += [(writer, finding) for finding in theirs if finding.code != JOINT]
-        return [*found, *remarks]
+                listed += [(writer, finding) for finding in theirs if finding.code != JOINT]
+        return [*listed, *remarks]
 
     async def aclose(self) -> None:
         for tool in self._tools:
             await tool.aclose()
 
     def _functions(self, outcome: Outcome) -> dict[str, str]:
-        """By agent: the function that it is to define."""
+        """Map each agent to the function that it must define."""
         if has_files(outcome):  # helpers call their functions what they like, and main.py counts
             return dict(self._spec.functions)
         roles, public = outcome.roles, outcome.problem.public
@@ -219,17 +221,17 @@ class Static:
             return []
         remarks = await asyncio.gather(*(tool.check(program) for tool in tools))
         locate = located_in_file if has_files(outcome) and files_of(program) else _locate
-        located = [locate(outcome, remark) for found in remarks for remark in found]
+        located = [locate(outcome, remark) for findings in remarks for remark in findings]
         return [item for item in located if item is not None and item[1].code not in NOISE]
 
     def _feedback(self, head: str, remarks: Remarks) -> Feedback:
         ranked = sorted(remarks, key=lambda remark: _RANK[remark[1].severity])
-        told, left = ranked[: self._spec.limit], len(ranked) - self._spec.limit
-        lines = [f"- {_line(writer, finding)}" for writer, finding in told]
+        shown, left = ranked[: self._spec.limit], len(ranked) - self._spec.limit
+        lines = [f"- {_line(writer, finding)}" for writer, finding in shown]
         if left > 0:
             lines.append(f"- and {left} more")
         text = "\n".join([f"{head}:", *lines] if lines else [f"{head}: no remark."])
-        findings = tuple(_recorded(writer, finding) for writer, finding in told)
+        findings = tuple(_recorded(writer, finding) for writer, finding in shown)
         return Feedback(source=self.name, text=text, findings=findings)
 
 
@@ -282,7 +284,7 @@ def _recorded(writer: str | None, finding: Finding) -> Finding:
 
 
 def has_files(outcome: Outcome) -> bool:
-    """Whether the joint program is of several files: all who wrote of it begin with a name."""
+    """True if the joint program is of several files: all who wrote of it begin with a name."""
     lines = outcome.joint.text.split("\n")
     begin = [lines[first - 1] for first, _ in outcome.joint.spans.values()]
     return bool(begin) and all(map(is_files, [outcome.joint.text, *begin]))
@@ -302,28 +304,30 @@ def of_files(
 ) -> Iterator[Finding]:
     """Remarks on the files of `agent`; `functions` are those that an agent is to define."""
     if agent not in outcome.joint.spans:
-        told = f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
-        yield _error("no-code", told)
+        message = (
+            f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
+        )
+        yield _error("no-code", message)
         return
     try:
         files = split_files(outcome.joint.text)
     except BadFiles as error:
         yield _no_program(outcome, agent, error)
         return
-    own = [file for file in files if _writer(outcome, file) == agent]
-    broken = [finding for file in own for finding in _faults(file)]
+    written = [file for file in files if _writer(outcome, file) == agent]
+    broken = [finding for file in written for finding in _faults(file)]
     yield from broken
     if broken:
         return
-    others = [file.name for file in files if file not in own and any(_faults(file))]
+    others = [file.name for file in files if file not in written and any(_faults(file))]
     if others:
-        told = f"the joint program does not parse, because of {', '.join(others)}"
-        yield _error(JOINT, told).model_copy(update={"severity": "warning"})
+        message = f"the joint program does not parse, because of {', '.join(others)}"
+        yield _error(JOINT, message).model_copy(update={"severity": "warning"})
     entry = entry_file(files)
-    if entry in own and outcome.function:
+    if entry in written and outcome.function:
         yield from _defined_in([entry], outcome.function)
-    if asked := functions.get(agent, ""):
-        yield from _defined_in(own, asked)
+    if function := functions.get(agent, ""):
+        yield from _defined_in(written, function)
 
 
 def of_all_files(outcome: Outcome) -> Iterator[Finding]:
@@ -341,8 +345,8 @@ def _no_program(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
     place = outcome.joint.locate(error.lineno or 1)
     if place is None or place[0] == agent:
         return _error("files", f"the files make no program: {error.msg}")
-    told = f"the files make no program, because of {place[0]}: {error.msg}"
-    return _error(JOINT, told).model_copy(update={"severity": "warning"})
+    message = f"the files make no program, because of {place[0]}: {error.msg}"
+    return _error(JOINT, message).model_copy(update={"severity": "warning"})
 
 
 def _writer(outcome: Outcome, file: File) -> str:
@@ -354,23 +358,23 @@ def _faults(file: File) -> Iterator[Finding]:
     try:
         parse(file.source)
     except SyntaxError as error:
-        told = f"the file does not parse: {error.msg}"
-        yield _error("syntax-error", told, file.name, error.lineno or 1)
+        message = f"the file does not parse: {error.msg}"
+        yield _error("syntax-error", message, file.name, error.lineno or 1)
 
 
 def _defined_in(files: list[File], name: str) -> Iterator[Finding]:
-    found = [
+    returns = [
         value for file in files if (value := returns_value(parse(file.source), name)) is not None
     ]
     where = f"`{files[-1].name}`" if len(files) == 1 else "no file of yours"
-    if not found:
-        told = f"{where} does not define" if len(files) == 1 else f"{where} defines"
-        yield _error("missing", f"{told} `{name}`")
-    elif not any(found):
+    if not returns:
+        message = f"{where} does not define" if len(files) == 1 else f"{where} defines"
+        yield _error("missing", f"{message} `{name}`")
+    elif not any(returns):
         yield _error("returns-nothing", f"`{name}` returns no value")
     else:
-        told = f"`{name}` is defined"
-        yield _error("defined", told).model_copy(update={"severity": "info"})
+        message = f"`{name}` is defined"
+        yield _error("defined", message).model_copy(update={"severity": "info"})
 
 
 def _error(code: str, message: str, file: str | None = None, line: int | None = None) -> Finding:

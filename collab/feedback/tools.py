@@ -85,10 +85,10 @@ def find_tool(name: str) -> Tool:
 
 def _binary(name: str) -> str:
     beside = Path(sys.prefix) / "bin" / name
-    found = str(beside) if beside.is_file() else shutil.which(name)
-    if found is None:
+    path = str(beside) if beside.is_file() else shutil.which(name)
+    if path is None:
         raise _missing(name)
-    return found
+    return path
 
 
 def _missing(name: str) -> FeedbackUnavailable:
@@ -128,8 +128,8 @@ class Batcher:
     async def _work_off(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-            found = await self._each([program for program, _ in batch])
-            for (_, answer), findings in zip(batch, found, strict=True):
+            results = await self._each([program for program, _ in batch])
+            for (_, answer), findings in zip(batch, results, strict=True):
                 if answer.done():
                     continue
                 if isinstance(findings, FeedbackError):
@@ -138,7 +138,7 @@ class Batcher:
                     answer.set_result(findings)
 
     async def _each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
-        """By program: its remarks, or why the tool has none; alone, where together fails."""
+        """Return each program's remarks, or the tool's error; a failed batch runs one by one."""
         if len(programs) > 1 and any(map(files_of, programs)):
             return [(await self._each([program]))[0] for program in programs]
         try:
@@ -161,12 +161,12 @@ class Batcher:
                 Path(folder, f"{module}.py").write_bytes(program.encode(errors="replace"))
             names = [f"{module}.py" for module in modules]
             output = await self._output(names, folder, alone=len(names) == 1)
-        found: dict[str, list[Finding]] = {module: [] for module in modules}
+        by_module: dict[str, list[Finding]] = {module: [] for module in modules}
         for file, finding in self.tool.read(output):
             module = Path(file).stem
             message = finding.message.replace(module, "program")
-            found[module].append(finding.model_copy(update={"message": message}))
-        return [found[module] for module in modules]
+            by_module[module].append(finding.model_copy(update={"message": message}))
+        return [by_module[module] for module in modules]
 
     async def _run_files(self, program: str) -> list[Finding]:
         """Check the files of a program by their names; remarks have their lines in the whole."""
@@ -178,7 +178,8 @@ class Batcher:
                 path.write_bytes(file.source.encode(errors="replace"))
             output = await self._output([*files], folder, alone=True)
             remarks = [
-                (Path(folder, told).resolve(), each) for told, each in self.tool.read(output)
+                (Path(folder, name_shown).resolve(), each)
+                for name_shown, each in self.tool.read(output)
             ]
             paths = {Path(folder, name).resolve(): file for name, file in files.items()}
         return [

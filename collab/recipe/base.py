@@ -1,4 +1,4 @@
-"""What every part of a recipe shares: unknown keys are errors, fields are documented."""
+"""The base of every part of a recipe: unknown keys are errors, fields are documented."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def specs_in(value: Any) -> Iterator[Spec]:
 
 def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
     """Where a key stands in one of the sections, e.g. `team.turns`."""
-    found = (name for name, section in sections.items() if key in section.model_fields)
-    return next((f"{name}.{key}" for name in found), None)
+    names = (name for name, section in sections.items() if key in section.model_fields)
+    return next((f"{name}.{key}" for name in names), None)
 
 
 def _unknown_key(

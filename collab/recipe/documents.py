@@ -50,12 +50,12 @@ def parse_whole(text: str | bytes, **hooks: Any) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key '{twice}' stands twice in one object")
-    return found
+    return value
 
 
 def _constant(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the environment tells each agent between turns.
+"""Feedback: remarks to each agent between turns.
 
 A source is written as its name (`static`) or as a mapping with options
 (`{source: static, tools: [ruff, mypy]}`).

@@ -45,7 +45,7 @@ class Files:
         return anchored(data, path.parent, library.project_of(path))
 
     def holds(self, path: Path) -> bool:
-        """Whether a file lies beside one of these files, or is the library's."""
+        """True if a file lies beside one of these files, or is the library's."""
         folders = [file.parent for file in (*self.own, *self.foreign)]
         real = path.resolve()
         return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)

@@ -134,7 +134,7 @@ class MCPServer(Spec):
 
     @property
     def lock(self) -> str:
-        """What it goes by while it is held back; see `collab.trust.held`."""
+        """The server's name in `collab.trust.held`."""
         return of_server(self.mcp, (self.key,) if self.key else self.environment)
 
     def __str__(self) -> str:

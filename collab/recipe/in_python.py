@@ -26,7 +26,7 @@ _NAME = "rows"
 
 
 def is_rows(task: Any) -> bool:
-    """Whether a task is problems, and neither a name nor a suite's mapping."""
+    """True if a task is problems, and neither a name nor a suite's mapping."""
     return isinstance(task, Iterable) and not isinstance(task, str | Mapping)
 
 
@@ -38,14 +38,14 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
     Raises:
         RecipeError: there is no row, one is no mapping, or a field is nothing that JSON can hold.
     """
-    found = [_checked(number, row) for number, row in enumerate(rows)]
-    if not found:
+    checked = [_checked(number, row) for number, row in enumerate(rows)]
+    if not checked:
         raise RecipeError("the task is an empty list; give at least one row")
-    is_code = all({"entry_point", "test"} <= row.keys() for row in found)
+    is_code = all({"entry_point", "test"} <= row.keys() for row in checked)
     return {
         "name": _NAME,
         "kind": "code" if is_code else "text",
-        "source": {"path": str(_written(found))},
+        "source": {"path": str(_written(checked))},
     }
 
 
@@ -122,7 +122,7 @@ def settings_of(
     Raises:
         RecipeError: a key that none of them has; with the one that is meant where that is known.
     """
-    objects, found = Objects(), []
+    objects, settings = Objects(), []
     for key, value in given.items():
         if key in top:
             continue
@@ -130,8 +130,8 @@ def settings_of(
         if path is None:
             raise _unknown(key, sections, top)
         text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
-        found.append(f"{path}={text}")
-    return {key: value for key, value in given.items() if key in top}, found
+        settings.append(f"{path}={text}")
+    return {key: value for key, value in given.items() if key in top}, settings
 
 
 def keys_of_the_top(*arguments: str) -> set[str]:
@@ -231,8 +231,8 @@ class Objects:
         return name
 
 
-def given_task(task: Task, own: Any, objects: Objects, *, rewarded: bool) -> Any:
-    """The task in place of the recipe's `own`, from which rows without rewards take the rest.
+def given_task(task: Task, current: Any, objects: Objects, *, rewarded: bool) -> Any:
+    """The task in place of the recipe's `current`, from which rows without rewards take the rest.
 
     Raises:
         RecipeError: rows that cannot be problems.
@@ -243,10 +243,10 @@ def given_task(task: Task, own: Any, objects: Objects, *, rewarded: bool) -> Any
     objects.words.add(suite["source"]["path"])
     if rewarded:
         return suite
-    if own is None:
+    if current is None:
         return suite["source"]["path"]
     source = {**suite["source"], "adapt": None}  # the rows are in our form already
-    rest = own if isinstance(own, Mapping) else {"extends": own}
+    rest = current if isinstance(current, Mapping) else {"extends": current}
     return {**rest, "source": source, "splits": {}, "id_field": "task_id"}
 
 

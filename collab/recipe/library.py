@@ -49,7 +49,7 @@ def shipped() -> Path:
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a file, by its whole path, is a part of the shipped library."""
+    """True if a file, by its whole path, is a part of the shipped library."""
     return any(path.is_relative_to(shipped() / folder) for folder in FOLDERS.values())
 
 
@@ -83,8 +83,8 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
 
 def member(name: str) -> dict[str, Any] | None:
     """The suite of a member, as one that extends its family; None for any other name."""
-    found = _MEMBER.fullmatch(name)
-    if found is None or found[2] is not None:
+    matched = _MEMBER.fullmatch(name)
+    if matched is None or matched[2] is not None:
         return None
     family, _, chosen = name.partition("/")
     source = {"generate": {"use": family, "options": {FAMILIES[family]: chosen}}}
@@ -93,5 +93,5 @@ def member(name: str) -> dict[str, Any] | None:
 
 def split_member(address: str) -> tuple[str, str] | None:
     """The suite of a member and what is selected in it, for an address in one."""
-    found = _MEMBER.fullmatch(address)
-    return (found[1], found[2] or "") if found else None
+    matched = _MEMBER.fullmatch(address)
+    return (matched[1], matched[2] or "") if matched else None

@@ -232,7 +232,7 @@ def _like(team: Any) -> str:
 
 
 def _is_suite(task: Any, name: str) -> bool:
-    """Whether `task` is the suite called `name`, with its data, which another machine may lack."""
+    """True if `task` is the suite called `name`, with its data, which another machine may lack."""
     if not isinstance(task, dict) or task.get("name") != name:
         return False
     source = task.get("source")
@@ -242,8 +242,8 @@ def _is_suite(task: Any, name: str) -> bool:
 
 def _as_suite(task: Any, like: str) -> Any:
     """A suite that is a data file, written as YAML that extends `like`."""
-    if isinstance(task, str) and (found := member(task)) and not Path(task).exists():
-        return found
+    if isinstance(task, str) and (path_of_member := member(task)) and not Path(task).exists():
+        return path_of_member
     data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
     if not isinstance(task, str) or Path(task).suffix not in data:
         return task
@@ -265,9 +265,9 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     if not isinstance(value, dict):
         return value
     if "extends" in value:
-        own = {key: item for key, item in value.items() if key != "extends"}
+        keys = {key: item for key, item in value.items() if key != "extends"}
         base = _expand(kind, str(value["extends"]), files, depth + 1)
-        value = _merge_task(base, own) if kind == "task" else _merge(base, own)
+        value = _merge_task(base, keys) if kind == "task" else _merge(base, keys)
     if kind == "team":
         _expand_team(value)
     if kind == "task" and isinstance(value.get("reward"), str | dict):
@@ -275,15 +275,15 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     return value
 
 
-def _merge_task(base: Any, own: dict[str, Any]) -> Any:
+def _merge_task(base: Any, override: dict[str, Any]) -> Any:
     """A task that extends another; rows of its own take the place of the other's."""
-    source = own.get("source")
+    source = override.get("source")
     given = [key for key in ORIGINS if isinstance(source, dict) and source.get(key)]
-    merged = _merge(base, own)
+    merged = _merge(base, override)
     if len(given) != 1 or not isinstance(base.get("source"), dict):
         return merged
     former = without_former({**base, "source": {**base["source"], given[0]: None}}, given[0])
-    return _merge(former, own)
+    return _merge(former, override)
 
 
 def _expand_team(team: dict[str, Any]) -> None:
@@ -301,10 +301,10 @@ def _expand_team(team: dict[str, Any]) -> None:
         ]
 
 
-def _merge(base: Any, own: Any) -> Any:
-    if isinstance(base, dict) and isinstance(own, dict):
+def _merge(base: Any, override: Any) -> Any:
+    if isinstance(base, dict) and isinstance(override, dict):
         merged = dict(base)
-        for key, value in own.items():
+        for key, value in override.items():
             merged[key] = _merge(base[key], value) if key in base else value
         return merged
-    return own
+    return override

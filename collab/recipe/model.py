@@ -128,7 +128,7 @@ class VLLMModel(Spec):
 
     @property
     def is_seeded(self) -> bool:
-        """Whether requests carry seeds."""
+        """True if requests carry seeds."""
         return self.seeds or self.deterministic
 
     @property

@@ -50,7 +50,7 @@ def _origin_in(setting: str) -> str:
 
 def texts(settings: Sequence[str]) -> set[str]:
     """Every text within the values of some settings: the user's own words."""
-    found: set[str] = set()
+    words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
     while waiting:
         value = waiting.pop()
@@ -59,8 +59,8 @@ def texts(settings: Sequence[str]) -> set[str]:
         elif isinstance(value, list):
             waiting += value
         else:
-            found.add(str(value))
-    return found
+            words.add(str(value))
+    return words
 
 
 def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:

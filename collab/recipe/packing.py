@@ -1,4 +1,4 @@
-"""What makes a run's folder whole: it carries the files that its recipe names.
+"""Copy the files that a recipe names into its run's folder.
 
 functions/    the files of the user's functions, and the local modules that they import
 data/         the suite's rows, scripted answers, and episodes of an earlier run
@@ -67,7 +67,7 @@ def environment_function(name: str) -> str:
 
 
 def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
-    """What the fields of a part of a recipe name, and of all parts below it: kind, field, text."""
+    """Yield the names in a part of a recipe and in the parts below it: kind, field, text."""
     for part in specs_in(spec):
         if isinstance(part, Component):
             if part.use == VERIFIERS and (name := part.options.get("environment")):
@@ -85,7 +85,7 @@ def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
 
 
 def of_python_in(spec: Spec) -> tuple[str, ...]:
-    """What was given in Python and stands in no file, so that no other process can run it."""
+    """The functions from Python that are in no file, so that no other process can run them."""
     return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
 
 
@@ -110,7 +110,7 @@ def _changed(value: Any, key: str, change: Change) -> Any:
 
 
 def _last(key: Any) -> str:
-    """What a key stands for: of a setting's, `team.agents.a.model`, its last word."""
+    """The last word of a key: `model` for `team.agents.a.model`."""
     return str(key).rpartition(".")[2]
 
 
@@ -160,8 +160,8 @@ def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any
         if kind == "file function":
             file, _, function = text.rpartition(":")
             places = (place / file for place in (folder, project))
-            found = next((place for place in places if place.is_file()), None)
-            return f"{_shown(found)}:{function}" if found else text
+            file_there = next((place for place in places if place.is_file()), None)
+            return f"{_shown(file_there)}:{function}" if file_there else text
         beside = folder / text
         if kind == "data":
             data_file = beside if beside.exists() or not Path(text).exists() else Path(text)
@@ -230,7 +230,7 @@ class Packing:
         return self._within(path) or str(path.resolve())
 
     def _stands_within(self, text: str) -> bool:
-        """Whether a name is relative to the folder already, as that of a trained adapter is."""
+        """True if a name is relative to the folder already, as that of a trained adapter is."""
         file = text.rpartition(":")[0] if is_file_function(text) else text
         return not Path(file).is_absolute() and (self.folder / file).exists()
 
@@ -242,8 +242,8 @@ class Packing:
     def _place_function(self, file: Path) -> str:
         sources = sources_of(file)
         check(str(file.resolve()), digest_of(sources))
-        if own := self._within(file):
-            return own
+        if within := self._within(file):
+            return within
         contents = {source.place: source.content for source in sources}
         root = self._free(FUNCTIONS, "", contents)
         for place, content in contents.items():

@@ -1,4 +1,4 @@
-"""What a recipe from elsewhere would run, send or read: the items of the question to its user."""
+"""The items that a user must approve in a recipe from elsewhere: code, addresses, files."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ _ANTHROPIC = "https://api.anthropic.com"
 
 
 def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Question:
-    """What is to be asked before `spec`, made of `files`, may do its work.
+    """Make the question that the user must answer before `spec`, read from `files`, may run.
 
     Where every file is the user's own, only functions from files of others are asked about.
     `typed` are the words that the user gave himself; what they name is not asked about.
     """
-    found = _functions(spec, typed, everything=bool(files.foreign))
-    found += _servers(spec, typed, everything=bool(files.foreign))
+    asked_items = _functions(spec, typed, everything=bool(files.foreign))
+    asked_items += _servers(spec, typed, everything=bool(files.foreign))
     if files.foreign:
-        found += _addresses(spec, typed)
-        found += _isolation(spec, typed)
-        found += _clusters(spec, typed)
-    if found and files.foreign:
-        found += _reads(spec, files, typed)
-    items = {(item.content, item.reference, item.lock): item for item in found}
+        asked_items += _addresses(spec, typed)
+        asked_items += _isolation(spec, typed)
+        asked_items += _clusters(spec, typed)
+    if asked_items and files.foreign:
+        asked_items += _reads(spec, files, typed)
+    items = {(item.content, item.reference, item.lock): item for item in asked_items}
     return Question(name, tuple(items.values()), tuple(sorted(files.foreign.values())))
 
 
 def about_rows(task: TaskSpec, question: Question) -> Question:
-    """What is to be asked before the rows of a suite are had: the functions that make them."""
+    """Keep of a question the functions that make a suite's rows."""
     return question.about(*(text for kind, _, text in named_in(task.source) if "function" in kind))
 
 
@@ -65,7 +65,7 @@ def check_functions(spec: Spec) -> None:
 
 
 def settled_in(spec: Spec) -> set[str]:
-    """What a recipe in memory names and may do, as it was asked about when it was read."""
+    """The functions and servers of a recipe in memory that were approved when it was read."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_free(of_function(text))}
@@ -101,49 +101,51 @@ def allow(recipe: Spec, question: Question, trust: Consent) -> None:
 
 
 def _functions(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
-    found: list[Item] = []
+    items: list[Item] = []
     for kind, key, text in named_in(spec):
         if kind not in ("file function", "module function"):
             continue
         origin, _, function = text.rpartition(":")
         lock = of_function(text)
-        asked = everything or (kind == "file function" and not _is_own_source(Path(origin)))
-        if not asked:
+        is_asked = everything or (kind == "file function" and not _is_own_source(Path(origin)))
+        if not is_asked:
             forget([(lock, "")])
-        if not asked or text in typed:
+        if not is_asked or text in typed:
             release(lock)
             continue
         digest = _content_of(origin)
         content = f"{function} {digest}"
         sort: Literal["engine", "function"] = "engine" if key == "engine" else "function"
-        told = f"run the function {function} of {origin} ({key})"
-        item = Item(sort, told, content, reference=text, lock=lock, contents=((lock, digest),))
-        found.append(item)
-    for item in found:
+        text_shown = f"run the function {function} of {origin} ({key})"
+        item = Item(
+            sort, text_shown, content, reference=text, lock=lock, contents=((lock, digest),)
+        )
+        items.append(item)
+    for item in items:
         hold(item.lock)
-    return found
+    return items
 
 
 def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
     """MCP servers: commands with the Python files that they run, and addresses."""
-    found: list[Item] = []
+    items: list[Item] = []
     for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
         item = _address_of(server) if isinstance(server.mcp, str) else _command_of(server)
         words = {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
-        asked = _is_asked_about(server, everything=everything)
-        if not asked:
+        is_asked = _is_asked_about(server, everything=everything)
+        if not is_asked:
             forget(item.contents)
-        if asked and not words <= typed:
-            found.append(item)
+        if is_asked and not words <= typed:
+            items.append(item)
         else:
             release(item.lock)
-    for item in found:
+    for item in items:
         hold(item.lock)
-    return found
+    return items
 
 
 def _is_own_source(file: Path) -> bool:
-    """Whether a file is the user's own, and every local module that it imports."""
+    """True if a file is the user's own, and every local module that it imports."""
     sources = sources_of(file) if file.suffix == ".py" and file.is_file() else []
     return is_own(file) and all(is_own(source.path) for source in sources)
 
@@ -206,11 +208,13 @@ def _isolation(spec: Spec, typed: set[str]) -> Iterator[Item]:
 def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
     """Clusters beyond this machine that programs are sent to with their tests."""
     for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
-        own = part.address in ("auto", "local") or leads_to_loopback(f"ray://{_host(part.address)}")
-        if part.executor == "ray" and not own and part.address not in typed:
+        is_local = part.address in ("auto", "local") or leads_to_loopback(
+            f"ray://{_host(part.address)}"
+        )
+        if part.executor == "ray" and not is_local and part.address not in typed:
             # What it sends back are pickles.
-            told = f"the ray cluster at {part.address}, which can run code here"
-            text = f"send programs with their tests to {told}"
+            cluster = f"the ray cluster at {part.address}, which can run code here"
+            text = f"send programs with their tests to {cluster}"
             yield Item("address", text, f"address ray {part.address}")
 
 
@@ -240,10 +244,14 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
 
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """Files beyond the recipe's own folder, whose text would go into prompts and records."""
-    own = {Path(word).resolve() for word in typed}
+    given_paths = {Path(word).resolve() for word in typed}
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
         text = part.episodes if isinstance(part, FilterSpec | TrainerSpec) else text
         text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
-        if text is not None and not files.holds(Path(text)) and Path(text).resolve() not in own:
+        if (
+            text is not None
+            and not files.holds(Path(text))
+            and Path(text).resolve() not in given_paths
+        ):
             yield Item("read", f"read {text}", f"reads {Path(text).resolve()}")

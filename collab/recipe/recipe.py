@@ -81,7 +81,7 @@ class Recipe(Spec):
 
     @property
     def uses_sandbox(self) -> bool:
-        """Whether programs are run: those of the task, of feedback, or of a tool."""
+        """True if programs are run: those of the task, of feedback, or of a tool."""
         return (
             (self.task is not None and self.task.kind == "code")
             or any(isinstance(spec, ExecutionFeedback) for spec in self.team.feedback)

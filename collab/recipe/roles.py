@@ -1,4 +1,4 @@
-"""What the agents of a team do for its answer: who writes it, who writes what a task asks for."""
+"""The roles of a team's agents: contributors, the entry point's writer, helpers."""
 
 from __future__ import annotations
 

@@ -127,9 +127,9 @@ def _preface(recipe: Recipe) -> str:
 
 def reward_in(folder: Path) -> RewardSpec | None:
     """The reward in the recipe of a run, as it is written there; None where none can be read."""
-    found = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
+    files = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
     try:
-        data = parse_yaml(found[0].read_text(encoding="utf-8"), str(found[0]))
+        data = parse_yaml(files[0].read_text(encoding="utf-8"), str(files[0]))
         return RewardSpec.model_validate(data["task"]["reward"])
     except (OSError, ValueError, LookupError, TypeError, RecipeError):
         return None

@@ -55,7 +55,7 @@ class LoraSpec(Spec):
 
 
 class RanksSpec(Spec):
-    """Of a training over several GPUs or processes."""
+    """Training in several processes or on several GPUs."""
 
     shard: bool = False
     """Hold a frozen base that does not fit on one GPU in parts, a part on every rank. Only adapters
@@ -314,7 +314,7 @@ class TrainerSpec(Spec):
 
     @property
     def corrects(self) -> bool:
-        """Whether anything corrects for a sampler that differs from the trainer."""
+        """True if anything corrects for a sampler that differs from the trainer."""
         corrections = (self.cap_used, self.importance_band, self.sequence_limit)
         return any(value is not None for value in corrections)
 

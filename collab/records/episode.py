@@ -94,7 +94,7 @@ class Finding(Record):
 
 
 class Feedback(Record):
-    """What one source tells one agent after a turn."""
+    """The feedback of one source to one agent after a turn."""
 
     source: str
     text: str
@@ -325,12 +325,12 @@ class Episode(Record):
 
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
-        """Whether the task was solved after each turn; empty where a reward does not say so.
+        """True if the task was solved after each turn; empty where a reward does not say so.
 
         A turn that was not played, as the task was solved before it, counts as solved.
         """
-        told = tuple(turn.score.solved for turn in self.turns if turn.score)
-        known = tuple(solved for solved in told if solved is not None)
+        judged = tuple(turn.score.solved for turn in self.turns if turn.score)
+        known = tuple(solved for solved in judged if solved is not None)
         if len(known) < len(self.turns):
             return ()
         return known + (True,) * self.unplayed
@@ -365,7 +365,7 @@ class Episode(Record):
         return fsum(self.rewards) if self.rewards else None
 
     def return_of(self, agent: str) -> float:
-        """What the agent itself earned in the turns that were played, undiscounted."""
+        """The agent's sum of rewards over the turns that were played, undiscounted."""
         scores = [turn.score for turn in self.turns if turn.score]
         return fsum(score.by_agent.get(agent, score.reward) for score in scores)
 
@@ -388,7 +388,7 @@ def solved_by_turn(episodes: Sequence[Episode]) -> Iterator[tuple[int, float]]:
 
     Nothing of teams with one turn, and of rewards that do not say what is solved.
     """
-    found = [episode.solved_by_turn for episode in episodes]
-    turns = max(map(len, found), default=0)
+    by_episode = [episode.solved_by_turn for episode in episodes]
+    turns = max(map(len, by_episode), default=0)
     for turn in range(turns if turns > 1 else 0):
-        yield turn + 1, mean([solved[turn] for solved in found if len(solved) > turn])
+        yield turn + 1, mean([solved[turn] for solved in by_episode if len(solved) > turn])

@@ -36,9 +36,9 @@ def open_run(folder: Path) -> RunRecord:
     """
     if not folder.exists():
         raise RecordError(f"{folder} does not exist; runs are in runs/ or where --out said")
-    found, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
-    episodes = list(each_once(found, key_of))
-    if repeated := len(found) - len(episodes):
+    lines, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
+    episodes = list(each_once(lines, key_of))
+    if repeated := len(lines) - len(episodes):
         complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated, and not counted")
     about: dict[str, Any] = {}
     if folder.is_dir():

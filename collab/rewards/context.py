@@ -1,4 +1,4 @@
-"""What a reward part sees: the problem, the artefacts, and the verdict on the joint artefact."""
+"""The input of a reward part: the problem, the artefacts, the verdict on the joint artefact."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Verdicts:
     async def _ask(self, trial: MakeTrial) -> Verdict:
         if self._sandbox is None:
             raise RewardError("the reward asks for a verdict, and no sandbox is open to give one")
-        asked = trial()
+        made = trial()
         with self._waiting:
-            return await self._sandbox.check(asked)
+            return await self._sandbox.check(made)
 
 
 class _Stopwatch:
@@ -95,7 +95,7 @@ TrialOf = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"
 
 @dataclass(frozen=True)
 class Part:
-    """What a part's function found."""
+    """The result of a part's function."""
 
     value: float
     """From 0 to 1."""
@@ -133,7 +133,7 @@ class RewardContext:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Those that write the answer, in the team's order."""
+        """The agents that write the answer, in the team's order."""
         return self.roles.contributors
 
     @property

@@ -1,4 +1,4 @@
-"""What a reward says of itself: what is shown of it beside its points, and when to warn."""
+"""The display and alarms that a reward declares, and adapters for functions of other libraries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Watched:
 
 
 def watched(reward: RewardSpec | None) -> Iterator[Watched]:
-    """What is watched in training by this reward; without one, what is watched in all of them."""
+    """The alarms of this reward in training; without a reward, the alarms of all families."""
     for measure in MEASURES:
         if measure.alarm and measure.metric:
             yield Watched(measure.metric, 1.0, measure.alarm)
@@ -41,12 +41,12 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
 
 
 def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
-    """By name: what the best of several tries is told of, as a number of a score."""
-    found = {measure.best_of: measure.read for measure in MEASURES if measure.best_of}
+    """Map each name of a best-of-k metric to the number that it reads from a score."""
+    readers = {measure.best_of: measure.read for measure in MEASURES if measure.best_of}
     for name, part in reward.parts.items() if reward else ():
         if part.best_of:
-            found[part.best_of] = _share_of(part.level or name)
-    return found
+            readers[part.best_of] = _share_of(part.level or name)
+    return readers
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Shown:
 
 def shown(reward: RewardSpec | None) -> list[Shown]:
     """The columns of scores by this reward; without one, those of all rewards."""
-    found = [Shown(m.column, m.cell, m.read) for m in MEASURES if m.column]
+    columns = [Shown(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():
         if part.shown_as:
             value = _value_of(name)
-            found.append(Shown(part.shown_as, partial(_share_cell, value), value))
-    return found
+            columns.append(Shown(part.shown_as, partial(_share_cell, value), value))
+    return columns
 
 
 def told(score: Score) -> list[str]:
@@ -75,15 +75,15 @@ def told(score: Score) -> list[str]:
 
 
 def language_of(score: Score) -> str | None:
-    """What the joint artefact is written in, e.g. `python`; None for plain text."""
-    found = (family.language_of(score) for family in FAMILIES)
-    return next((language for language in found if language), None)
+    """The language of the joint artefact, e.g. `python`; None for plain text."""
+    languages = (family.language_of(score) for family in FAMILIES)
+    return next((language for language in languages if language), None)
 
 
 def title_of(public: Mapping[str, Any]) -> str | None:
     """The line of a problem's public fields that tells it from others, where a family knows."""
-    found = (family.title_of(public) for family in FAMILIES)
-    return next((title for title in found if title), None)
+    titles = (family.title_of(public) for family in FAMILIES)
+    return next((title for title in titles if title), None)
 
 
 def _value_of(name: str) -> Callable[[Score], float | None]:

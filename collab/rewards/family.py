@@ -1,4 +1,4 @@
-"""What a family of rewards brings: its parts, and what only it knows of an answer."""
+"""A family of rewards: its parts, measures and display."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Family:
 
 
 def level_shares(score: Score) -> dict[str, float]:
-    """By level, its points of their largest; levels that do not apply to the team are left out."""
+    """Map each level to its share of the largest points; levels that do not apply are left out."""
     levels: dict[str, list[PartScore]] = {}
     for part in score.parts:
         if part.applies:

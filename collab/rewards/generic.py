@@ -37,8 +37,10 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
     if not phrases:
         raise RewardError("the part 'contains' needs at least one phrase")
     text = _artefact(context, agent)
-    found = [p for p in phrases if re.search(rf"(?<!\w){re.escape(p)}(?!\w)", text, re.IGNORECASE)]
-    return len(found) / len(phrases), f"{len(found)} of {len(phrases)} phrases"
+    present = [
+        p for p in phrases if re.search(rf"(?<!\w){re.escape(p)}(?!\w)", text, re.IGNORECASE)
+    ]
+    return len(present) / len(phrases), f"{len(present)} of {len(phrases)} phrases"
 
 
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
@@ -55,8 +57,8 @@ def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, 
     each would be one more message than there are words.
     """
     listed = [word.strip() for word in context.field(field).split(",")]
-    said = _artefact(context, agent).strip()
-    return float(said in listed), f"says {said!r:.40}, of: {', '.join(listed)}"
+    answer = _artefact(context, agent).strip()
+    return float(answer in listed), f"says {answer!r:.40}, of: {', '.join(listed)}"
 
 
 def _artefact(context: RewardContext, agent: str) -> str:
@@ -93,6 +95,8 @@ def utility(
 
 def agree(context: RewardContext) -> tuple[float, str]:
     """All agents say the same, to the letter, and say something."""
-    said = {text.strip() for text in context.contributions.values()}
-    told = "; ".join(f"{name} {text.strip()!r:.40}" for name, text in context.contributions.items())
-    return float(len(said) == 1 and "" not in said), told
+    answers = {text.strip() for text in context.contributions.values()}
+    reason = "; ".join(
+        f"{name} {text.strip()!r:.40}" for name, text in context.contributions.items()
+    )
+    return float(len(answers) == 1 and "" not in answers), reason

@@ -1,4 +1,4 @@
-"""What a reward can give a team, as far as the team itself tells."""
+"""The rewards that a team can reach, judged from the team's recipe."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
 
 
 def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
-    """By part: why it does not apply to the team."""
+    """Map each part that does not apply to the team to the reason."""
     without: dict[str, str] = {}
     reward = recipe.task.reward if recipe.task else None
     for name, spec in reward.parts.items() if reward else ():

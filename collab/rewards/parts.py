@@ -29,8 +29,8 @@ class Budget:
         self._started = time.perf_counter()
 
     def left(self) -> float:
-        own = time.perf_counter() - self._started - self._context.verdicts.seconds
-        return self.seconds - own
+        elapsed = time.perf_counter() - self._started - self._context.verdicts.seconds
+        return self.seconds - elapsed
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class PartFunction:
             RewardError: the function raised, took too long, or gave something else.
             CollabError: as it came out of `context`.
         """
-        found = {
+        parts = {
             helper: await self._evaluate(context, options, budget)
             for helper, options in self.calls(context.roles).items()
         }
-        return next(iter(found.values())) if len(found) == 1 else _mean(found)
+        return next(iter(parts.values())) if len(parts) == 1 else _mean(parts)
 
     async def _evaluate(
         self, context: RewardContext, options: Mapping[str, Any], budget: Budget
@@ -163,12 +163,12 @@ def _placed(name: str, roles: Roles, helper: str) -> str:
     return {ENTRY: roles.entry, HELPER: helper}.get(name, name)
 
 
-def _mean(found: Mapping[str, Part]) -> Part:
-    """Of the helpers for whom the part applies."""
-    apply = {helper: part for helper, part in found.items() if part.applies}
+def _mean(parts: Mapping[str, Part]) -> Part:
+    """Average the results of the helpers to whom the part applies."""
+    apply = {helper: part for helper, part in parts.items() if part.applies}
     if not apply:
         return Part(0.0, "applies to no helper", applies=False)
     reason = "; ".join(f"{helper}: {part.reason}" for helper, part in apply.items())
     value = math.fsum(part.value for part in apply.values()) / len(apply)
-    said = [part.solved for part in apply.values() if part.solved is not None]
-    return Part(value, reason, solved=all(said) if said else None)
+    solved = [part.solved for part in apply.values() if part.solved is not None]
+    return Part(value, reason, solved=all(solved) if solved else None)

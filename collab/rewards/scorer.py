@@ -55,29 +55,29 @@ class Scorer:
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
-            found = await self._examine(context)
+            examined = await self._examine(context)
         finally:
             verdicts.close()
-        solved = found.pop("solved", None)
+        solved = examined.pop("solved", None)
         return Score(
             reward=math.fsum(part.points for part in parts),
             maximum=math.fsum(part.weight for part in parts if part.applies and part.weight > 0),
             solved=solved if scoring.solved is None else scoring.solved,
             parts=tuple(parts),
-            **found,
+            **examined,
             seconds=time.perf_counter() - started,
         )
 
     async def _examine(self, context: RewardContext) -> dict[str, Any]:
-        """What the families of rewards know of the answer beside its parts.
+        """Collect the score fields that the families of rewards add beside their parts.
 
         So `solved` says what the answer does, and the reward what it is worth.
         """
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for family in FAMILIES:
             if family.examine:
-                found.update(await family.examine(context, self._parts, self._sandbox))
-        return found
+                fields.update(await family.examine(context, self._parts, self._sandbox))
+        return fields
 
 
 class _Scoring:
@@ -95,27 +95,27 @@ class _Scoring:
 
     @property
     def solved(self) -> bool | None:
-        """Whether every part that can tell says that the task is solved; None where none can."""
+        """True if every part that can tell says that the task is solved; None where none can."""
         return all(self._said) if self._said else None
 
     async def part(self, name: str) -> PartScore:
         spec = self._spec.parts[name]
-        found = self._without_scoring(name)
-        if found is None:
-            found = await self._functions[name].evaluate(self._context, self._budget)
+        part = self._without_scoring(name)
+        if part is None:
+            part = await self._functions[name].evaluate(self._context, self._budget)
         score = PartScore(
             name=name,
             level=spec.level or name,
-            value=found.value,
+            value=part.value,
             weight=spec.weight,
-            reason=found.reason,
-            applies=found.applies,
+            reason=part.reason,
+            applies=part.applies,
         )
         self._done[name] = score
-        said = spec.solves and found.value == 1.0 if found.solved is None else found.solved
-        if found.applies and (spec.solves or found.solved is not None):
-            self._said.append(said)
-        passes = score.value > 0 if found.passes is None else found.passes
+        solves = spec.solves and part.value == 1.0 if part.solved is None else part.solved
+        if part.applies and (spec.solves or part.solved is not None):
+            self._said.append(solves)
+        passes = score.value > 0 if part.passes is None else part.passes
         if spec.gate and score.applies and not passes and self.closed is None:
             self.closed = name
         return score

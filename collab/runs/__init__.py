@@ -1,1 +1,1 @@
-"""What a run leaves: its files by name, and how they are written and read."""
+"""The files of a run: their names, writing and reading."""

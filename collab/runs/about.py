@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class _About(TypedDict, total=False):
-    """What is read of `run.json`; there may be more, and there may be less."""
+    """The keys of `run.json` that collab reads; a file may have more or fewer."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
@@ -47,7 +47,7 @@ _ABOUT = TypeAdapter(_About)
 
 
 def is_at_work(folder: Path) -> bool:
-    """Whether a process still writes the run in this folder, or nobody knows."""
+    """True if a process still writes the run in this folder, or nobody knows."""
     try:
         return status_of(read_about(folder)) == RUNNING
     except RecordError:
@@ -55,7 +55,7 @@ def is_at_work(folder: Path) -> bool:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What `run.json` says.
+    """Read `run.json`.
 
     Raises:
         RecordError: the folder is not a run's, or the file says what no run does.
@@ -84,11 +84,11 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     Raises:
         RecordError: it cannot be written; the file is as it was.
     """
-    said = {key: value for key, value in about.items() if key != "process"}
-    if said.get("status") == RUNNING:
-        said["process"] = this_process()
+    content = {key: value for key, value in about.items() if key != "process"}
+    if content.get("status") == RUNNING:
+        content["process"] = this_process()
     try:
-        write_atomically(folder / RUN, json.dumps(said, indent=2))
+        write_atomically(folder / RUN, json.dumps(content, indent=2))
     except OSError as error:
         raise RecordError(f"{folder / RUN} cannot be written: {error.strerror}") from error
 

@@ -14,7 +14,7 @@ RUNNING, KILLED = "running", "killed"
 
 
 def this_process() -> dict[str, Any]:
-    """What tells this process from every other one: machine, number, and when it began."""
+    """Identify this process: machine, process id and start time."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())}
 
 
@@ -30,7 +30,7 @@ def status_of(about: Mapping[str, Any]) -> str:
 
 
 def is_elsewhere(about: Mapping[str, Any]) -> bool:
-    """Whether `run.json` names a process other than this one, and it is still there."""
+    """True if `run.json` names a process other than this one, and it is still there."""
     process = about.get("process")
     return process is not None and process != this_process() and not _is_gone(process)
 

@@ -54,8 +54,8 @@ def read_state(path: Path) -> State:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        told = f"{place + ': ' if place else ''}{first['msg']}, got {first['input']!r:.60}"
-        raise RecordError(f"{file}: {told}; {_remedy(path)}") from error
+        reason = f"{place + ': ' if place else ''}{first['msg']}, got {first['input']!r:.60}"
+        raise RecordError(f"{file}: {reason}; {_remedy(path)}") from error
     if path.name != name_of(state.step):
         raise RecordError(
             f"{file}: step is {state.step}, and the folder is called {path.name}; {_remedy(path)}"

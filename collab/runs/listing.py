@@ -35,7 +35,7 @@ NO_NUMBERS = Outcome()
 
 
 def of_run(about: Mapping[str, Any]) -> Outcome:
-    """What `run.json` says of a run that came to an end of its own."""
+    """Read the outcome of a finished run from its `run.json`."""
     summary = about.get("summary", {})
     solved, known = (number(summary.get(key)) for key in ("solved", "solvable"))
     return Outcome(
@@ -51,8 +51,8 @@ def of_training(folder: Path) -> Outcome:
         rows = read_lines(folder / METRICS, _mapping, "not JSON").found
     except CollabError:
         return NO_NUMBERS
-    found = (_of_row(row) for row in reversed(rows))
-    return next((outcome for outcome in found if outcome.mean_return is not None), NO_NUMBERS)
+    outcomes = (_of_row(row) for row in reversed(rows))
+    return next((outcome for outcome in outcomes if outcome.mean_return is not None), NO_NUMBERS)
 
 
 def _of_row(row: Mapping[str, Any]) -> Outcome:
@@ -87,10 +87,10 @@ def number(value: Any) -> float | None:
 
 
 def _mapping(line: bytes) -> dict[str, Any]:
-    found = json.loads(line)
-    if not isinstance(found, dict):
+    row = json.loads(line)
+    if not isinstance(row, dict):
         raise TypeError("not a mapping")
-    return found
+    return row
 
 
 Kind = Literal["run", "training", "evaluation", "probe", "study"]
@@ -117,7 +117,7 @@ def listed(folders: Iterable[Path]) -> list[Listed]:
 
 
 def holds_runs(folder: Path) -> bool:
-    """Whether a folder is none of a run, and some in it are."""
+    """True if a folder is none of a run, and some in it are."""
     return not (folder / RUN).exists() and any(True for _ in runs_in(folder))
 
 
@@ -133,12 +133,12 @@ def newest_first(row: Listed) -> tuple[float, str]:
 
 
 def row_of(folder: Path) -> Listed:
-    """What a run's small files say of it."""
+    """Make the row of a run from its small files."""
     try:
         about = read_about(folder)
     except CollabError as error:
-        told = f"cannot be read: {error}"
-        return Listed(str(folder), _written(folder), _kind(folder), "", "", told)
+        reason = f"cannot be read: {error}"
+        return Listed(str(folder), _written(folder), _kind(folder), "", "", reason)
     trained = (folder / TRAINING).exists()
     return Listed(
         folder=str(folder),

@@ -106,7 +106,7 @@ def reward_of_turn(number: int) -> str:
 
 
 def matched(pattern: str, key: str) -> str | None:
-    """What `*` stands for in `key`, "" where the pattern has none; None where it does not fit."""
+    """The text that `*` matches in `key`; "" for a pattern without `*`, None without a match."""
     before, star, after = pattern.partition("*")
     if not star:
         return "" if key == pattern else None
@@ -115,12 +115,12 @@ def matched(pattern: str, key: str) -> str | None:
 
 
 def best_of(name: str, k: int) -> str:
-    """What an evaluation tells of the best of k tries."""
+    """The name of an evaluation's metric for the best of k tries."""
     return named(named(BEST_OF, name), k)
 
 
 def what_is_best_in(name: str) -> str:
-    """What a metric tells the best of k tries of; "" for other metrics, `pass@k` among them."""
+    """The measure of a best-of-k metric; "" for other metrics, `pass@k` among them."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 

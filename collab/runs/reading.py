@@ -41,13 +41,13 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
     """The first item of each key: two writers of one folder may have left the same one."""
     known: set[Hashable] = set()
     for item in items:
-        if (own := key(item)) not in known:
-            known.add(own)
+        if (item_key := key(item)) not in known:
+            known.add(item_key)
             yield item
 
 
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
-    """What `parse` makes of each line, and a complaint for each line of which it makes nothing.
+    """Parse each line; return the items, and a complaint for each line that `parse` rejects.
 
     A line is refused by `ValueError`, `KeyError` or `TypeError`; `refused` says what it is not.
 
@@ -55,12 +55,12 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
         RecordError: the file cannot be read.
     """
     lines, is_torn = whole_lines(path)
-    found, broken = [], []
+    items, broken = [], []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(parse(line))
+            items.append(parse(line))
         except (ValueError, KeyError, TypeError) as error:
-            told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            broken.append(f"{path}, line {number}: {refused}: {told}")
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            broken.append(f"{path}, line {number}: {refused}: {reason}")
     torn = f"{path}: the last line was cut off and is passed over" if is_torn else ""
-    return Lines(found, broken, torn)
+    return Lines(items, broken, torn)

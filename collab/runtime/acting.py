@@ -33,7 +33,7 @@ Told = Mapping[str, Sequence[Feedback]]
 
 @dataclass(frozen=True)
 class RolloutContext:
-    """What the episodes of a run share."""
+    """The parts that all episodes of a run share."""
 
     recipe: Recipe
     agents: Mapping[str, RunningAgent]
@@ -74,7 +74,7 @@ class Acting:
                 self._remember(decision)
 
     async def play(
-        self, turn: int, told: Told, decisions: list[Decision], round_: Round
+        self, turn: int, feedback: Told, decisions: list[Decision], round_: Round
     ) -> dict[str, str]:
         """Let the agents of a round act at the same time; returns their artefacts.
 
@@ -85,7 +85,7 @@ class Acting:
             BudgetExceeded: the episode has used up its tokens.
         """
         self._check_tokens()
-        moves = [self._move(name, turn, told, round_) for name in round_.agents]
+        moves = [self._move(name, turn, feedback, round_) for name in round_.agents]
         drawn = []
         for move in moves:
             given = self.given.get((turn, round_.number, move.agent))
@@ -99,7 +99,7 @@ class Acting:
             await self.context.scheduler.together(drawn)
         return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
 
-    def _move(self, name: str, turn: int, told: Told, round_: Round) -> Move:
+    def _move(self, name: str, turn: int, feedback: Told, round_: Round) -> Move:
         first = Call(
             task=self.problem.address,
             sample=self.sample,
@@ -108,7 +108,7 @@ class Acting:
             agent=name,
         )
         agent, history = self.context.agents[name], self.histories[name]
-        fields = self._fields(name, turn, told, round_)
+        fields = self._fields(name, turn, feedback, round_)
         template = "revise" if round_.template == "prompt" and history else round_.template
         observed = agent.observe(template, round_.otherwise, first=not history, **fields)
         prefix = agent.prefix.render(agent=name, **fields)
@@ -124,8 +124,8 @@ class Acting:
         except Exception as error:
             raise attribute(error, AgentError, f"harness of {move.agent}") from error
 
-    def _fields(self, name: str, turn: int, told: Told, round_: Round) -> dict[str, Any]:
-        """What an agent's templates see."""
+    def _fields(self, name: str, turn: int, feedback: Told, round_: Round) -> dict[str, Any]:
+        """The fields of an agent's templates."""
         observed = {"observation": self.observations[name]} if name in self.observations else {}
         return {
             **observed,
@@ -134,7 +134,7 @@ class Acting:
             "agents": list(self.context.agents),
             "turn": turn,
             "others": round_.others[name],
-            "feedback": "\n\n".join(item.text for item in told.get(name, ()) if item.text),
+            "feedback": "\n\n".join(item.text for item in feedback.get(name, ()) if item.text),
             **round_.fields.get(name, {}),
         }
 

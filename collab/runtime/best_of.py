@@ -113,11 +113,11 @@ async def _best(
     choices = list(product(range(len(episodes)), repeat=len(agents)))
     texts = [tuple(answers[n][a] for n, a in zip(c, agents, strict=True)) for c in choices]
     new = [text for text in dict.fromkeys(texts) if text not in known]
-    found = await asyncio.gather(
+    outcomes = await asyncio.gather(
         *(_score(session, problem, dict(zip(agents, text, strict=True))) for text in new)
     )
-    failures = tuple(each for each in found if isinstance(each, Failure))
-    known |= {t: s for t, s in zip(new, found, strict=True) if isinstance(s, Score)}
+    failures = tuple(each for each in outcomes if isinstance(each, Failure))
+    known |= {t: s for t, s in zip(new, outcomes, strict=True) if isinstance(s, Score)}
     scored = [(c, t, s) for c, t in zip(choices, texts, strict=True) if (s := known.get(t))]
     chosen, text, score = max(scored, key=lambda each: (each[2].reward, len(set(each[0])) == 1))
     artefacts = dict(zip(agents, text, strict=True))

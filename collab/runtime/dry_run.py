@@ -104,7 +104,7 @@ MOST_PROBLEMS = 64
 
 @dataclass(frozen=True)
 class DryRun:
-    """What the agents would be asked, and what is to be said of it."""
+    """The requests of a dry run, and its warnings."""
 
     requests: tuple[Request, ...]
     """In the order of problems and of turns. Answers in them are of full length."""
@@ -131,7 +131,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
 
 
 def is_first(request: Request) -> bool:
-    """Whether a request holds no answer of any agent: all of its samples are asked the same."""
+    """True if a request holds no answer of any agent: all of its samples are asked the same."""
     call = request.call
     return call.turn == call.round == call.step == 0
 
@@ -150,7 +150,7 @@ def most_calls(requests: Sequence[Request]) -> int:
 
 
 def characters(request: Request) -> int:
-    """Of all messages, and of what is told of the tools."""
+    """Count the characters of all messages and tool descriptions."""
     return sum(len(message.content) for message in fenced(request))
 
 
@@ -174,8 +174,8 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
     for problem in problems:
         episode = await EpisodeRun(context, Start(problem), seed=0).play()
         if seen.errors:
-            told = f"{seen.errors[0]}; the problem: {problem.address}"
-            raise RecipeError(told) from seen.errors[0]
+            message = f"{seen.errors[0]}; the problem: {problem.address}"
+            raise RecipeError(message) from seen.errors[0]
         if episode.failure and episode.failure.type in _TOLD:
             raise RecipeError(episode.failure.message)
         # Other failures are of a protocol that can make nothing of an echo.
@@ -193,7 +193,7 @@ def _ignore(event: Event) -> None:
 
 @dataclass
 class _Seen:
-    """What came up while the team was played."""
+    """Errors and templates seen while the team was played."""
 
     errors: list[AgentError] = field(default_factory=list)
     """Of templates."""
@@ -277,7 +277,7 @@ def _unused_feedback(team: TeamSpec) -> list[str]:
 
 
 def _uncounted(recipe: Recipe) -> list[str]:
-    """What prompts may hold besides: tools of servers, which nothing has started."""
+    """Warn of MCP tools, whose descriptions the dry run does not count."""
     return [
         f"agent '{name}': what {tool} tells of its tools is not counted; it is not started"
         for name, agent in recipe.team.agents.items()
@@ -287,7 +287,7 @@ def _uncounted(recipe: Recipe) -> list[str]:
 
 
 def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> list[str]:
-    """What to say of prompts that do not fit, or that a model cannot read, by agent.
+    """Warn of prompts that do not fit or that a model cannot read, per agent.
 
     Raises:
         RecipeError: an agent's first prompt can be answered for no problem.
@@ -306,11 +306,11 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
     for agent, tasks in certain.items():
         if len(tasks) == problems:
             raise RecipeError(f"agent '{agent}': {next(iter(tasks.values()))}")
-    told = [
+    warnings = [
         f"agent '{agent}': {_some(tasks)} cannot be played: {next(iter(tasks.values()))}"
         for agent, tasks in certain.items()
     ]
-    return told + [
+    return warnings + [
         f"agent '{agent}': {_some(tasks)} may not fit once answers are as long as they may be:"
         f" {next(iter(tasks.values()))}"
         for agent, tasks in possible.items()

@@ -145,7 +145,7 @@ class EpisodeRun:
                 return
 
     def _is_over(self, turn: _TurnState) -> bool:
-        """Whether nothing is left to play: the game has ended, or else the task is solved."""
+        """True if nothing is left to play: the game has ended, or else the task is solved."""
         if self._game is not None:
             return self._game.ended
         solved = bool(turn.score and turn.score.solved)

@@ -51,10 +51,12 @@ class Game:
 
     @property
     def observations(self) -> dict[str, Observation]:
-        """What each agent that is to act observes."""
+        """Map each agent that acts now to its observation."""
         return {
-            self._seats[seat]: told if isinstance(told, Observation) else Observation(told)
-            for seat, told in self._now.observations.items()
+            self._seats[seat]: observation
+            if isinstance(observation, Observation)
+            else Observation(observation)
+            for seat, observation in self._now.observations.items()
         }
 
     @property
@@ -70,7 +72,7 @@ class Game:
             await self.step(turn.artefacts)
 
     async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
-        """What came of the acting agents' artefacts: the score of the turn, and the state as text.
+        """Take a step with the agents' artefacts; return the turn's score and the state as text.
 
         Raises:
             EnvironmentFailed: also where an agent that was to act has not acted.
@@ -84,7 +86,7 @@ class Game:
         return self._score(), state
 
     def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
-        """By seat, what those do that are to act."""
+        """Map each seat that acts now to its action."""
         silent = [agent for agent in self.acting if agent not in artefacts]
         if silent:
             raise EnvironmentFailed(
@@ -113,11 +115,11 @@ class Game:
         step = await self._in_time(function, *args)
         if fault := fault_of(step, self.environment.seats):
             raise EnvironmentFailed(f"{self._what}: {function.__name__} gave {fault}")
-        found: Step = step
-        return found
+        made: Step = step
+        return made
 
     async def _in_time(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What one's own code gives, called in a thread, as it may block."""
+        """Call the user's code in a thread, because it may block."""
         if not self._own:
             return function(*args)
         try:
@@ -162,7 +164,7 @@ def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
 
 
 async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Score:
-    """What a joint action earns that was not played, in a game of one turn.
+    """Score a joint action that was not played, in a game of one turn.
 
     Raises:
         RecipeError: the team plays several turns, so that it depends on those before.
@@ -180,7 +182,7 @@ async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Sc
 def _seated(
     what: str, seats: Sequence[str], agents: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """By seat: the agent that has it."""
+    """Map each seat to its agent."""
     chosen = dict(named) or dict(zip(seats, agents, strict=False))
     if set(chosen) != set(seats) or sorted(chosen.values()) != sorted(agents):
         raise RecipeError(

@@ -19,7 +19,7 @@ Act = tuple[str, int, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Dependence:
-    """Of one turn, by agent: whose answers were made with knowledge of its answers."""
+    """The dependence between the agents' answers in one turn."""
 
     followers: Mapping[str, frozenset[str]]
 
@@ -32,7 +32,7 @@ class Dependence:
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """Whether the agent's answers depend on nobody's of `team`, and nobody's on them."""
+        """True if the agent's answers depend on nobody's of `team`, and nobody's on them."""
         return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
 
 
@@ -53,16 +53,16 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
 
 
 def dependence(acts: Iterable[Act]) -> Dependence:
-    """Of acts in the order in which they happened."""
+    """Compute the dependence of acts, given in the order in which they happened."""
     sources: list[frozenset[tuple[str, int]]] = []  # by act: itself, and all that it depends on
     done: list[tuple[str, int]] = []
     for agent, round_, saw in acts:
-        found = frozenset({(agent, round_)})
+        reached = frozenset({(agent, round_)})
         for (other, earlier), its_sources in zip(done, sources, strict=True):
             if other == agent or (other in saw and earlier < round_):
-                found |= its_sources
+                reached |= its_sources
         done.append((agent, round_))
-        sources.append(found)
+        sources.append(reached)
     followers: dict[str, set[str]] = {agent: set() for agent, _ in done}
     for (agent, _), its_sources in zip(done, sources, strict=True):
         for source, _ in its_sources:

@@ -1,4 +1,4 @@
-"""What a user should know of a team beside its numbers: what is not used, how tools are called."""
+"""Notes on a team beside its numbers: unused settings, and how tools are called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collab.runs.about import now
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
-    """What is named and yet not used, a sentence each; `model` is what `--model` says."""
+    """Name the settings that have no effect, a sentence each; `model` is the value of `--model`."""
     notes = []
     agents = recipe.team.agents
     bare = [n for n, a in agents.items() if a.adapter and local_weights(recipe.model_of(n)) is None]
@@ -24,17 +24,17 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
             f"the trained adapters of {', '.join(bare)} are not used: {engines} answers without"
             " weights"
         )
-    own = [name for name, agent in agents.items() if agent.model is not None]
-    if model is not None and own:
+    with_model = [name for name, agent in agents.items() if agent.model is not None]
+    if model is not None and with_model:
         notes.append(
-            f"--model {model} is not used for {', '.join(own)}: each has a model of its own; set"
-            " agents.NAME.model to change it"
+            f"--model {model} is not used for {', '.join(with_model)}: each has a model of its own;"
+            " set agents.NAME.model to change it"
         )
     return notes
 
 
 def begun_by(recipe: Recipe) -> dict[str, Any]:
-    """What `run.json` says of how a run was begun: when, by what, by which functions of no file."""
+    """The start of a run for `run.json`: time, command, functions that were given in Python."""
     functions = of_python_in(recipe)
     given = {"given_in_python": [*functions]} if functions else {}
     return {"started": now(), "command": sys.argv[:], **given}
@@ -46,7 +46,7 @@ def tools_told(recipe: Recipe) -> dict[str, str]:
     `template`: by its model's chat template, which knows tools. `text`: in its messages. `service`:
     as the service has it. An agent whose model is not at hand is left out.
     """
-    found = {}
+    forms = {}
     for name, agent in recipe.team.agents.items():
         if not agent.tools:
             continue
@@ -54,7 +54,7 @@ def tools_told(recipe: Recipe) -> dict[str, str]:
         knows = knows_tools(spec)  # reads a tokenizer, which takes seconds
         if knows is None and local_weights(spec):
             continue
-        found[name] = "template" if knows else "text"
+        forms[name] = "template" if knows else "text"
         if isinstance(spec, HostedModel):
-            found[name] = "service"
-    return found
+            forms[name] = "service"
+    return forms

@@ -82,7 +82,7 @@ def _one_suite(
 
 
 def _names(suite: str, spec: TaskSpec) -> bool:
-    """Whether an address's suite is the recipe's own, by its name or by its file."""
+    """True if an address's suite is the recipe's own, by its name or by its file."""
     path, data = Path(suite), spec.source.path
     if path.suffix in (".yaml", ".yml"):
         return spec.name in (as_name(path.stem), documents.read_mapping(path).get("name"))

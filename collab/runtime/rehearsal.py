@@ -1,4 +1,4 @@
-"""What a protocol would do, found out without a model."""
+"""Play a protocol without a model, to learn who acts when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What became of a turn in which every answer was empty."""
+    """The rounds of a turn in which every answer was empty."""
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
@@ -54,8 +54,8 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
             raise RecipeError("the protocol ends without letting any agent act")
         joined = turn.joined(team.roles.contributors)
     except Exception as error:
-        found = attribute(error, AgentError)
-        raise found if isinstance(found, RecipeError) else RecipeError(str(found)) from error
+        cause = attribute(error, AgentError)
+        raise cause if isinstance(cause, RecipeError) else RecipeError(str(cause)) from error
     return Rehearsed(tuple(rounds), joined, turn.chosen is not None)
 
 

@@ -30,7 +30,7 @@ class _Wait:
     missing: int
 
     def wants(self, position: int) -> bool:
-        """Whether an action is not here yet, and somebody waits for it, who was not cancelled."""
+        """True if an action is not here yet, and somebody waits for it, who was not cancelled."""
         return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
 

@@ -261,7 +261,7 @@ class Session:
             await scheduler.aclose()
 
     def model_names(self) -> Mapping[str, str]:
-        """By agent: the name of the model that answers, and of the adapter that it answers with."""
+        """Map each agent to the name of its model and adapter."""
         return {name: self._model_name(name, model) for name, model in self.models.items()}
 
     def _model_name(self, agent: str, model: Model) -> str:

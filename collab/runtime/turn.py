@@ -36,7 +36,7 @@ Play = Callable[[Round], Awaitable[Mapping[str, str]]]
 
 
 class Turn:
-    """What a protocol is handed. A protocol is an async function over it, with its own options.
+    """The input of a protocol, which is an async function of a turn and of options.
 
     Agents that act in one call of `together` are independent of each other given what came
     before; the record keeps for each response whose answers it was shown.
@@ -118,7 +118,7 @@ class Turn:
             return answers
 
     def acted(self, agent: str) -> bool:
-        """Whether an agent has acted before, in this turn or an earlier one."""
+        """True if an agent has acted before, in this turn or an earlier one."""
         return agent in self._acted
 
     def choose(self, *agents: str) -> None:
@@ -127,11 +127,11 @@ class Turn:
         self.chosen = agents
 
     def previous_of_others(self, agent: str) -> dict[str, str]:
-        """What the others answered in the turn before."""
+        """The answers of the other agents in the turn before."""
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:
-        """Whose answers make the joint artefact: of those that count, who contributes.
+        """The contributors whose answers make the joint artefact.
 
         Raises:
             AgentError: nobody.

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives, also where an event loop is running, as in a notebook's cell.
+    """Run `work` and return its value, also while an event loop runs, as in a notebook.
 
     There it is done in a loop of its own, on a thread of its own, while the caller's thread waits.
     """
@@ -51,7 +51,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives. An interruption of the wait cancels it, and waits for its end."""
+        """Run `work` in this loop; an interrupted wait cancels it and waits for its end."""
         over: Future[None] = Future()
         begun = self.submit(_begun(work, over))
         try:
@@ -64,7 +64,7 @@ class LoopThread:
         return begun.result().result()
 
     def is_running_here(self) -> bool:
-        """Whether the caller's code runs in this loop."""
+        """True if the caller's code runs in this loop."""
         with suppress(RuntimeError):
             return asyncio.get_running_loop() is self._loop.result()
         return False
@@ -118,12 +118,12 @@ class Kept:
             self._thread = None
 
     async def close_here(self, *, clean: bool) -> None:
-        """As `close`, for `open_here`."""
+        """Like `close`, for `open_here`."""
         self._loop = None
         await self._close_pool(clean=clean)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives, in the loop of the models that are kept."""
+        """Run `work` in the loop of the models that are kept."""
         if self._thread is not None:
             return self._thread.wait_for(work)
         if self._loop is not None:
@@ -132,15 +132,15 @@ class Kept:
         return wait_for(work)
 
     async def follow(self, work: Coroutine[Any, Any, T]) -> T:
-        """As `wait_for`, within a running event loop."""
+        """Like `wait_for`, within a running event loop."""
         if self._thread is None:
             return await work
         return await asyncio.wrap_future(self._thread.submit(work))
 
     def pool_here(self) -> ModelPool | None:
         """The models that are kept for the loop that is running, if any are."""
-        own = self._thread is not None and self._thread.is_running_here()
-        return self._pool if own or self._loop is asyncio.get_running_loop() else None
+        is_thread = self._thread is not None and self._thread.is_running_here()
+        return self._pool if is_thread or self._loop is asyncio.get_running_loop() else None
 
     def _take_pool(self) -> None:
         if self._pool is not None:

@@ -24,12 +24,12 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} holds no {RECIPE}; give the folder of a trained team")
     recipe = read_recipe(str(run))[0]
-    found = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
-    if not found:
+    adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
+    if not adapters:
         raise RecordError(
             f"no agent of {run} has an adapter: whole models are in {run / 'models'} as they are"
         )
-    return recipe, found
+    return recipe, adapters
 
 
 def base_of(recipe: Recipe, agent: str) -> TransformersModel:

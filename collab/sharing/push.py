@@ -131,8 +131,8 @@ def _most(side: Side) -> str:
     return "-" if side.largest_return is None else f"{side.largest_return:.2f}"
 
 
-def _text(name: str, found: Mapping[str, Estimate]) -> str:
-    return estimate_text(name, found.get(name))
+def _text(name: str, estimates: Mapping[str, Estimate]) -> str:
+    return estimate_text(name, estimates.get(name))
 
 
 def _gain(name: str, side: Side) -> str:
@@ -199,11 +199,11 @@ def _places(data: Any, above: str) -> list[tuple[str, str]]:
     else:
         is_path = isinstance(data, str) and data.startswith("/") and len(data) < 1024
         return [(above, data)] if is_path and "\n" not in data and Path(data).exists() else []
-    return [found for key, value in items for found in _places(value, key)]
+    return [place for key, value in items for place in _places(value, key)]
 
 
 class Hub(Protocol):
-    """What of `huggingface_hub.HfApi` is used."""
+    """The methods of `huggingface_hub.HfApi` that collab uses."""
 
     def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool) -> object: ...
 

@@ -1,4 +1,4 @@
-"""What is asked of a suite's rows before any of them is used."""
+"""Checks of a suite's rows before any of them is used."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _TEXTS_OF_CODE = ("prompt", "entry_point", "test")
 
 def id_of(spec: TaskSpec, row: Row) -> str:
     """A row's id as text, "" where it has none."""
-    found = row.get(spec.id_field) if spec.id_field else None
-    return "" if found is None else str(found).strip()
+    identifier = row.get(spec.id_field) if spec.id_field else None
+    return "" if identifier is None else str(identifier).strip()
 
 
 def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
@@ -128,5 +128,5 @@ def _kind(value: Any) -> str:
     return "null" if value is None else f"of type {type(value).__name__}"
 
 
-def _fault(row: PlacedRow, told: str) -> TaskError:
-    return TaskError(f"{told_as(row.source)}, {row.place}: {told}")
+def _fault(row: PlacedRow, message: str) -> TaskError:
+    return TaskError(f"{told_as(row.source)}, {row.place}: {message}")

@@ -80,13 +80,13 @@ def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
     Raises:
         TaskError: one is not.
     """
-    found = []
+    rows_placed = []
     for place, row in rows:
         if not isinstance(row, dict):
             kind = type(row).__name__
             raise TaskError(f"{source}, {place}: expected a mapping of fields, got {kind}")
-        found.append(PlacedRow(source, place, row))
-    return found
+        rows_placed.append(PlacedRow(source, place, row))
+    return rows_placed
 
 
 def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
@@ -133,11 +133,11 @@ def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
 
 def _package_file(package: str, file: str) -> Path:
     try:
-        found = [entry for entry in files(package) or [] if str(entry) == file]
+        matching = [entry for entry in files(package) or [] if str(entry) == file]
     except PackageNotFoundError:
         raise TaskError(
             f"the package '{package}' is not installed; remedy: pip install {package}"
         ) from None
-    if not found:
+    if not matching:
         raise TaskError(f"the package '{package}' has no file '{file}'")
-    return Path(str(found[0].locate()))
+    return Path(str(matching[0].locate()))

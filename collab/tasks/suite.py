@@ -38,8 +38,8 @@ def split_address(address: str) -> tuple[str, str]:
     file = _FILE.match(address)
     if file:
         return file.group(1), file.group(2) or ""
-    if found := split_member(address):
-        return found
+    if parts := split_member(address):
+        return parts
     suite, _, selection = address.partition("/")
     return suite, selection
 
@@ -187,7 +187,7 @@ def _id(row: PlacedRow) -> str:
 
 def _unfit(source: SourceSpec, unfit: dict[str, str], total: int) -> str:
     """List the unfit problems with their reasons, one per line."""
-    listed = "".join(f"\n  {name}: {told}" for name, told in unfit.items())
+    listed = "".join(f"\n  {name}: {reason}" for name, reason in unfit.items())
     every = ",".join([*source.leave_out, *unfit])
     return (
         f"{len(unfit)} of {total} problems cannot be run; leave them out with"

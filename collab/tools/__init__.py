@@ -1,4 +1,4 @@
-"""What agents may call before they answer: functions, the sandbox, servers of tools."""
+"""Tools that agents may call before they answer: functions, the sandbox, MCP servers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def uncalled(tools: Toolboxes) -> Toolboxes:
         return ""
 
     return {
-        agent: {name: Tool(tool.spec, nothing) for name, tool in own.items()}
-        for agent, own in tools.items()
+        agent: {name: Tool(tool.spec, nothing) for name, tool in each.items()}
+        for agent, each in tools.items()
     }
 
 

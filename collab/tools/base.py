@@ -25,7 +25,7 @@ class Tool:
     run: Callable[[Mapping[str, Any]], Awaitable[str]]
 
     async def answer(self, arguments: Mapping[str, Any], *, seconds: float) -> str:
-        """What the tool says, within `seconds`; an error of the tool is an answer too.
+        """Call the tool within `seconds`; its errors are answers too.
 
         Raises:
             CollabError: trouble of ours, such as a sandbox that is not to be had.
@@ -91,9 +91,9 @@ def _described(
 
 
 def _mismatch(error: ValidationError) -> str:
-    """What is wrong with each argument, in a line."""
-    found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-    return f"the arguments do not fit: {'; '.join(found)}"
+    """Describe the fault of each argument, in one line."""
+    errors = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+    return f"the arguments do not fit: {'; '.join(errors)}"
 
 
 SPEC = ToolSpec(

@@ -111,21 +111,21 @@ class Connection:
                 self._client = None
                 if not ready.done():
                     error = _first(raised)
-                    own = isinstance(error, CollabError)
-                    ready.set_exception(error if own else self._unavailable(error, log))
+                    is_known = isinstance(error, CollabError)
+                    ready.set_exception(error if is_known else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
         reason = told(error)
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
         log.seek(0)
-        said = log.read()[-STDERR:].strip()
+        output = log.read()[-STDERR:].strip()
         return ToolUnavailable(
-            f"{self.spec} does not start: {reason}" + (f"; it said:\n{said}" if said else "")
+            f"{self.spec} does not start: {reason}" + (f"; it said:\n{output}" if output else "")
         )
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """What a tool answers, as text.
+        """Call a tool; return its answer as text.
 
         Raises:
             RuntimeError: the server has ended. What else the SDK raises goes on as it is.
@@ -142,7 +142,7 @@ class Connection:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What was raised first, out of the groups that the SDK's tasks wrap it in."""
+    """The first exception inside the groups that the SDK's tasks wrap it in."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -169,7 +169,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
 
 
 def _http(spec: MCPServer, log: Any) -> Any:
-    """What asks a server at an address; a refusal is noted, since the SDK tells no status."""
+    """The HTTP client for a server; it notes refusals, because the SDK hides the status."""
     import httpx2
 
     async def note(answer: httpx2.Response) -> None:

@@ -1,4 +1,4 @@
-"""What comes from elsewhere is code: nothing of it runs before the user's yes."""
+"""Files from elsewhere are code: nothing in them runs until the user approves it."""
 
 from collab.trust.question import NOTHING, Ask, Consent, Item, Question, joined, remember, settle
 

@@ -56,12 +56,12 @@ def _runs(folder: Path) -> bool:
 
 def _program(word: str) -> list[str]:
     """The program as a file; none for one that the machine or the user's environment has."""
-    found = shutil.which(word) or word
-    folder = Path(os.path.abspath(found)).parent  # noqa: PTH100  # a link is not followed
-    on_path = "/" in found and str(folder) in os.environ.get("PATH", "").split(os.pathsep)
+    path = shutil.which(word) or word
+    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100  # a link is not followed
+    on_path = "/" in path and str(folder) in os.environ.get("PATH", "").split(os.pathsep)
     environment = folder.parent / "pyvenv.cfg"
     in_environment = environment.is_file() and is_own(environment)
-    return [] if on_path or in_environment or word == sys.executable else [found]
+    return [] if on_path or in_environment or word == sys.executable else [path]
 
 
 def _is(kind: Literal["is_file", "is_dir"], path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Whose a file is: the user's own project's, or somebody else's."""
+"""The owner of a file: the user's project, or somebody else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collab.runs.layout import MARKS
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file belongs to the project in the current folder.
+    """True if a file belongs to the project in the current folder.
 
     Symbolic links are followed first. A file below the current folder is the project's, unless
     it lies in the folder of a run, which may have been unpacked there; one anywhere else is not.

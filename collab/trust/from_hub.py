@@ -52,10 +52,10 @@ def folder_of(name: str) -> Path:
     except RecipeError:
         raise
     except Exception as error:  # whatever keeps the network away
-        found = _newest(place, revision)
-        if found is None:
+        newest = _newest(place, revision)
+        if newest is None:
             raise RecipeError(f"'{name}' cannot be had: {error}") from error
-        folder = found
+        folder = newest
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"'{name}' holds no {RECIPE}, so there is no team in it")
     return folder
@@ -81,7 +81,7 @@ def _fetched(owner: str, commit: str, place: Path) -> Path:
 
 
 def _newest(place: Path, revision: str) -> Path | None:
-    """What was fetched last of a team, or of one of its commits."""
+    """The folder of a team, or of one of its commits, that was fetched last."""
     commits = [path for path in place.glob("*") if COMMIT.fullmatch(path.name)]
-    found = [p for p in commits if p.name.startswith(revision) and (p / RECIPE).is_file()]
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    fetched = [p for p in commits if p.name.startswith(revision) and (p / RECIPE).is_file()]
+    return max(fetched, key=lambda path: path.stat().st_mtime, default=None)

@@ -1,4 +1,4 @@
-"""What comes from elsewhere and has no yes, held back where it would begin to run.
+"""Functions and servers from elsewhere that are held back until the user approves them.
 
 Whoever reads a recipe is to settle its question before its functions are loaded and its servers of
 tools are started. This is the lock behind that rule: a door that forgets to ask finds it shut.
@@ -61,12 +61,12 @@ def check(name: str, digest: str) -> None:
 
 
 def is_free(name: str) -> bool:
-    """Whether there was a yes to it in this process, or it is the user's own."""
+    """True if there was a yes to it in this process, or it is the user's own."""
     return name in _free
 
 
 def is_held(name: str) -> bool:
-    """Whether it may not run yet."""
+    """True if it may not run yet."""
     return name in _held
 
 

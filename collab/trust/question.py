@@ -91,7 +91,7 @@ class Question:
             _add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
 
     def text(self) -> str:
-        """What would happen, a line for each open item."""
+        """List the open items, one per line."""
         lines = [f"{_plain(self.name)} comes from elsewhere; with your rights, it would"]
         return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
 
@@ -106,9 +106,9 @@ NOTHING = Question("")
 
 def joined(name: str, questions: Iterable[Question]) -> Question:
     """One question for several; each item is asked about once."""
-    asked = [*questions]
-    items = {(i.content, i.reference, i.lock): i for question in asked for i in question.items}
-    files = {file for question in asked for file in question.files}
+    parts = [*questions]
+    items = {(i.content, i.reference, i.lock): i for question in parts for i in question.items}
+    files = {file for question in parts for file in question.files}
     return Question(name, tuple(items.values()), tuple(sorted(files)))
 
 

@@ -90,15 +90,15 @@ def digest_of(sources: Iterable[Source]) -> str:
 
 
 def _with_imports(first: list[Source], beside: Path) -> list[Source]:
-    found = {source.place: source for source in first}
+    sources = {source.place: source for source in first}
     waiting = [*first]
     while waiting:
         for name in sorted(set(_names(waiting.pop()))):
             for source in _local(name, [beside, Path.cwd()]):
-                if source.place not in found:
-                    found[source.place] = source
+                if source.place not in sources:
+                    sources[source.place] = source
                     waiting.append(source)
-    return list(found.values())
+    return list(sources.values())
 
 
 def _source(root: Path, place: Path) -> Source:
@@ -137,7 +137,7 @@ def _local(name: str, roots: Iterable[Path]) -> list[Source]:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a module is Python's own, collab's, or installed."""
+    """True if a module is Python's own, collab's, or installed."""
     if name in sys.stdlib_module_names or name == "collab":
         return True
     spec = PathFinder.find_spec(name)
@@ -145,5 +145,5 @@ def _is_known(name: str) -> bool:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file or folder lies where packages are installed."""
+    """True if a file or folder lies where packages are installed."""
     return any(path.is_relative_to(folder) for folder in _INSTALLED)

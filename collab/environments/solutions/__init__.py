@@ -1,1 +1,1 @@
-"""What is known of the games: values and best play, by trying all moves."""
+"""Exact values and best play of the small games, found by trying all moves."""

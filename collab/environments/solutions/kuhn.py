@@ -32,11 +32,11 @@ def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
     """Best play of both seats; the first may bet its jack with any chance from 0 to 1/3."""
     bets = {"": (alpha, 0.0, 3 * alpha), "c": (1 / 3, 0.0, 1.0)}
     calls = {"b": (0.0, 1 / 3, 1.0), "cb": (0.0, alpha + 1 / 3, 1.0)}
-    found: dict[Situation, dict[str, float]] = {}
+    strategy: dict[Situation, dict[str, float]] = {}
     for n, card in enumerate(CARDS):
-        found |= {(card, h): {"b": p[n], "c": 1 - p[n]} for h, p in bets.items()}
-        found |= {(card, h): {"c": p[n], "f": 1 - p[n]} for h, p in calls.items()}
-    return found
+        strategy |= {(card, h): {"b": p[n], "c": 1 - p[n]} for h, p in bets.items()}
+        strategy |= {(card, h): {"c": p[n], "f": 1 - p[n]} for h, p in calls.items()}
+    return strategy
 
 
 def uniform() -> dict[Situation, dict[str, float]]:
@@ -45,19 +45,19 @@ def uniform() -> dict[Situation, dict[str, float]]:
 
 
 def value(first: Strategy, second: Strategy) -> float:
-    """What the first seat earns on average, in chips a game."""
+    """The mean payoff of the first seat, in chips per game."""
     return fsum(_value("", cards, (first, second)) for cards in DEALS) / len(DEALS)
 
 
 def exploitability(strategy: Strategy) -> float:
-    """What best replies gain on average over the two seats of a strategy that plays both; 0 of an
+    """The mean gain of best replies against a strategy that plays both seats; 0 for an
     equilibrium, in chips a game."""
     gains = (_best(strategy, 0), _best(strategy, 1))
     return fsum(gains) / 2
 
 
 def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strategy]) -> float:
-    """What the first seat earns from here on."""
+    """The expected payoff of the first seat from here on."""
     if history not in LEGAL:
         return won(history, cards)
     player = len(history) % 2
@@ -69,18 +69,18 @@ def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strate
 
 
 def _best(strategy: Strategy, seat: int) -> float:
-    """What the best reply earns in a seat against the strategy in the other one.
+    """The payoff of the best reply in a seat against the strategy in the other seat.
 
     A seat's situations are settled from the last to the first: each is worth most with one move.
     """
     reply = uniform()  # so that no situation is out of reach while it is settled
-    own = [s for s in situations() if len(s[1]) % 2 == seat]
-    for situation in sorted(own, key=lambda s: -len(s[1])):
+    decided = [s for s in situations() if len(s[1]) % 2 == seat]
+    for situation in sorted(decided, key=lambda s: -len(s[1])):
         letters = [move[0] for move in LEGAL[situation[1]]]
         worth = {m: _earned({**reply, situation: {m: 1.0}}, strategy, seat) for m in letters}
         reply[situation] = {max(worth, key=lambda m: worth[m]): 1.0}
     return _earned(reply, strategy, seat)
 
 
-def _earned(own: Strategy, other: Strategy, seat: int) -> float:
-    return value(own, other) if seat == 0 else -value(other, own)
+def _earned(strategy: Strategy, other: Strategy, seat: int) -> float:
+    return value(strategy, other) if seat == 0 else -value(other, strategy)

@@ -9,7 +9,7 @@ from operator import xor
 
 @cache
 def wins(heaps: tuple[int, ...]) -> bool:
-    """Whether who is to move can win, by trying all moves."""
+    """True if who is to move can win, by trying all moves."""
     after = (
         tuple(sorted((*heaps[:n], left - taken, *heaps[n + 1 :])))
         for n, left in enumerate(heaps)

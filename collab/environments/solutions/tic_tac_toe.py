@@ -9,7 +9,7 @@ from collab.environments.tic_tac_toe import winner
 
 @cache
 def value(board: tuple[str, ...], player: str = "x") -> int:
-    """What `player`, who is to move, earns under best play of both: 1, 0 or -1."""
+    """The payoff of `player`, who moves next, under best play: 1, 0 or -1."""
     if winner(board):
         return -1
     empty = [n for n, mark in enumerate(board) if not mark]

@@ -39,17 +39,17 @@ _RULES = [(re.compile(pattern, re.ASCII), to) for pattern, to in _LATEX]
 
 
 def same_number(answer: str, expected: str) -> bool:
-    """Whether the answer holds one number, beside units and signs of money, and it is the other."""
-    found = _NUMBERS.findall(answer) if len(answer) <= LONGEST else []
+    """True if the answer holds one number, beside units and signs of money, and it is the other."""
+    numbers = _NUMBERS.findall(answer) if len(answer) <= LONGEST else []
     rest = _NUMBERS.sub("", answer)
-    if len(found) != 1 or _DIGITS.search(rest):
+    if len(numbers) != 1 or _DIGITS.search(rest):
         return False
-    value = number(found[0])
+    value = number(numbers[0])
     return value is not None and value == number(expected.strip())
 
 
 def same_latex(answer: str, expected: str) -> bool:
-    """Whether two answers are the same text in one form, or the same number."""
+    """True if two answers are the same text in one form, or the same number."""
     if len(answer) > LONGEST:
         return False
     one, other = latex(answer), latex(expected)
@@ -90,8 +90,8 @@ _END = re.compile(r"\.(?:\s|$)")
 
 
 def final_answer(text: str) -> str | None:
-    r"""What stands in the last `\boxed{...}`, behind the last `####`, or behind "answer is" or
-    "answer:"; the first of these that the text has, and None where it has none.
+    r"""The content of the last `\boxed{...}`, or the text behind the last `####`, or else behind
+    "answer is" or "answer:"; None if the text has none of these.
     """
     boxes = list(_BOX.finditer(text))
     if boxes:
@@ -99,12 +99,12 @@ def final_answer(text: str) -> str | None:
     _, mark, behind = text.rpartition("####")
     if mark:
         return behind.strip().partition("\n")[0].strip()
-    said = list(_SAID.finditer(text))
-    return _END.split(said[-1].group(1))[0].strip(" *$") if said else None
+    matches = list(_SAID.finditer(text))
+    return _END.split(matches[-1].group(1))[0].strip(" *$") if matches else None
 
 
 def _braced(text: str) -> str | None:
-    """What the braces at the beginning hold; without braces, the first word."""
+    """The content of the leading braces; without braces, the first word."""
     text = text.lstrip()
     if not text.startswith("{"):
         return (text.split() or [""])[0].rstrip("$.") or None

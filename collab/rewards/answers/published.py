@@ -98,8 +98,8 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     tagged = _TAGGED.findall(text)
     answer = (tagged[-1] if tagged else text).strip()
     name = context.field("set")
-    if told := refused(name, answer):
-        return 0.0, told
+    if reason := refused(name, answer):
+        return 0.0, reason
     hidden = context.problem.hidden
     entry = {
         "question": context.field("prompt"),
@@ -132,7 +132,7 @@ def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
 def environment_score(
     context: RewardContext, *, minimum: float = 0.0, maximum: float | None = None, agent: str = ""
 ) -> tuple[float, str]:
-    """What the rewards of the problem's environment give the answer, as a share of the maximum.
+    """Score the answer by the rewards of the problem's environment, as a share of the maximum.
 
     Args:
         minimum: the sum of rewards that is worth 0.
@@ -156,8 +156,8 @@ def environment_score(
             f"the environment gives {total:g}, which is not between {minimum:g} and {most:g}; set"
             " task.reward.parts.NAME.options.minimum and maximum to what it gives at most"
         )
-    told = ", ".join(f"{name} {reward.score:g}" for name, reward in given.items())
-    return (total - minimum) / (most - minimum), f"{total:g} of {most:g}: {told}"
+    scores = ", ".join(f"{name} {reward.score:g}" for name, reward in given.items())
+    return (total - minimum) / (most - minimum), f"{total:g} of {most:g}: {scores}"
 
 
 def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
@@ -192,13 +192,13 @@ def _trace(task: Any, prompt: str, text: str) -> Any:
         state_cls,
     )
 
-    asked = vf.MessageNode(message=vf.UserMessage(content=prompt))
+    question = vf.MessageNode(message=vf.UserMessage(content=prompt))
     answered = vf.MessageNode(parent=0, message=vf.AssistantMessage(content=text), sampled=True)
     return vf.Trace(
         task=vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash),
         state=state_cls(type(task))(),
         agent=vf.AgentInfo(config=vf.AgentConfig()),
-        nodes=[asked, answered],
+        nodes=[question, answered],
         is_completed=True,
         ok=True,
     )

@@ -43,7 +43,7 @@ Lines = tuple[int, int] | None
 
 
 async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
-    """Whether a test depends on the values of the function `helper` of the joint program.
+    """True if a test depends on the values of the function `helper` of the joint program.
 
     Args:
         lines: where the function is defined.
@@ -108,14 +108,14 @@ class _Runs:
         return None
 
     async def _contents(self) -> bool:
-        """Whether it matters what the values hold, beyond which of them are equal or cancel."""
+        """True if it matters what the values hold, beyond which of them are equal or cancel."""
         return bool(await self._missing("zeros") and await self._missing("ones"))
 
     async def _lengths(self) -> bool:
         return bool(await self._missing("empty"))
 
     async def _differ(self, values: Values) -> bool:
-        """Whether two ways to change the values lead to different answers."""
+        """True if two ways to change the values lead to different answers."""
         one, two = [_answers(await self._run(values, seed)) for seed in (0, 1)]
         return any(one[i] != two[i] for i in self._steady if i in one and i in two)
 
@@ -166,7 +166,7 @@ def _held(verdict: Verdict) -> set[int]:
 
 
 def _answers(verdict: Verdict) -> dict[int, str]:
-    """By number: what was answered for each test, where something was."""
+    """Map the number of each test with an answer to the answer."""
     if not verdict.loaded:
         return {}
     return {i: check.answer for i, check in enumerate(verdict.checks) if check.answer is not None}
@@ -193,8 +193,8 @@ async def calls(
     verdict = await context.verdict()
     if not verdict.tests.passed:
         return 0.0, f"{use.reason}, but no test holds"
-    found = await contribution(context, name, context.joint.spans.get(helper))
-    return float(found.shown), f"{use.reason}{'; ' if found.shown else ', but '}{found.reason}"
+    effect = await contribution(context, name, context.joint.spans.get(helper))
+    return float(effect.shown), f"{use.reason}{'; ' if effect.shown else ', but '}{effect.reason}"
 
 
 def not_wrapper(

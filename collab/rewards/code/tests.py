@@ -17,8 +17,8 @@ async def tests(context: RewardContext) -> Part:
 async def solved(context: RewardContext) -> Part:
     """Every hidden test holds."""
     verdict = await context.verdict()
-    told = "solved" if verdict.passed else "not solved"
-    return Part(float(verdict.passed), told, solved=verdict.passed)
+    reason = "solved" if verdict.passed else "not solved"
+    return Part(float(verdict.passed), reason, solved=verdict.passed)
 
 
 async def part_tests(

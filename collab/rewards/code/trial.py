@@ -1,4 +1,4 @@
-"""What the sandbox is asked about a program, and what its verdict says of the joint one."""
+"""Trials of programs in the sandbox, and the score fields that come from their verdicts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def schemes(
     fields = {**context.problem.public, **context.problem.hidden}
     if not {agent, helper} <= {*context.artefacts} or "entry_point" not in fields:
         return ()
-    found = classify(
+    classified = classify(
         context.joint.text,
         function_name(context, agent, function),
         function_name(context, helper, helper_function),
         context.joint.spans.get(helper, (0, 0)),
     )
-    return tuple(Scheme(name=m.name, lines=m.lines, why=m.why) for m in found.matches)
+    return tuple(Scheme(name=m.name, lines=m.lines, why=m.why) for m in classified.matches)
 
 
 _MAX_FAILURES = 5
@@ -80,7 +80,7 @@ def trial_of(
 async def examine(
     context: RewardContext, parts: Mapping[str, PartFunction], sandbox: Sandbox | None
 ) -> dict[str, Any]:
-    """What the joint program does, whatever it is worth, and how the agents work together.
+    """Return the score fields about the joint program's tests and the cooperation schemes.
 
     The tests are run whether or not a gate kept some part from asking for them.
 
@@ -91,8 +91,8 @@ async def examine(
         verdict: Verdict | None = await context.verdict()
     else:
         verdict = context.known_verdict()
-    found = {"schemes": await in_thread(_schemes, context, parts)}
-    return found if verdict is None else {**found, **_of_verdict(verdict)}
+    fields = {"schemes": await in_thread(_schemes, context, parts)}
+    return fields if verdict is None else {**fields, **_of_verdict(verdict)}
 
 
 def _of_verdict(verdict: Verdict) -> dict[str, Any]:
@@ -111,14 +111,14 @@ def _schemes(context: RewardContext, parts: Mapping[str, PartFunction]) -> tuple
     if about.lacks(context.roles, context.artefacts):
         return ()
     calls = about.calls(context.roles).values()
-    found = [scheme for options in calls for scheme in schemes(context, **options)]
-    return tuple(sorted(found, key=lambda scheme: SCHEMES.index(scheme.name)))
+    shown = [scheme for options in calls for scheme in schemes(context, **options)]
+    return tuple(sorted(shown, key=lambda scheme: SCHEMES.index(scheme.name)))
 
 
 def _failures(verdict: Verdict) -> tuple[str, ...]:
     """For people: the first tests that did not hold, or why the program did not run."""
-    told = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
-    return tuple([verdict.error, *told] if verdict.error else told)
+    failures = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
+    return tuple([verdict.error, *failures] if verdict.error else failures)
 
 
 def _describe(check: Check) -> str:

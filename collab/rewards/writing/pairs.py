@@ -113,12 +113,12 @@ def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
     pair = _pair(context)
     texts = [tokens(text) for text in (pair.first, pair.second)]
     counts = [(len(text), len({*map(str.lower, text)})) for text in texts]
-    told = ", ".join(
+    reason = ", ".join(
         f"{name} {size}" + (f" (only {different} different)" if size > REPEATS * different else "")
         for name, (size, different) in zip(pair.names, counts, strict=True)
     )
     fits = all(minimum <= size <= min(maximum, REPEATS * different) for size, different in counts)
-    return Part(float(fits), f"words: {told}; wanted {minimum}-{maximum} each")
+    return Part(float(fits), f"words: {reason}; wanted {minimum}-{maximum} each")
 
 
 def length_ratio(
@@ -167,20 +167,20 @@ def transitions(
             finds `so` in `some`.
     """
     pair = _pair(context)
-    found = categories(pair.second, matching)
+    used = categories(pair.second, matching)
     if text == "both":
-        found |= categories(pair.first, matching)
-    value = min(1.0, 0.4 + 0.05 * (len(found) - 1)) if found else 0.0
-    told = ", ".join(name for name in TRANSITIONS if name in found)
-    return Part(value, f"{len(found)} of {len(TRANSITIONS)} kinds of transition: {told or 'none'}")
+        used |= categories(pair.first, matching)
+    value = min(1.0, 0.4 + 0.05 * (len(used) - 1)) if used else 0.0
+    names = ", ".join(name for name in TRANSITIONS if name in used)
+    return Part(value, f"{len(used)} of {len(TRANSITIONS)} kinds of transition: {names or 'none'}")
 
 
 def shared_words(context: RewardContext, enough: float) -> Part:
     """The Jaccard similarity of the texts' content words; full value from `enough` on."""
     pair = _pair(context)
     similarity = jaccard(pair.first, pair.second)
-    told = f"{similarity:.3f} of the content words are in both; wanted {enough:g}"
-    return Part(min(similarity, enough) / enough, told)
+    reason = f"{similarity:.3f} of the content words are in both; wanted {enough:g}"
+    return Part(min(similarity, enough) / enough, reason)
 
 
 def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
@@ -192,8 +192,8 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
     """
     given = context.field(source)
     shares = {name: clipped_precision(text, given) for name, text in context.contributions.items()}
-    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-    return Part(sum(shares.values()) / len(shares), f"content words from '{source}': {told}")
+    reason = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return Part(sum(shares.values()) / len(shares), f"content words from '{source}': {reason}")
 
 
 @dataclass(frozen=True)

@@ -31,21 +31,21 @@ def names(context: RewardContext, field: str, head: str) -> Part:
         agent: _name_fault(text.strip(), described, wanted)
         for agent, text in context.contributions.items()
     }
-    told = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
-    value = 1.0 - len(told) / len(faults)
-    return Part(value, "; ".join(told) or "all are names of it", passes=not told)
+    reasons = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
+    value = 1.0 - len(reasons) / len(faults)
+    return Part(value, "; ".join(reasons) or "all are names of it", passes=not reasons)
 
 
 def _name_fault(name: str, described: set[str], head: str) -> str:
-    """What keeps a text from being such an identifier; "" where nothing does."""
+    """Describe why a text is no such identifier; "" if it is one."""
     shown = f"{name!r:.40}"
-    found = _PIECE.findall(name)
-    if not _NAME.fullmatch(name) or "".join(found) != name.replace("_", "") or iskeyword(name):
+    parts = _PIECE.findall(name)
+    if not _NAME.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
         return f"{shown} is no identifier of words"
-    pieces = {without_ending(piece.lower()): piece for piece in found}
+    pieces = {without_ending(piece.lower()): piece for piece in parts}
     if strange := [piece for stem, piece in pieces.items() if stem not in described]:
         return f"{shown} has '{strange[0]}', which is not in the description"
-    if len(pieces) < len(found):
+    if len(pieces) < len(parts):
         return f"{shown} has a word twice"
     if without_ending(head.lower()) not in pieces:
         return f"{shown} does not say '{head}'"
@@ -68,8 +68,8 @@ def sentences(context: RewardContext) -> tuple[float, str]:
     words that follow each other are the same.
     """
     faults = _faults(context)
-    told = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
-    return 1.0 - len(told) / len(faults), "; ".join(told) or "each is one sentence"
+    reasons = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
+    return 1.0 - len(reasons) / len(faults), "; ".join(reasons) or "each is one sentence"
 
 
 def mentions(context: RewardContext, field: str) -> tuple[float, str]:
@@ -77,10 +77,10 @@ def mentions(context: RewardContext, field: str) -> tuple[float, str]:
 
     A text that is no sentence, as `sentences` has it, mentions nothing.
     """
-    asked = _stems(context.field(field))
-    shares = {name: len(asked & stems) / len(asked) for name, stems in _told(context).items()}
-    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-    return sum(shares.values()) / len(shares), f"words of '{field}': {told}"
+    wanted = _stems(context.field(field))
+    shares = {name: len(wanted & stems) / len(wanted) for name, stems in _told(context).items()}
+    reason = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return sum(shares.values()) / len(shares), f"words of '{field}': {reason}"
 
 
 def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[float, str]:
@@ -93,20 +93,20 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
         enough: so many words give the full value.
     """
     texts = _told(context).values()
-    found = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
-    told = f"{len(found)} words in common beside those of '{beyond}': {', '.join(found)}"
-    return min(len(found) / enough, 1.0), told.removesuffix(": ")
+    shared = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
+    reason = f"{len(shared)} words in common beside those of '{beyond}': {', '.join(shared)}"
+    return min(len(shared) / enough, 1.0), reason.removesuffix(": ")
 
 
 def _told(context: RewardContext) -> dict[str, set[str]]:
-    """By agent, the content words of its sentence without their endings; of what is none, none."""
+    """Map each agent to the stems of its sentence's content words; empty if it is no sentence."""
     faults = _faults(context)
     texts = context.contributions.items()
     return {name: set() if faults[name] else _stems(text) for name, text in texts}
 
 
 def _faults(context: RewardContext) -> dict[str, str]:
-    """By agent, what keeps its text from being one sentence of its own; "" where nothing does."""
+    """Map each agent to the fault of its sentence; "" if there is none."""
     faults: dict[str, str] = {}
     for agent, text in context.contributions.items():
         copied = [one for one in faults if _copies(text, context.contributions[one])]
@@ -132,14 +132,14 @@ def _stems(text: str) -> set[str]:
 
 
 def _fault(text: str) -> str:
-    """What keeps a text from being one sentence; "" where nothing does."""
+    """Describe why a text is not one sentence; "" if it is."""
     if not _SENTENCE.fullmatch(text):
         return "not one sentence with a capital letter first and its mark last"
-    found = words(text)
-    share = sum(word in STOPWORDS for word in found) / len(found) if found else 0.0
+    listed = words(text)
+    share = sum(word in STOPWORDS for word in listed) / len(listed) if listed else 0.0
     if not FEWEST <= share <= MOST_STOPWORDS:
         return f"{share:.0%} of the words are stopwords"
-    if any(one == other for one, other in pairwise(found)):
+    if any(one == other for one, other in pairwise(listed)):
         return "a word follows itself"
     [(word, times)] = Counter(map(without_ending, content_words(text))).most_common(1)
     return f"'{word}' stands there {times} times" if times > 2 else ""
@@ -191,5 +191,5 @@ def clipped_precision(text: str, source: str) -> float:
 
 
 def without_ending(word: str) -> str:
-    """What `moved` and `moving` have in common, as far as rules of spelling tell."""
+    """The stem of a word by spelling rules: `moved` and `moving` give the same one."""
     return _DOUBLED.sub(r"\1", _ENDING.sub("", word))

@@ -31,7 +31,7 @@ class Step:
 
 
 class Move:
-    """What a harness is handed: the agent's history, its model and its tools.
+    """The input of a harness: the agent's history, its model and its tools.
 
     Each response is one decision of its own in the record. Only tokens that the model drew are
     trained; what the harness says in between carries no gradient.
@@ -68,7 +68,7 @@ class Move:
         return before_calls(action.text) if is_call else action.text
 
     def unreadable(self, action: Action) -> str:
-        """What is wrong with a call that the response begins; empty if nothing is."""
+        """Describe the fault in a tool call of the response; empty if there is none."""
         if self.tools and not action.tool_calls:
             try:
                 read_calls(action.text, self.tools)

@@ -48,13 +48,13 @@ async def tools(
             move.observe(Message(role="tool", content=result, answers=call))
             failures[f"{call.name} {call.arguments}"] += result.startswith("Error: ")
             left -= 1
-    told = REPEATED.format(times=EQUAL) if left > 0 else LIMIT.format(calls=calls)
-    move.observe(Message(role="user", content=told))
+    answer = REPEATED.format(times=EQUAL) if left > 0 else LIMIT.format(calls=calls)
+    move.observe(Message(role="user", content=answer))
     await move.generate(may_call=False)
 
 
 def _unreadable(move: Move, action: Action) -> str:
-    """What the agent is told of a call that cannot be read; empty where there is none."""
+    """The answer to a call that cannot be read; empty if there is none."""
     trouble = move.unreadable(action)
     if trouble and action.finish_reason == "length":
         tokens = len(action.token_ids) or action.usage.new_tokens

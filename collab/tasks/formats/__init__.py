@@ -35,7 +35,7 @@ BUILT_IN: Mapping[str, Callable[..., Row]] = {
 
 
 def adapted(form: Component) -> Callable[[str, Row], Row]:
-    """What turns a row, which is said to stand at some place, into one of ours.
+    """Return a function that converts a published row, given its place for messages.
 
     Raises:
         RecipeError: there is no such format, or it does not take these options. What is returned
@@ -59,6 +59,6 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
     return adapt
 
 
-def _placed(what: str, told: str) -> str:
+def _placed(what: str, message: str) -> str:
     """An error's words behind the row's place, once."""
-    return told if told.startswith(what) else f"{what}: {told}"
+    return message if message.startswith(what) else f"{what}: {message}"

@@ -78,14 +78,14 @@ def _parsed(name: str, source: str) -> ast.Module:
 
 
 def _class(tree: ast.Module, name: str) -> ast.ClassDef:
-    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
-    if not found:
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    if not classes:
         raise TaskError(f"no class '{name}' is defined")
-    return found[-1]
+    return classes[-1]
 
 
 def _check_fit(test: ast.Module, *others: ast.Module) -> None:
-    """Whether the test can be run in the sandbox at all."""
+    """True if the test can be run in the sandbox at all."""
     needed = {name for tree in (test, *others) for name in _modules(tree)}
     if lacking := sorted(needed - IMPORTABLE):
         raise Unfit(f"needs {', '.join(lacking)}, which the sandbox does not have")
@@ -113,7 +113,7 @@ def _prompt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
 
 def _rebuilt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
     """A skeleton of the parts: the descriptions, and the solution's constructor and signatures."""
-    told = {
+    texts = {
         str(method["method_name"]): str(method["method_description"]).partition(":\n")[2]
         for method in field(row, list, "methods_info")
     }
@@ -121,8 +121,8 @@ def _rebuilt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
     for node in _functions(solution):
         if node.name == "__init__":
             pieces.append(indent(ast.unparse(node), "    ") + "\n")
-        elif node.name in told:
-            text = docstring(_unquoted(told[node.name]))
+        elif node.name in texts:
+            text = docstring(_unquoted(texts[node.name]))
             pieces.append(indent(f"{_signature(node)}\n{text}", "    "))
     return "\n".join([*_imports(row), "", f"class {name}:", "\n".join(pieces)])
 
@@ -149,8 +149,8 @@ def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
             if node.name == "__init__":
                 continue
             every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            own = [argument for argument in every if argument.arg not in ("self", "cls")]
-            yield {"name": node.name, "signature": _signature(node), "parameters": len(own)}
+            parameters = [argument for argument in every if argument.arg not in ("self", "cls")]
+            yield {"name": node.name, "signature": _signature(node), "parameters": len(parameters)}
 
 
 def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:

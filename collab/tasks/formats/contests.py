@@ -77,9 +77,9 @@ def _check(given: str, asserts: list[str]) -> str:
     return f"{given}\n\n{check}\n"
 
 
-def _text(told: Any) -> str:
+def _text(value: Any) -> str:
     """A case's input or output, which some rows give as a list of lines."""
-    return "\n".join(map(str, told)) if isinstance(told, list) else str(told)
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 MOST_UNPACKED = 1 << 27
@@ -91,16 +91,16 @@ _TEXTS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
 _EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
 
 
-def unpacked(told: str) -> str:
+def unpacked(text: str) -> str:
     """The JSON that a text holds: as it is, or as base64 of zlib of it, pickled or not.
 
     Raises:
         TaskError: it holds anything else, or more than MOST_UNPACKED bytes.
     """
-    if told.lstrip().startswith("["):
-        return told
+    if text.lstrip().startswith("["):
+        return text
     try:
-        data = _inflated(base64.b64decode("".join(told.split()), validate=True))
+        data = _inflated(base64.b64decode("".join(text.split()), validate=True))
         return _pickled_text(data) if data.startswith(_PICKLED) else data.decode()
     except (ValueError, zlib.error) as error:
         raise TaskError(f"they cannot be unpacked: {error}; {REMEDY}") from error
@@ -108,12 +108,12 @@ def unpacked(told: str) -> str:
 
 def _inflated(data: bytes) -> bytes:
     unpacking = zlib.decompressobj()
-    found = unpacking.decompress(data, MOST_UNPACKED)
+    inflated = unpacking.decompress(data, MOST_UNPACKED)
     if unpacking.unconsumed_tail:
         raise TaskError(f"they unpack to more than {MOST_UNPACKED:,} bytes; {REMEDY}")
     if not unpacking.eof:
         raise TaskError(f"they are cut off; {REMEDY}")
-    return found
+    return inflated
 
 
 def _pickled_text(data: bytes) -> str:
@@ -174,8 +174,8 @@ def _published(question: str, starter: str, function: str) -> tuple[str, str]:
 def _function(question: str, starter: str, function: str) -> tuple[str, str]:
     """The question as the docstring of a function, which a team's agents write together."""
     if not function:
-        told = docstring(f"{question}\n\n{_READS}")
-        return f"{_SIGNATURE}\n{told}", SOLVE
+        docs = docstring(f"{question}\n\n{_READS}")
+        return f"{_SIGNATURE}\n{docs}", SOLVE
     signature = _signature(starter, function)
     return f"{_imports(signature)}{signature}\n{docstring(question)}", function
 
@@ -195,7 +195,7 @@ def _signature(starter: str, function: str) -> str:
 
 
 def _imports(code: str) -> str:
-    """What a signature needs of `typing`, which published ones take for granted."""
+    """The import from `typing` that a published signature needs."""
     names = sorted(set(_WORD.findall(code)) & set(typing.__all__))
     return f"from typing import {', '.join(names)}\n\n\n" if names else ""
 
@@ -209,8 +209,8 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
     Raises:
         TaskError: a field is missing or not of this form, or there are no cases.
     """
-    told = field(row, str, "input_output")
-    cases = _json(told, "input_output", dict) if told.strip() else {}
+    published = field(row, str, "input_output")
+    cases = _json(published, "input_output", dict) if published.strip() else {}
     inputs, outputs = cases.get("inputs") or [], cases.get("outputs") or []
     if len(inputs) != len(outputs):
         raise TaskError(f"there are {len(inputs)} inputs and {len(outputs)} outputs")
@@ -234,13 +234,13 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
     Raises:
         TaskError: a field is missing, or the cases cannot be read.
     """
-    told = {"public_test_cases": field(row, str, "public_test_cases")}
+    texts = {"public_test_cases": field(row, str, "public_test_cases")}
     name = "private_test_cases"
     try:
-        told[name] = unpacked(str(row.get(name) or "[]"))
+        texts[name] = unpacked(str(row.get(name) or "[]"))
     except TaskError as error:
         raise TaskError(f"the field '{name}': {error}") from error
-    cases = [case for key, text in told.items() for case in _json(text, key, list)]
+    cases = [case for key, text in texts.items() for case in _json(text, key, list)]
     metadata = _json(str(row.get("metadata") or "{}"), "metadata", dict)
     function = str(metadata.get("func_name") or "")
     pairs = [(field(case, str, "input"), field(case, str, "output")) for case in cases]
@@ -266,9 +266,9 @@ def _values(given: str, value: str) -> tuple[list[Any], Any]:
 
 def _json(text: str, name: str, kind: type) -> Any:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise TaskError(f"the field '{name}' is not JSON: {error}") from error
-    if not isinstance(found, kind):
-        raise TaskError(f"the field '{name}' holds a {type(found).__name__}, no {kind.__name__}")
-    return found
+    if not isinstance(value, kind):
+        raise TaskError(f"the field '{name}' holds a {type(value).__name__}, no {kind.__name__}")
+    return value

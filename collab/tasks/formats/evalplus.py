@@ -58,9 +58,9 @@ def _runnable(test: str) -> str:
     """The test without numpy, and without inputs whose right answer is extreme."""
     test = f"{STAND_IN}\n\n{test.replace(NUMPY, '')}"
     for loop, right in _LOOPS.items():
-        head, found, tail = test.partition(loop)
+        head, separator, tail = test.partition(loop)
         margin = " " * (len(head) - len(head.rstrip(" ")) + 4)
-        if found:
+        if separator:
             test = f"{head}{loop}{margin}if extreme({right}):\n{margin}    continue\n{tail}"
     return test
 

@@ -19,8 +19,8 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
     for name in names:
         if row.get(name) is not None:
             if not isinstance(row[name], kind):
-                found = type(row[name]).__name__
-                raise TaskError(f"the field '{name}' is of type {found}, not {kind.__name__}")
+                actual = type(row[name]).__name__
+                raise TaskError(f"the field '{name}' is of type {actual}, not {kind.__name__}")
             return row[name]  # type: ignore[no-any-return]
     close = nearest(names[0], [name for name in row if name not in names])
     remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(row)}"

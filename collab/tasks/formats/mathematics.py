@@ -52,23 +52,23 @@ def competition(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _level(told: Any) -> dict[str, int]:
-    found = _LEVEL.fullmatch(str(told).strip())
-    return {"level": int(found[1])} if found else {}
+def _level(published: Any) -> dict[str, int]:
+    matched = _LEVEL.fullmatch(str(published).strip())
+    return {"level": int(matched[1])} if matched else {}
 
 
 def _boxed(solution: str) -> str:
-    r"""What the last box of a solution holds; without braces, as in `\boxed 3`, the next word."""
+    r"""The content of a solution's last box; without braces, as in `\boxed 3`, the next word."""
     *_, box = (None, *_BOX.finditer(solution))
     content = solution[box.end() :] if box else ""
-    found = _braced(content) if content.startswith("{") else _word(content)
-    if not found:
+    inner = _braced(content) if content.startswith("{") else _word(content)
+    if not inner:
         raise TaskError("there is no answer, and the solution has none in \\boxed{}")
-    return found
+    return inner
 
 
 def _braced(text: str) -> str:
-    """What stands in the braces that open `text`; "" where they do not close."""
+    """The content of the braces that open `text`; "" if they do not close."""
     depth = 0
     for place, mark in enumerate(text):
         depth += {"{": 1, "}": -1}.get(mark, 0)
@@ -78,5 +78,5 @@ def _braced(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    found = _UNBRACED.match(text)
-    return found[0].rstrip(".,;") if found else ""
+    matched = _UNBRACED.match(text)
+    return matched[0].rstrip(".,;") if matched else ""

@@ -48,7 +48,7 @@ def _plain(text: str) -> str:
 
 
 def _setup(row: Mapping[str, Any]) -> str:
-    """What stands before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
+    """The code before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
     imports = [str(line) for line in row.get("test_imports") or []]
     return _plain("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
 
@@ -65,11 +65,11 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
         functions = [node for node in parse(solution).body if isinstance(node, ast.FunctionDef)]
     except SyntaxError as error:
         raise TaskError(f"the solution or a test does not parse: {error.msg}") from error
-    found = [function for function in functions if function.name in called]
-    if not found:
+    tested = [function for function in functions if function.name in called]
+    if not tested:
         defined = ", ".join(function.name for function in functions) or "nothing"
         raise TaskError(f"the tests call no function of the solution, which defines {defined}")
-    return found[-1]
+    return tested[-1]
 
 
 def check_of(setup: str, tests: Sequence[str]) -> str:

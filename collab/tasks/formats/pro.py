@@ -82,7 +82,7 @@ def _whole(row: Mapping[str, Any], which: str, function: str) -> str:
 
 
 def _split(test_code: str) -> tuple[str, list[str]]:
-    """What stands beside the asserts of a test, and the asserts."""
+    """Split a test into its code without asserts, and the asserts."""
     try:
         body = parse(test_code.strip()).body
     except SyntaxError as error:

@@ -73,8 +73,8 @@ def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
     for number, level in enumerate(source.levels):
         upto = source.rows * (number + 1) // len(source.levels)
         named = generator.model_copy(update={"options": {**generator.options, "level": level}})
-        own = source.model_copy(update={"rows": upto - len(rows)})
-        for row in _first_rows(own, named, len(source.levels)):
+        part = source.model_copy(update={"rows": upto - len(rows)})
+        for row in _first_rows(part, named, len(source.levels)):
             rows.append(_placed(row, len(rows), level) if isinstance(row, dict) else row)
     return rows
 

@@ -91,7 +91,7 @@ def _pairs(level: int) -> Iterator[tuple[Step, Step]]:
 
 
 def _matters(first: Step, then: Step) -> bool:
-    """Whether the result is not the argument, that of one step alone, or always the same."""
+    """True if the result is not the argument, that of one step alone, or always the same."""
     tried = TRIED[first.takes]
     whole = [_value(then, _value(first, x)) for x in tried]
     alone = [_value(first, x) for x in tried]
@@ -132,9 +132,9 @@ def two_files(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[s
     `step` stands in `step.py`, and `main` in `main.py`; `helper` and `rest` tell what they do.
     """
     for number, row in enumerate(pocket_code(random, level=level)):
-        told = {key: _renamed(row[key]) for key in ("prompt", "rest", "whole")}
+        texts = {key: _renamed(row[key]) for key in ("prompt", "rest", "whole")}
         yield {
-            **told,
+            **texts,
             "task_id": f"two-files/{number}",
             "entry_point": "main",
             "helper": row["helper"],

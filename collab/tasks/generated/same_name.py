@@ -38,7 +38,7 @@ def same_name(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[s
     rows = [dict(zip(names, words, strict=False)) for words in product(*choices)]
     random.shuffle(rows)
     for number, row in enumerate(rows):
-        thing, again = (told.format(**row) for told in TOLD[level])
+        thing, again = (text.format(**row) for text in TOLD[level])
         yield {
             "thing": thing,
             "again": again,

@@ -26,7 +26,7 @@ def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[s
 
 
 def _level(one: int, other: int) -> int:
-    """Of a sum; 0 where it is none to ask for: of numbers below 10, or of two round ones."""
+    """The level of a sum; 0 to leave it out: numbers below 10, or two round ones."""
     small, large = sorted((one, other))
     if small < 10:
         return 1 if large >= 10 and large % 10 == 0 else 0

@@ -35,8 +35,8 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
             " package that has it"
         ) from error
     except ValueError as error:
-        told = " ".join(str(error).split())
-        raise RecipeError(f"the environment '{environment}' of verifiers: {told}") from error
+        reason = " ".join(str(error).split())
+        raise RecipeError(f"the environment '{environment}' of verifiers: {reason}") from error
     taskset = vf.load_taskset(config)
     _check_taskset(vf, environment, taskset)
     for task in taskset:
@@ -73,7 +73,7 @@ def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
 
 
 def _needs(vf: Any, task: Any) -> str:
-    """What a task needs besides an answer in text, its rewards included; "" for nothing."""
+    """Name the thing that a task or its rewards need besides a text answer; "" for nothing."""
     kind = type(task)
     messages = task.data.prompt if isinstance(task.data.prompt, list) else []
     needed = {
@@ -87,11 +87,11 @@ def _needs(vf: Any, task: Any) -> str:
         "prompts of more than text": any(not isinstance(m.content, str) for m in messages),
         "prompts with answers in them": any(m.role not in ("system", "user") for m in messages),
     }
-    return next((told for told, found in needed.items() if found), "")
+    return next((reason for reason, is_needed in needed.items() if is_needed), "")
 
 
 def _runs(reward: Any) -> bool:
-    """Whether a reward asks for the machine that a task was done on."""
+    """True if a reward asks for the machine that a task was done on."""
     code = getattr(reward, "__func__", reward).__code__
     return "runtime" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
