@@ -14,6 +14,7 @@ from collab.analysis.scopes import (
     arguments,
     bindings,
     called_names,
+    closure,
     deciding,
     evaluated_at_definition,
     indices,
@@ -62,13 +63,7 @@ class Flow:
 
     def _reached_from(self, sources: Iterable[Variable]) -> set[Variable]:
         """Where a value that is in one of `sources` arrives, these among them."""
-        seen = set(sources)
-        pending = list(seen)
-        while pending:
-            for target in self._edges[pending.pop()] - seen:
-                seen.add(target)
-                pending.append(target)
-        return seen
+        return closure(sources, self._edges.__getitem__)
 
     def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
         """The values of `expressions`, each as a variable of its own that its parts flow into.
@@ -185,12 +180,7 @@ def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:
                 source = scope.resolve(node.value.id)
                 names = [target for target in node.targets if isinstance(target, ast.Name)]
                 copies[source].update(scope.resolve(name.id) for name in names)
-    aliases, pending = {helper}, [helper]
-    while pending:
-        for copy in copies[pending.pop()] - aliases:
-            aliases.add(copy)
-            pending.append(copy)
-    return aliases
+    return closure([helper], copies.__getitem__)
 
 
 def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:

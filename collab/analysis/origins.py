@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from collab.analysis.flow import Flow
-from collab.analysis.scopes import Function, Scope, Variable, arguments, assignment, evaluated
+from collab.analysis.scopes import (
+    Function,
+    Scope,
+    Variable,
+    arguments,
+    assignment,
+    closure,
+    evaluated,
+)
 
 FILTERS = frozenset({"filter", "filterfalse", "takewhile", "dropwhile"})
 """Functions that keep items by what their first argument says of each."""
@@ -293,12 +301,7 @@ def _callers(scopes: list[Scope], helper: Variable) -> set[Variable]:
                 bound = {scope.resolve(t.id) for t in targets if isinstance(t, ast.Name)}
                 for name in _names(scope, ast.walk(value)):
                     named_by[name] |= bound
-    callers, pending = {helper}, [helper]
-    while pending:
-        new = named_by[pending.pop()] - callers
-        callers |= new
-        pending += new
-    return callers - {helper}
+    return closure([helper], named_by.__getitem__) - {helper}
 
 
 def _is_function(value: ast.expr) -> bool:

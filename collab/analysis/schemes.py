@@ -218,10 +218,10 @@ def fallback(program: Program) -> Match | None:
     return match("fallback", lines, reasons[0]) if lines else None
 
 
-Found = Iterator[tuple[set[int], str]]
+Reasons = Iterator[tuple[set[int], str]]
 
 
-def _guarded(program: Program, scope: Scope, node: ast.AST) -> Found:
+def _guarded(program: Program, scope: Scope, node: ast.AST) -> Reasons:
     """Calls whose exceptions end in an answer without the helper."""
     if not isinstance(node, ast.Try | ast.With):
         return
@@ -260,7 +260,7 @@ def _answers_without(
     return not block_exits(handler) and _answers_itself(program, scope, _behind(scope, node))
 
 
-def _checked(program: Program, scope: Scope, node: ast.AST) -> Found:
+def _checked(program: Program, scope: Scope, node: ast.AST) -> Reasons:
     """Checks of a value that would be the answer, with another computation where they fail."""
     for test, branches in _checks(scope, node):
         lines = _doubts(program, scope, test)
@@ -484,14 +484,12 @@ def _without_cooperation(scopes: list[Scope], entry: Scope, helper: str) -> Matc
 def _bindings(scope: Scope, name: str) -> Iterator[int]:
     """The lines on which a scope gives `name` a meaning of its own."""
     for node in scope.nodes if name in scope.bound else ():
-        if not isinstance(node, _Placed) or (isinstance(node, ast.Name) and _is_read(node)):
+        if not isinstance(node, _Placed) or (
+            isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        ):
             continue
         if name in (getattr(node, key, None) for key in ("id", "arg", "asname", "name")):
             yield node.lineno
-
-
-def _is_read(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load)
 
 
 def _otherwise(program: Program) -> Match:

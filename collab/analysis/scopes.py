@@ -7,8 +7,11 @@ shadow outer ones a little too widely, which can only make a use unseen, never i
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -67,6 +70,17 @@ class Scope:
         if self.parent.is_class:
             return self.parent.variable
         return self.parent.resolve(self.node.name)
+
+
+def closure(start: Iterable[T], successors: Callable[[T], Iterable[T]]) -> set[T]:
+    """All items that can be reached from `start`, itself included."""
+    reached = set(start)
+    pending = [*reached]
+    while pending:
+        new = {*successors(pending.pop())} - reached
+        reached |= new
+        pending += new
+    return reached
 
 
 def scopes_of(tree: ast.Module) -> list[Scope]:

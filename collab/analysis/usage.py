@@ -25,16 +25,10 @@ def returns_value(tree: ast.Module, name: str) -> bool | None:
     A `return` of a function nested in it, a bare `return`, `return None` and dead code do not
     count. None when there is no such function. `tree` loses its dead code.
     """
-    module, *inner = scopes_of(prune(tree))
-    named = [
-        scope
-        for scope in inner
-        if scope.parent is module and isinstance(scope.node, Function) and scope.node.name == name
-    ]
-    if not named:
+    function = entry_scope(scopes_of(prune(tree)), name)
+    if function is None:
         return None
-    last = max(named, key=lambda scope: scope.node.lineno)  # type: ignore[union-attr]
-    return any(_gives_value(node) for node in last.nodes)
+    return any(_gives_value(node) for node in function.nodes)
 
 
 def _gives_value(node: ast.AST) -> bool:
@@ -209,18 +203,14 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
 
 
 def entry_scope(scopes: list[Scope], name: str) -> Scope | None:
-    named = [
+    """The last module-level function called `name`; None if there is none."""
+    module, *inner = scopes
+    named = (
         scope
-        for scope in scopes[1:]
-        if scope.parent is scopes[0]
-        and isinstance(scope.node, Function)
-        and scope.node.name == name
-    ]
-    return max(named, key=_line, default=None)
-
-
-def _line(scope: Scope) -> int:
-    return scope.node.lineno if not isinstance(scope.node, ast.Module) else 0
+        for scope in inner
+        if scope.parent is module and isinstance(scope.node, Function) and scope.node.name == name
+    )
+    return max(named, key=lambda scope: scope.node.lineno, default=None)  # type: ignore[union-attr]
 
 
 def _redefines(scopes: list[Scope], helper: str) -> bool:

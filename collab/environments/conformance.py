@@ -25,30 +25,30 @@ HOSTILE = (
 """Texts that are hardly a legal move anywhere; none may do harm."""
 
 
-class Broken(Exception):
+class Fault(Exception):
     """An environment breaks its rules; the message says how."""
 
 
 @dataclass(frozen=True)
-class Told:
+class CheckResult:
     """A check, and what was found; "" where it holds."""
 
     check: str
     fault: str
 
 
-def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[Told]:
+def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckResult]:
     """Hold an environment to the suite; `make` makes a new one for each game."""
     results = []
     for check in CHECKS:
         fault = ""
         try:
             check(make, episodes, seed)
-        except Broken as broken:
+        except Fault as broken:
             fault = str(broken)
         except Exception as error:
             fault = in_words(error)
-        results.append(Told(str(check.__doc__).partition("\n")[0], fault))
+        results.append(CheckResult(str(check.__doc__).partition("\n")[0], fault))
     return results
 
 
@@ -66,9 +66,9 @@ def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
     for number in range(min(episodes, 100)):
         first = transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}"))
         if first != transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}")):
-            raise Broken(f"seed {number} made two different games")
+            raise Fault(f"seed {number} made two different games")
         if first != transcript(used, Random(f"{seed} {number}"), Random(f"{seed} {number}")):
-            raise Broken(f"seed {number} made another game on an object that had been played on")
+            raise Fault(f"seed {number} made another game on an object that had been played on")
 
 
 def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
@@ -82,9 +82,9 @@ def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
         before, twin = game.render(), copy.deepcopy(game)
         there = rest(twin, step, Random(f"{seed} {number}"))
         if game.render() != before:
-            raise Broken("a game changed while its deep copy was played")
+            raise Fault("a game changed while its deep copy was played")
         if there != rest(game, step, Random(f"{seed} {number}")):
-            raise Broken("a deep copy went on in another way than the game that it was made of")
+            raise Fault("a deep copy went on in another way than the game that it was made of")
 
 
 def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
@@ -100,7 +100,7 @@ def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
         game = make()
         for _, after in play(game, Random(f"{seed} {number}")):
             if after.ended and game.moves():
-                raise Broken(f"moves tells some after the end of the game: {game.moves()!r:.80}")
+                raise Fault(f"moves tells some after the end of the game: {game.moves()!r:.80}")
 
 
 CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_are_of_those_who_act)
@@ -112,14 +112,14 @@ def play(
     """Play random legal moves, or hostile texts; each step before and after.
 
     Raises:
-        Broken: the game does not keep to its rules.
+        Fault: the game does not keep to its rules.
     """
     now = game.reset(chance)
     check_step(game, now)
     if now.ended:
-        raise Broken("reset gave no observation, so nobody can act")
+        raise Fault("reset gave no observation, so nobody can act")
     if any(by_seat(now.rewards, game.seats).values()):
-        raise Broken(f"reset paid {now.rewards!r:.80}; what it pays counts nowhere, so pay in step")
+        raise Fault(f"reset paid {now.rewards!r:.80}; what it pays counts nowhere, so pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
         before, now = now, game.step(drawn(game, now, chance, hostile, always))
@@ -127,12 +127,12 @@ def play(
         for seat, reward in by_seat(now.rewards, game.seats).items():
             total[seat] += reward
         if not isinstance(game.render(), str):
-            raise Broken(f"render gave a {type(game.render()).__name__}, not text")
+            raise Fault(f"render gave a {type(game.render()).__name__}, not text")
         yield before, now
         if now.ended:
             check_returns(game, total)
             return
-    raise Broken(f"a game was not over after {game.turns} turns, which `turns` says is the most")
+    raise Fault(f"a game was not over after {game.turns} turns, which `turns` says is the most")
 
 
 def drawn(
@@ -141,7 +141,7 @@ def drawn(
     """A text for each seat that is to act."""
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
-        raise Broken(f"moves tells some of {', '.join(strangers)}, who is not to act")
+        raise Fault(f"moves tells some of {', '.join(strangers)}, who is not to act")
     texts_by_seat = {}
     for seat in now.observations:
         texts = legal.get(seat) or HOSTILE
@@ -152,7 +152,7 @@ def drawn(
 
 def check_step(game: Environment, step: Any) -> None:
     if fault := fault_of(step, game.seats):
-        raise Broken(f"it gave {fault}")
+        raise Fault(f"it gave {fault}")
 
 
 def check_returns(game: Environment, total: Mapping[str, float]) -> None:
@@ -160,9 +160,9 @@ def check_returns(game: Environment, total: Mapping[str, float]) -> None:
     least, most = game.returns
     for seat, earned in total.items():
         if not (isfinite(earned) and least - 1e-9 <= earned <= most + 1e-9):
-            raise Broken(f"{seat} earned {earned:g}, and `returns` says {least:g} to {most:g}")
+            raise Fault(f"{seat} earned {earned:g}, and `returns` says {least:g} to {most:g}")
     if game.zero_sum and abs(sum(total.values())) > 1e-9:
-        raise Broken(f"`zero_sum` is set, and the seats earned {sum(total.values()):g} together")
+        raise Fault(f"`zero_sum` is set, and the seats earned {sum(total.values()):g} together")
 
 
 def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:

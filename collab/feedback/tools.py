@@ -44,7 +44,7 @@ def files_of(text: str) -> tuple[File, ...]:
 
 
 @dataclass(frozen=True)
-class Tool:
+class Analyser:
     """An analyser's command line, and how its output is read."""
 
     name: str
@@ -62,7 +62,7 @@ class Tool:
             yield from (_ty(match) for match in matches if match)
 
 
-def find_tool(name: str) -> Tool:
+def find_tool(name: str) -> Analyser:
     """An analyser that is installed here.
 
     Raises:
@@ -71,7 +71,7 @@ def find_tool(name: str) -> Tool:
     if name == "ruff":
         select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
         pinned = f"check --isolated --no-cache --ignore-noqa {select}"
-        return Tool(name, (_binary("ruff"), *pinned.split()))
+        return Analyser(name, (_binary("ruff"), *pinned.split()))
     if name == "mypy":
         if importlib.util.find_spec("mypy") is None:
             raise _missing("mypy")
@@ -79,8 +79,8 @@ def find_tool(name: str) -> Tool:
         lenient = "--ignore-missing-imports --no-error-summary --config-file="
         # -P, or a file that an agent called mypy.py would run here
         python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")
-        return Tool(name, (*python, *pinned.split(), *lenient.split()))
-    return Tool(name, (_binary("ty"), "check", "--output-format", "concise", "--exit-zero"))
+        return Analyser(name, (*python, *pinned.split(), *lenient.split()))
+    return Analyser(name, (_binary("ty"), "check", "--output-format", "concise", "--exit-zero"))
 
 
 def _binary(name: str) -> str:
@@ -101,7 +101,7 @@ def _missing(name: str) -> FeedbackUnavailable:
 class Batcher:
     """Runs one process of a tool at a time, on all the programs that wait for it."""
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: Analyser) -> None:
         self.tool = tool
         self._waiting: list[tuple[str, asyncio.Future[list[Finding]]]] = []
         self._work: asyncio.Task[None] | None = None
@@ -145,10 +145,12 @@ class Batcher:
             return [*await self._run(programs)]
         except Exception as error:
             if len(programs) == 1:
-                return [error if isinstance(error, FeedbackError) else self._failed(error)]
+                return [self._failed(error)]
         return [(await self._each([program]))[0] for program in programs]
 
     def _failed(self, error: Exception) -> FeedbackError:
+        if isinstance(error, FeedbackError):
+            return error
         return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:

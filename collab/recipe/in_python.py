@@ -122,7 +122,7 @@ def settings_of(
     Raises:
         RecipeError: a key that none of them has; with the one that is meant where that is known.
     """
-    objects, settings = Objects(), []
+    objects, settings = GivenObjects(), []
     for key, value in given.items():
         if key in top:
             continue
@@ -192,7 +192,7 @@ class Agent:
     trainable: bool | None = None
 
 
-class Objects:
+class GivenObjects:
     """Turns objects into a recipe's data, and remembers the names that it gave to functions."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class Objects:
         return name
 
 
-def given_task(task: Task, current: Any, objects: Objects, *, rewarded: bool) -> Any:
+def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: bool) -> Any:
     """The task in place of the recipe's `current`, from which rows without rewards take the rest.
 
     Raises:
@@ -251,7 +251,7 @@ def given_task(task: Task, current: Any, objects: Objects, *, rewarded: bool) ->
 
 
 def with_rewards(
-    task: Any, objects: Objects, rewards: Rewards | None, hidden: Sequence[str] | None
+    task: Any, objects: GivenObjects, rewards: Rewards | None, hidden: Sequence[str] | None
 ) -> dict[str, Any]:
     """The task with another reward, and other hidden fields.
 

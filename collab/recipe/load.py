@@ -15,7 +15,7 @@ from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
-from collab.recipe.in_python import Named, Objects, Rewards, Task, given_task, with_rewards
+from collab.recipe.in_python import GivenObjects, Named, Rewards, Task, given_task, with_rewards
 from collab.recipe.library import Kind, member
 from collab.recipe.model import parse_model
 from collab.recipe.question import allow, own_functions, question_of, settled_in
@@ -96,7 +96,7 @@ def read_recipe(
         RecipeError: as `load_recipe`.
     """
     _check_top(top)
-    files, objects = Files(written_in), Objects()
+    files, objects = Files(written_in), GivenObjects()
     written = _written(name, files, objects, is_run=is_run)
     data = {**(defaults or {}), **written}
     data.update({key: objects.data(item, key) for key, item in top.items() if item is not None})
@@ -191,7 +191,7 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _written(name: Named, files: Files, objects: Objects, *, is_run: bool) -> dict[str, Any]:
+def _written(name: Named, files: Files, objects: GivenObjects, *, is_run: bool) -> dict[str, Any]:
     if isinstance(name, Mapping | Spec):
         data: dict[str, Any] = objects.data(name)
         return {"team": data} if "agents" in data else data

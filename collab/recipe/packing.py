@@ -217,7 +217,9 @@ class Packing:
             return text
         if kind == "file function":
             file, _, function = text.rpartition(":")
-            return f"{self._place_function(Path(file))}:{function}" if _is_file(file) else text
+            return (
+                f"{self._place_function(Path(file))}:{function}" if Path(file).is_file() else text
+            )
         path = Path(text)
         if not path.exists():
             return text
@@ -267,10 +269,6 @@ class Packing:
             number += 1
             place = f"{name}-{number}{suffix}"
         return place
-
-
-def _is_file(name: str) -> bool:
-    return Path(name).is_file()
 
 
 def _differs(path: Path, content: bytes) -> bool:

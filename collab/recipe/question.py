@@ -209,17 +209,13 @@ def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
     """Clusters beyond this machine that programs are sent to with their tests."""
     for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
         is_local = part.address in ("auto", "local") or leads_to_loopback(
-            f"ray://{_host(part.address)}"
+            f"ray://{part.address.rpartition('://')[2]}"
         )
         if part.executor == "ray" and not is_local and part.address not in typed:
             # What it sends back are pickles.
             cluster = f"the ray cluster at {part.address}, which can run code here"
             text = f"send programs with their tests to {cluster}"
             yield Item("address", text, f"address ray {part.address}")
-
-
-def _host(address: str) -> str:
-    return address.rpartition("://")[2]
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.records import Action, Decision, Episode, Failure, Feedback, Score, Turn
 from collab.report.page import Texts
 from collab.report.runs import Run, value_at
-from collab.rewards.declared import Shown as Column
+from collab.rewards.declared import ScoreColumn as Column
 from collab.rewards.declared import told as measures_of
 from collab.tasks import Suite, open_suite
 from collab.tasks.formats import BUILT_IN as FORMATS

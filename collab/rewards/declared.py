@@ -50,7 +50,7 @@ def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | No
 
 
 @dataclass(frozen=True)
-class Shown:
+class ScoreColumn:
     """A column in lists of episodes."""
 
     head: str
@@ -59,13 +59,13 @@ class Shown:
     """What the column is sorted by."""
 
 
-def shown(reward: RewardSpec | None) -> list[Shown]:
+def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
     """The columns of scores by this reward; without one, those of all rewards."""
-    columns = [Shown(m.column, m.cell, m.read) for m in MEASURES if m.column]
+    columns = [ScoreColumn(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():
         if part.shown_as:
             value = _value_of(name)
-            columns.append(Shown(part.shown_as, partial(_share_cell, value), value))
+            columns.append(ScoreColumn(part.shown_as, partial(_share_cell, value), value))
     return columns
 
 

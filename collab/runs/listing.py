@@ -22,7 +22,7 @@ from collab.stats import mean
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Means over episodes; None where a record does not say it."""
 
     mean_return: float | None = None
@@ -31,21 +31,21 @@ class Outcome:
     """The share of the episodes that say whether they are solved."""
 
 
-NO_NUMBERS = Outcome()
+NO_NUMBERS = RunOutcome()
 
 
-def of_run(about: Mapping[str, Any]) -> Outcome:
+def of_run(about: Mapping[str, Any]) -> RunOutcome:
     """Read the outcome of a finished run from its `run.json`."""
     summary = about.get("summary", {})
     solved, known = (number(summary.get(key)) for key in ("solved", "solvable"))
-    return Outcome(
+    return RunOutcome(
         number(summary.get("mean_return")),
         number(summary.get("largest_return")),
         solved / known if solved is not None and known else None,
     )
 
 
-def of_training(folder: Path) -> Outcome:
+def of_training(folder: Path) -> RunOutcome:
     """The last evaluation on held-out tasks; before there is one, the last step."""
     try:
         rows = read_lines(folder / METRICS, _mapping, "not JSON").found
@@ -55,15 +55,15 @@ def of_training(folder: Path) -> Outcome:
     return next((outcome for outcome in outcomes if outcome.mean_return is not None), NO_NUMBERS)
 
 
-def _of_row(row: Mapping[str, Any]) -> Outcome:
+def _of_row(row: Mapping[str, Any]) -> RunOutcome:
     keys = (names.RETURN, names.RETURN_MAXIMUM, names.SOLVED)
     if names.RETURN in row:
-        return Outcome(*(number(row.get(key)) for key in keys))
+        return RunOutcome(*(number(row.get(key)) for key in keys))
     sampled = row.get("sampled")
     results = sampled.values() if isinstance(sampled, dict) else ()
     tasks = [result for result in results if isinstance(result, dict)]
     largest = _numbers(task.get("maximum") for task in tasks)
-    return Outcome(
+    return RunOutcome(
         _mean(_numbers(task.get("joint_return") for task in tasks)),
         max(largest, default=None),
         _mean(_numbers(task.get("solved") for task in tasks)),
@@ -107,7 +107,7 @@ class Listed:
     task: str
     status: str
     """As `run.json` says, or `killed`, or why it cannot be read."""
-    outcome: Outcome = NO_NUMBERS
+    outcome: RunOutcome = NO_NUMBERS
 
 
 def listed(folders: Iterable[Path]) -> list[Listed]:

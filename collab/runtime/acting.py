@@ -27,7 +27,7 @@ from collab.runtime.turn import Round
 Place = tuple[int, int, str]
 """A turn, a round of it, and an agent."""
 
-Told = Mapping[str, Sequence[Feedback]]
+TurnFeedback = Mapping[str, Sequence[Feedback]]
 """By agent: the feedback on the turn before."""
 
 
@@ -74,7 +74,7 @@ class Acting:
                 self._remember(decision)
 
     async def play(
-        self, turn: int, feedback: Told, decisions: list[Decision], round_: Round
+        self, turn: int, feedback: TurnFeedback, decisions: list[Decision], round_: Round
     ) -> dict[str, str]:
         """Let the agents of a round act at the same time; returns their artefacts.
 
@@ -99,7 +99,7 @@ class Acting:
             await self.context.scheduler.together(drawn)
         return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
 
-    def _move(self, name: str, turn: int, feedback: Told, round_: Round) -> Move:
+    def _move(self, name: str, turn: int, feedback: TurnFeedback, round_: Round) -> Move:
         first = Call(
             task=self.problem.address,
             sample=self.sample,
@@ -124,7 +124,9 @@ class Acting:
         except Exception as error:
             raise attribute(error, AgentError, f"harness of {move.agent}") from error
 
-    def _fields(self, name: str, turn: int, feedback: Told, round_: Round) -> dict[str, Any]:
+    def _fields(
+        self, name: str, turn: int, feedback: TurnFeedback, round_: Round
+    ) -> dict[str, Any]:
         """The fields of an agent's templates."""
         observed = {"observation": self.observations[name]} if name in self.observations else {}
         return {

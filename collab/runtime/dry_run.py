@@ -6,10 +6,8 @@ that whoever plans need not know the protocol.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +41,7 @@ from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import RehearsedGame, cut_off
 from collab.runtime.scheduler import Scheduler
+from collab.runtime.waiting import wait_for
 from collab.sandbox import Sandbox
 from collab.tools import open_tools, uncalled
 from collab.wording import counted
@@ -122,8 +121,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     for problem in problems if recipe.team.turns > 1 else ():
         check_sources(recipe.team.feedback, problem)
     chosen = [problems[number] for number in _longest(problems)]
-    with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
-        requests, unread = thread.submit(asyncio.run, _play(recipe, chosen)).result()
+    requests, unread = wait_for(_play(recipe, chosen))
     short = cut_off(games_of(recipe), chosen, recipe.team.turns)
     warnings = [*unread, *short, *_unused_feedback(recipe.team), *_uncounted(recipe)]
     warnings += _overlong(recipe, requests, len(problems))

@@ -22,7 +22,7 @@ from collab.records import (
 )
 from collab.records import Turn as TurnRecord
 from collab.records.episode import Further
-from collab.runtime.acting import Acting, RolloutContext, Told
+from collab.runtime.acting import Acting, RolloutContext, TurnFeedback
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
 from collab.runtime.game import Game
 from collab.runtime.harness.move import ActionFailed
@@ -151,7 +151,7 @@ class EpisodeRun:
         solved = bool(turn.score and turn.score.solved)
         return solved and self.context.recipe.team.when_solved != "continue"
 
-    async def _act(self, state: _TurnState, told: Told) -> None:
+    async def _act(self, state: _TurnState, told: TurnFeedback) -> None:
         """Play the protocol, then join what the agents made; in a game, its step comes with the
         score."""
         context = self.context

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from collab.errors import AgentError, RecipeError, attribute
@@ -14,6 +12,7 @@ from collab.records import Problem
 from collab.runtime.game import Game, Games
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.turn import Round, Turn
+from collab.runtime.waiting import wait_for
 
 MOST_ROUNDS = 1000
 """A protocol that lets agents act more often within a turn is taken for one without an end."""
@@ -61,12 +60,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
 
 def rehearsed(recipe: Recipe) -> Rehearsed:
     """A turn of a recipe's team; raises RecipeError as `rehearse` does."""
-
-    def play() -> Rehearsed:
-        return asyncio.run(rehearse(protocol_for(recipe.team.protocol), recipe.team))
-
-    with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may be running here
-        return thread.submit(play).result()
+    return wait_for(rehearse(protocol_for(recipe.team.protocol), recipe.team))
 
 
 SHOWN = 12

@@ -30,6 +30,7 @@ def model_card(run: Path, *, repository: str, licence: str | None) -> str:
         RecipeError: the recipe of the run cannot be read.
     """
     recipe = read_recipe(str(run))[0]
+    address = f" --task {recipe.task.name}/0" if recipe.task else ""
     parts = [
         f"---\n{_header(recipe, licence)}---",
         f"# {repository.rpartition('/')[2]}",
@@ -42,7 +43,7 @@ def model_card(run: Path, *, repository: str, licence: str | None) -> str:
         *_training(run),
         *_results(run),
         "## Use",
-        f"```sh\npip install collab-agents\ncollab run hub:{repository}{_address(recipe)}\n```",
+        f"```sh\npip install collab-agents\ncollab run hub:{repository}{address}\n```",
         "The team's functions are code: collab lists what would run, and asks first.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -86,10 +87,6 @@ def _task(recipe: Recipe) -> Iterator[str]:
     rows = [(name, f"{part.weight:g}", f"`{part.use}`") for name, part in parts]
     if rows:
         yield _table(("part of the reward", "weight", "by"), rows)
-
-
-def _address(recipe: Recipe) -> str:
-    return f" --task {recipe.task.name}/0" if recipe.task else ""
 
 
 def _training(run: Path) -> Iterator[str]:

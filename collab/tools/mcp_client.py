@@ -32,7 +32,7 @@ class ToolServers:
     """The MCP servers of a run, each opened once however many agents name it."""
 
     def __init__(self) -> None:
-        self._servers: dict[str, Connection] = {}
+        self._servers: dict[str, ToolConnection] = {}
 
     async def tools(self, spec: MCPServer) -> list[Tool]:
         """The tools of a server that an agent may call; starts it the first time.
@@ -44,7 +44,7 @@ class ToolServers:
         """
         key = spec.model_copy(update={"only": None}).model_dump_json()
         if key not in self._servers:
-            self._servers[key] = connection = Connection(spec)
+            self._servers[key] = connection = ToolConnection(spec)
             await connection.open()
         connection = self._servers[key]
         known = {tool.spec.name: tool for tool in connection.tools}
@@ -61,7 +61,7 @@ class ToolServers:
         self._servers.clear()
 
 
-class Connection:
+class ToolConnection:
     """One server. What the SDK opens is closed by the task that opened it, so it has its own."""
 
     def __init__(self, spec: MCPServer) -> None:
@@ -198,7 +198,7 @@ async def _listed(client: Any) -> list[Any]:
             return tools
 
 
-def _tool(connection: Connection, tool: Any) -> Tool:
+def _tool(connection: ToolConnection, tool: Any) -> Tool:
     async def run(arguments: Mapping[str, Any]) -> str:
         return await connection.call(tool.name, arguments)
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from collab.trust.elsewhere import is_own, run_folder_of
 from collab.trust.held import agreed, check
-from collab.trust.sources import Source, digest_of, is_installed, sources_of_module
+from collab.trust.sources import SourceFile, digest_of, is_installed, sources_of_module
 
 
-def load_file(name: str, sources: Sequence[Source]) -> ModuleType:
+def load_file(name: str, sources: Sequence[SourceFile]) -> ModuleType:
     """Import a user's file, the first of `sources`, as the module `name`.
 
     The other sources are the local modules that it imports; it gets copies of its own. An import
@@ -62,7 +62,7 @@ def keep_to_its_source(name: str) -> None:
         _know({source.module: _Loader(source) for source in sources})
 
 
-def _check(name: str, sources: Sequence[Source]) -> None:
+def _check(name: str, sources: Sequence[SourceFile]) -> None:
     """Raise Untrusted for sources that there was no yes to; what lies beside them stays shut."""
     check(name, digest_of(sources))
     if agreed(name) is not None and not is_own(sources[0].path):
@@ -74,7 +74,7 @@ class _Loader(InspectLoader):
     """Compiles the bytes of a source; bytecode is never read or written."""
 
     def __init__(
-        self, source: Source | None, prefix: str = "", local: Sequence[str] | set[str] = ()
+        self, source: SourceFile | None, prefix: str = "", local: Sequence[str] | set[str] = ()
     ) -> None:
         """Without a source: a folder of a package that has no file of its own.
 

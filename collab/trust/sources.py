@@ -22,7 +22,7 @@ _INSTALLED = {
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One file of a function's source, read once: the digest and the code are of these bytes."""
 
     root: Path
@@ -45,7 +45,7 @@ class Source:
         return self.place.name == "__init__.py"
 
 
-def sources_of(file: Path) -> list[Source]:
+def sources_of(file: Path) -> list[SourceFile]:
     """The file, then every local module that it imports, at whatever depth.
 
     A module is local when it lies beside the function's file, or else in the current folder, and
@@ -58,7 +58,7 @@ def sources_of(file: Path) -> list[Source]:
     return _with_imports([_source(file.parent, Path(file.name))], file.parent)
 
 
-def sources_of_module(name: str) -> list[Source]:
+def sources_of_module(name: str) -> list[SourceFile]:
     """The files of an importable module's package, then the local modules that these import.
 
     Modules that are installed, or that Python does not find on its path, have none.
@@ -80,7 +80,7 @@ def sources_of_module(name: str) -> list[Source]:
     )
 
 
-def digest_of(sources: Iterable[Source]) -> str:
+def digest_of(sources: Iterable[SourceFile]) -> str:
     """A digest of a function's whole source, the same wherever it lies."""
     digest = blake2b(digest_size=16)
     for source in sorted(sources, key=lambda source: source.place.as_posix()):
@@ -89,7 +89,7 @@ def digest_of(sources: Iterable[Source]) -> str:
     return digest.hexdigest()
 
 
-def _with_imports(first: list[Source], beside: Path) -> list[Source]:
+def _with_imports(first: list[SourceFile], beside: Path) -> list[SourceFile]:
     sources = {source.place: source for source in first}
     waiting = [*first]
     while waiting:
@@ -101,14 +101,14 @@ def _with_imports(first: list[Source], beside: Path) -> list[Source]:
     return list(sources.values())
 
 
-def _source(root: Path, place: Path) -> Source:
+def _source(root: Path, place: Path) -> SourceFile:
     try:
-        return Source(root, place, (root / place).read_bytes())
+        return SourceFile(root, place, (root / place).read_bytes())
     except OSError as error:
         raise RecipeError(f"{root / place} cannot be read: {error.strerror}") from error
 
 
-def _names(source: Source) -> Iterator[str]:
+def _names(source: SourceFile) -> Iterator[str]:
     """The top-level names that a file imports, within functions too."""
     for node in ast.walk(_tree(source)):
         if isinstance(node, ast.Import):
@@ -117,14 +117,14 @@ def _names(source: Source) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def _tree(source: Source) -> ast.AST:
+def _tree(source: SourceFile) -> ast.AST:
     try:
         return ast.parse(source.content, str(source.path))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])  # loading it says what is wrong
 
 
-def _local(name: str, roots: Iterable[Path]) -> list[Source]:
+def _local(name: str, roots: Iterable[Path]) -> list[SourceFile]:
     """The files of a local module or package; none for one that is installed, or Python's own."""
     for root in roots:
         module, package = Path(f"{name}.py"), Path(name) / "__init__.py"

@@ -12,7 +12,7 @@ from support.rooms.static_findings import AUX, MAIN, OutcomeOf, codes, give_feed
 
 from collab.errors import FeedbackError
 from collab.feedback.static import Static
-from collab.feedback.tools import Batcher, Tool, find_tool
+from collab.feedback.tools import Analyser, Batcher, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Finding, Problem
 
@@ -76,7 +76,7 @@ def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-1")
 
     async def go() -> None:
-        await Batcher(Tool("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
+        await Batcher(Analyser("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
 
     with pytest.raises(FeedbackError, match="status 2") as caught:
         asyncio.run(go())
@@ -85,7 +85,7 @@ def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_closing_ends_what_runs() -> None:
     async def go() -> None:
-        batcher = Batcher(Tool("ruff", ("sh", "-c", "exec sleep 30")))
+        batcher = Batcher(Analyser("ruff", ("sh", "-c", "exec sleep 30")))
         waiting = asyncio.create_task(batcher.check("x = 1"))
         await asyncio.sleep(0.1)
         waiting.cancel()
@@ -108,7 +108,7 @@ def test_ty_output_is_understood() -> None:
         "program_0.py:3:12: error[invalid-return-type] Return type does not match: got `int`\n"
         "Found 1 diagnostic\n"
     )
-    [(file, finding)] = Tool("ty", ()).read(output)
+    [(file, finding)] = Analyser("ty", ()).read(output)
     assert file == "program_0.py"
     assert (finding.code, finding.line, finding.column) == ("invalid-return-type", 3, 12)
 
@@ -143,7 +143,7 @@ def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
 )
 def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message: str) -> None:
     async def go() -> None:
-        await Batcher(Tool("ruff", command)).check("x = 1")
+        await Batcher(Analyser("ruff", command)).check("x = 1")
 
     with pytest.raises(FeedbackError, match=message):
         asyncio.run(go())
@@ -153,7 +153,7 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.2)
 
     async def go() -> None:
-        await Batcher(Tool("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
+        await Batcher(Analyser("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
 
     with pytest.raises(FeedbackError, match=r"took longer than 0\.2 s"):
         asyncio.run(go())

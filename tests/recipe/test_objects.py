@@ -15,7 +15,7 @@ from collab.errors import RecipeError
 from collab.given import given, is_of_python, name_of
 from collab.plugins import load
 from collab.recipe import load_recipe
-from collab.recipe.in_python import Agent, Objects
+from collab.recipe.in_python import Agent, GivenObjects
 from collab.recipe.packing import of_python_in
 from collab.tasks import open_suite
 
@@ -206,7 +206,7 @@ def test_rows_over_a_suite_are_named_and_formed_as_rows_are(suite: str, loaded: 
     ],
 )  # fmt: skip
 def test_a_scalar_of_numpy_is_the_number_that_it_holds(value: Any, data: Any) -> None:
-    found = Objects().data(value, "learning_rate")
+    found = GivenObjects().data(value, "learning_rate")
     assert found == data
     assert type(found) is type(data)
     assert yaml.safe_load(yaml.safe_dump({"it": found})) == {"it": data}
@@ -215,4 +215,4 @@ def test_a_scalar_of_numpy_is_the_number_that_it_holds(value: Any, data: Any) ->
 @pytest.mark.parametrize("value", [{1, 2}, b"half", np.array([1.0]), 1j, object()], ids=type)
 def test_what_yaml_cannot_hold_is_refused_with_its_key(value: Any) -> None:
     with pytest.raises(RecipeError, match=r"^learning_rate: YAML cannot hold .* of type"):
-        Objects().data({"trainer": {"learning_rate": value}})
+        GivenObjects().data({"trainer": {"learning_rate": value}})

@@ -15,7 +15,7 @@ from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.records import Decision, Episode, Turn
-    from collab.rewards.declared import Shown
+    from collab.rewards.declared import ScoreColumn
     from collab.runs.listing import Listed
 
 
@@ -166,7 +166,7 @@ def _show_run(
 
 
 def _show_list(
-    page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[Shown]
+    page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[ScoreColumn]
 ) -> None:
     """The table of episodes; columns that the reward declares are shown if they hold anything."""
     if about:
@@ -185,7 +185,7 @@ def _show_list(
 
 
 def _episode_row(
-    number: int, episode: Episode, declared: Sequence[Shown], has_schemes: bool
+    number: int, episode: Episode, declared: Sequence[ScoreColumn], has_schemes: bool
 ) -> list[Any]:
     score, failure = episode.score, episode.failure
     if failure:

@@ -25,7 +25,7 @@ TRIED = {
 
 
 @dataclass(frozen=True)
-class Step:
+class Operation:
     """A function of one argument, in words and in Python."""
 
     words: str
@@ -47,42 +47,42 @@ def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict
         yield _row(number, *pair)
 
 
-def _numbers() -> Iterator[Step]:
+def _numbers() -> Iterator[Operation]:
     for k in CONSTANTS:
-        yield Step(f"adds {k} to {{}}", f"{{}} + {k}", "number", "number")
-        yield Step(f"subtracts {k} from {{}}", f"{{}} - {k}", "number", "number")
-        yield Step(f"multiplies {{}} by {k}", f"{{}} * {k}", "number", "number")
-    yield Step("squares {}", "{} ** 2", "number", "number")
-    yield Step("negates {}", "-{}", "number", "number")
+        yield Operation(f"adds {k} to {{}}", f"{{}} + {k}", "number", "number")
+        yield Operation(f"subtracts {k} from {{}}", f"{{}} - {k}", "number", "number")
+        yield Operation(f"multiplies {{}} by {k}", f"{{}} * {k}", "number", "number")
+    yield Operation("squares {}", "{} ** 2", "number", "number")
+    yield Operation("negates {}", "-{}", "number", "number")
 
 
 LISTS = (
-    Step("adds up {}", "sum({})", "list", "number"),
-    Step("takes the largest of {}", "max({})", "list", "number"),
-    Step("takes the smallest of {}", "min({})", "list", "number"),
-    Step("counts the items of {}", "len({})", "list", "number"),
-    Step("sorts {}", "sorted({})", "list", "list"),
-    Step("reverses {}", "{}[::-1]", "list", "list"),
-    Step("takes the first item of {}", "{}[0]", "list", "number"),
-    Step("takes the last item of {}", "{}[-1]", "list", "number"),
+    Operation("adds up {}", "sum({})", "list", "number"),
+    Operation("takes the largest of {}", "max({})", "list", "number"),
+    Operation("takes the smallest of {}", "min({})", "list", "number"),
+    Operation("counts the items of {}", "len({})", "list", "number"),
+    Operation("sorts {}", "sorted({})", "list", "list"),
+    Operation("reverses {}", "{}[::-1]", "list", "list"),
+    Operation("takes the first item of {}", "{}[0]", "list", "number"),
+    Operation("takes the last item of {}", "{}[-1]", "list", "number"),
 )
 TEXTS = (
-    Step("turns {} into capital letters", "{}.upper()", "text", "text"),
-    Step("turns {} into small letters", "{}.lower()", "text", "text"),
-    Step("reverses {}", "{}[::-1]", "text", "text"),
-    Step("counts the letters of {}", "len({})", "text", "number"),
-    Step("repeats {} twice", "{} * 2", "text", "text"),
-    Step("takes the first letter of {}", "{}[0]", "text", "text"),
-    Step("takes the last letter of {}", "{}[-1]", "text", "text"),
+    Operation("turns {} into capital letters", "{}.upper()", "text", "text"),
+    Operation("turns {} into small letters", "{}.lower()", "text", "text"),
+    Operation("reverses {}", "{}[::-1]", "text", "text"),
+    Operation("counts the letters of {}", "len({})", "text", "number"),
+    Operation("repeats {} twice", "{} * 2", "text", "text"),
+    Operation("takes the first letter of {}", "{}[0]", "text", "text"),
+    Operation("takes the last letter of {}", "{}[-1]", "text", "text"),
 )
-LEVELS: dict[int, Sequence[Step]] = {
+LEVELS: dict[int, Sequence[Operation]] = {
     1: tuple(_numbers()),
     2: (*_numbers(), *LISTS),
     3: (*_numbers(), *LISTS, *TEXTS),
 }
 
 
-def _pairs(level: int) -> Iterator[tuple[Step, Step]]:
+def _pairs(level: int) -> Iterator[tuple[Operation, Operation]]:
     """Steps that follow each other, the first of which takes what the level is about."""
     taken = {1: "number", 2: "list", 3: "text"}[level]
     for first, then in product(LEVELS[level], repeat=2):
@@ -90,7 +90,7 @@ def _pairs(level: int) -> Iterator[tuple[Step, Step]]:
             yield first, then
 
 
-def _matters(first: Step, then: Step) -> bool:
+def _matters(first: Operation, then: Operation) -> bool:
     """True if the result is not the argument, that of one step alone, or always the same."""
     tried = TRIED[first.takes]
     whole = [_value(then, _value(first, x)) for x in tried]
@@ -99,12 +99,12 @@ def _matters(first: Step, then: Step) -> bool:
     return whole not in (list(tried), alone, other) and any(value != whole[0] for value in whole)
 
 
-def _value(step: Step, argument: Any) -> Any:
+def _value(step: Operation, argument: Any) -> Any:
     function: Callable[[Any], Any] = eval(f"lambda x: {step.code.format('x')}")
     return function(argument)
 
 
-def _row(number: int, first: Step, then: Step) -> dict[str, Any]:
+def _row(number: int, first: Operation, then: Operation) -> dict[str, Any]:
     helper, rest = first.words.format("x"), then.words.format("what aux gives")
     tried = [repr(x) for x in TRIED[first.takes]]
     results = [repr(_value(then, _value(first, x))) for x in TRIED[first.takes]]
