@@ -68,7 +68,7 @@ def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
         if first != transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}")):
             raise Fault(f"seed {number} made two different games")
         if first != transcript(used, Random(f"{seed} {number}"), Random(f"{seed} {number}")):
-            raise Fault(f"seed {number} made another game on an object that had been played on")
+            raise Fault(f"seed {number} made another game on a used object")
 
 
 def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
@@ -84,7 +84,7 @@ def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
         if game.render() != before:
             raise Fault("a game changed while its deep copy was played")
         if there != rest(game, step, Random(f"{seed} {number}")):
-            raise Fault("a deep copy went on in another way than the game that it was made of")
+            raise Fault("a deep copy went on differently from its original")
 
 
 def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
@@ -100,7 +100,7 @@ def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
         game = make()
         for _, after in play(game, Random(f"{seed} {number}")):
             if after.ended and game.moves():
-                raise Fault(f"moves tells some after the end of the game: {game.moves()!r:.80}")
+                raise Fault(f"moves returns some after the end of the game: {game.moves()!r:.80}")
 
 
 CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_are_of_those_who_act)
@@ -117,9 +117,9 @@ def play(
     now = game.reset(chance)
     check_step(game, now)
     if now.ended:
-        raise Fault("reset gave no observation, so nobody can act")
+        raise Fault("reset gave no observation, so no seat can act")
     if any(by_seat(now.rewards, game.seats).values()):
-        raise Fault(f"reset paid {now.rewards!r:.80}; what it pays counts nowhere, so pay in step")
+        raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
         before, now = now, game.step(drawn(game, now, chance, hostile, always))
@@ -132,7 +132,7 @@ def play(
         if now.ended:
             check_returns(game, total)
             return
-    raise Fault(f"a game was not over after {game.turns} turns, which `turns` says is the most")
+    raise Fault(f"a game did not end within {game.turns} turns, the maximum in `turns`")
 
 
 def drawn(
@@ -141,7 +141,7 @@ def drawn(
     """A text for each seat that is to act."""
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
-        raise Fault(f"moves tells some of {', '.join(strangers)}, who is not to act")
+        raise Fault(f"moves returns some for {', '.join(strangers)}, who does not act now")
     texts_by_seat = {}
     for seat in now.observations:
         texts = legal.get(seat) or HOSTILE

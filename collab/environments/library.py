@@ -36,7 +36,7 @@ def class_of(component: Component) -> type[Environment]:
     if isclass(named) and issubclass(named, Environment):
         return named
     raise RecipeError(
-        f"environment '{component.use}' is no environment; write a class made of"
+        f"environment '{component.use}' is not an environment; write a subclass of"
         " collab.environments.Environment, with reset, step and render"
     )
 

@@ -32,8 +32,8 @@ class Nim(Environment):
     def __init__(self, heaps: tuple[int, ...] = ()) -> None:
         if heaps and not (len(heaps) <= 9 and min(heaps) >= 0 and 0 < sum(heaps) <= MOST_STICKS):
             raise RecipeError(
-                f"environment 'nim': heaps {[*heaps]} are to be at most 9, with 1 to {MOST_STICKS}"
-                " sticks in all"
+                f"environment 'nim': heaps {[*heaps]} must number at most 9, with 1 to"
+                f" {MOST_STICKS} sticks in all"
             )
         self._given = heaps
         self._heaps: list[int] = list(heaps)

@@ -211,7 +211,7 @@ def read_advice(answer: str, agents: Sequence[str]) -> Advice:
         return {}
     for agent in advice:
         if agent not in agents:
-            raise ValueError(f"{agent!r:.40} is none of the agents {', '.join(agents)}")
+            raise ValueError(f"{agent!r:.40} is not one of the agents {', '.join(agents)}")
     return advice
 
 

@@ -127,7 +127,7 @@ def parse_yaml(text: str, place: str) -> Any:
         raise RecipeError(f"{place}: nested too deep") from None
     if stands_for > max(MOST_VALUES, len(text)):
         raise RecipeError(
-            f"{place}: its aliases stand for {stands_for:.0g} values, more than {MOST_VALUES:,};"
+            f"{place}: its aliases expand to {stands_for:.0g} values, more than {MOST_VALUES:,};"
             " write out what is meant"
         )
     return value

@@ -24,7 +24,7 @@ def address(url: str, name: str, form: str, key: str) -> str:
     except ValueError:  # its message may quote a part of a password
         whole = False
     if not whole:
-        raise ValueError(f"{name} is no address; write it as {form}")
+        raise ValueError(f"{name} is not an address; write it as {form}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError(
             f"{name} at {parts.hostname} holds more than host, port and path; {key} comes from "
@@ -100,7 +100,7 @@ class OpenAIModel(HostedModel):
             return data
         url, separator, model = name.partition("#")
         if not (separator and model):
-            raise ValueError("which model of this server? write openai:URL#MODEL")
+            raise ValueError("the address names no model; write openai:URL#MODEL")
         if data.get("base_url", url) != url:
             raise ValueError("base_url is given twice: on its own, and within the name")
         return {**data, "name": model, "base_url": url}
@@ -113,7 +113,7 @@ class OpenAIModel(HostedModel):
     @model_validator(mode="after")
     def _limit_needs_prices(self) -> Self:
         if self.cost_limit is not None and None in (self.input_price, self.output_price):
-            raise ValueError("cost_limit can be kept by input_price and output_price; set both")
+            raise ValueError("cost_limit needs input_price and output_price; set both")
         return self
 
 
@@ -149,7 +149,7 @@ class MCPServer(Spec):
             return mcp
         if not mcp.startswith(("http://", "https://")):
             raise ValueError(
-                f"mcp is no address; write a command word by word: [{', '.join(mcp.split())}]"
+                f"mcp is not an address; write a command word by word: [{', '.join(mcp.split())}]"
             )
         return address(mcp, "mcp", "http://HOST:PORT/mcp", "its key")
 
@@ -161,9 +161,9 @@ class MCPServer(Spec):
     @model_validator(mode="after")
     def _each_has_its_own(self) -> MCPServer:
         if isinstance(self.mcp, str) and self.environment:
-            raise ValueError("environment is for a command; an address is sent a key")
+            raise ValueError("environment works with a command only; for an address, set key")
         if isinstance(self.mcp, tuple) and self.key:
-            raise ValueError("key is for an address; a command is given environment variables")
+            raise ValueError("key works with an address only; for a command, set environment")
         return self
 
 

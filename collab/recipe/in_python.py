@@ -259,7 +259,7 @@ def with_rewards(
         RecipeError: there is no task, or the rewards are none.
     """
     if not isinstance(task, Mapping):
-        raise RecipeError("rewards and hidden are of a task; give the task, e.g. task='humaneval'")
+        raise RecipeError("rewards and hidden need a task, e.g. task='humaneval'")
     changed = dict(task)
     if rewards is not None:
         changed["reward"] = objects.data(reward_of(rewards))

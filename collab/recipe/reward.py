@@ -46,7 +46,7 @@ class AlarmSpec(Spec):
         except (LookupError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"{says!r:.80} cannot be filled in ({type(error).__name__}: {error}); it may name"
-                " {first}, {now} and {gain}, and a brace of its own is written twice"
+                " {first}, {now} and {gain}, and a literal brace is written twice"
             ) from None
         return says
 

@@ -375,7 +375,7 @@ class TrainerSpec(Spec):
         if self.tokens and not self.steps and self.schedule != "constant":
             raise ValueError(
                 f"schedule '{self.schedule}' falls to 0 at the last step, and with tokens"
-                f" {self.tokens} nobody knows which one that is; set steps too, or schedule to"
+                f" {self.tokens} the last step is unknown; set steps too, or schedule to"
                 " 'constant'"
             )
         return self
@@ -385,7 +385,7 @@ class TrainerSpec(Spec):
         chooses = "levels" if self.levels else "filter" if self.filter else ""
         if chooses and not (self.steps or self.tokens):
             raise ValueError(
-                f"with {chooses} nobody knows how many steps a pass over the tasks has; set steps,"
+                f"with {chooses} the number of steps per pass over the tasks is unknown; set steps,"
                 " or tokens"
             )
         return self

@@ -59,7 +59,7 @@ class Verdicts:
 
     async def _ask(self, trial: MakeTrial) -> Verdict:
         if self._sandbox is None:
-            raise RewardError("the reward asks for a verdict, and no sandbox is open to give one")
+            raise RewardError("the reward needs a verdict, but no sandbox is open")
         made = trial()
         with self._waiting:
             return await self._sandbox.check(made)

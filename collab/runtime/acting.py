@@ -171,7 +171,9 @@ class Acting:
                 raise ActionFailed(step.action.failure)
             self._remember(decision)
         if not move.steps:
-            raise RecipeError(f"the harness of agent '{move.agent}' ended without a response")
+            raise RecipeError(
+                f"the harness of agent '{move.agent}' ended without calling the model"
+            )
         parse = self.context.agents[move.agent].parse
         artefact: str = call(f"parser of {move.agent}", AgentError, parse, move.answer)
         return artefact

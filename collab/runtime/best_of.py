@@ -64,8 +64,8 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
         raise RecipeError(f"--best-of needs a suite, whose reward says what is best{remedy}")
     if recipe.team.turns > 1:
         raise RecipeError(
-            f"--best-of joins answers to one and the same question, and the team has"
-            f" {recipe.team.turns} turns, the later of which answer to different ones; set"
+            f"--best-of joins answers to the same prompt, and the team has"
+            f" {recipe.team.turns} turns with different prompts; set"
             " team.turns=1"
         )
     if turn.is_chosen or not all(dependence.is_alone(a, turn.joined) for a in turn.joined):

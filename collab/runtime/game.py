@@ -67,7 +67,7 @@ class Game:
         """Begin the game, and play the turns again that were played before."""
         self._now = await self._asked(self.environment.reset, Random(self._random))
         if self.ended:
-            raise EnvironmentFailed(f"{self._what}: reset gave no observation, so nobody can act")
+            raise EnvironmentFailed(f"{self._what}: reset gave no observation, so no seat can act")
         for turn in played:
             await self.step(turn.artefacts)
 
@@ -156,7 +156,7 @@ def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
         return None
     if team.feedback and team.turns > 1:
         raise RecipeError(
-            "feedback tells agents of the joint artefact, and in an environment that is the whole"
+            "feedback shows agents the joint artefact, and in an environment that is the whole"
             " state, of which each observes its part; leave out team.feedback"
         )
     make = environment_for(spec.environment)

@@ -160,7 +160,7 @@ class Turn:
 
     def _check(self, agents: tuple[str, ...]) -> None:
         if not agents:
-            raise AgentError("the protocol lets nobody act: it named no agent")
+            raise AgentError("the protocol named no agent to act")
         if len(set(agents)) < len(agents):
             raise AgentError(f"the protocol names an agent twice at a time: {', '.join(agents)}")
         for agent in agents:

@@ -210,7 +210,7 @@ class Hub(Protocol):
 def check_repository(name: str) -> None:
     """Raise RecipeError for what is no name of a repository."""
     if not NAME.fullmatch(name):
-        raise RecipeError(f"'{name}' is no repository; write OWNER/NAME")
+        raise RecipeError(f"'{name}' is not a repository; write OWNER/NAME")
 
 
 def push(folder: Path, repository: str, *, private: bool, hub: Hub | None = None) -> str:

@@ -204,7 +204,7 @@ def _tool(connection: ToolConnection, tool: Any) -> Tool:
 
     if not NAME.fullmatch(tool.name):
         raise RecipeError(
-            f"{connection.spec} has a tool called {tool.name!r:.80}; models are told of names of up"
+            f"{connection.spec} has a tool called {tool.name!r:.80}; tool names have up"
             " to 64 letters, digits, - and _"
         )
     description = (tool.description or "")[:MOST]

@@ -37,7 +37,9 @@ def folder_of(name: str) -> Path:
     """
     owner, _, revision = name.removeprefix(PREFIX).partition("@")
     if not NAME.fullmatch(owner):
-        raise RecipeError(f"'{name}' names no team on the hub; write hub:OWNER/NAME[@REVISION]")
+        raise RecipeError(
+            f"'{name}' is not the name of a team on the hub; write hub:OWNER/NAME[@REVISION]"
+        )
     from huggingface_hub import HfApi, constants, errors
 
     place = Path(constants.HF_HUB_CACHE) / "collab-teams" / owner.replace("/", "--")
@@ -46,18 +48,18 @@ def folder_of(name: str) -> Path:
         folder = _fetched(owner, str(about.sha), place)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise RecipeError(
-            f"'{name}' is not on the hub, or not yours to see: check the name, and set HF_TOKEN"
-            " where it is private"
+            f"'{name}' is not on the hub, or you have no access: check the name, and set HF_TOKEN"
+            " if it is private"
         ) from error
     except RecipeError:
         raise
     except Exception as error:  # whatever keeps the network away
         newest = _newest(place, revision)
         if newest is None:
-            raise RecipeError(f"'{name}' cannot be had: {error}") from error
+            raise RecipeError(f"'{name}' cannot be downloaded: {error}") from error
         folder = newest
     if not (folder / RECIPE).is_file():
-        raise RecipeError(f"'{name}' holds no {RECIPE}, so there is no team in it")
+        raise RecipeError(f"'{name}' holds no {RECIPE}, so it is not a team")
     return folder
 
 

@@ -44,10 +44,10 @@ def test_the_trainer_holds_the_same_model() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"servers": "gpu:8000"}, "server 1 is no address; write it as http://HOST:PORT"),
-        ({"servers": "user:secret@gpu:8000"}, "server 1 is no address"),
-        ({"servers": "http://user:sec/ret@gpu"}, "server 1 is no address"),
-        ({"servers": ["http://gpu", "http://gpu:0"]}, "server 2 is no address"),
+        ({"servers": "gpu:8000"}, "server 1 is not an address; write it as http://HOST:PORT"),
+        ({"servers": "user:secret@gpu:8000"}, "server 1 is not an address"),
+        ({"servers": "http://user:sec/ret@gpu"}, "server 1 is not an address"),
+        ({"servers": ["http://gpu", "http://gpu:0"]}, "server 2 is not an address"),
         (
             {"servers": "http://user:secret@gpu"},
             "server 1 at gpu holds more than host, port and path; a key, VLLM_API_KEY, comes from",

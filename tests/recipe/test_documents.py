@@ -33,7 +33,7 @@ ODD = {
     "[" * 100_000: "nested too deep",
     "? [a]\n: b": "line 1",
     "a: !!python/object:os.system {}": "line 1",
-    BOMB: "its aliases stand for",
+    BOMB: "its aliases expand to",
     "a: &a {k: 1}\nb: {<<: *a}": "line 2",
 }  # fmt: skip
 

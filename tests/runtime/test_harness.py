@@ -65,7 +65,7 @@ def test_a_failed_response_ends_the_episode(project: Path) -> None:
 def test_a_harness_without_a_response_is_an_error(project: Path) -> None:
     episode = play(project, "'think.py:silent'", {"b": ["z"]})
     assert episode.failure is not None
-    assert "ended without a response" in episode.failure.message
+    assert "ended without calling the model" in episode.failure.message
 
 
 def test_an_unknown_harness_is_refused(project: Path) -> None:

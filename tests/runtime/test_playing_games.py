@@ -172,7 +172,7 @@ def test_a_fault_of_ones_own_game_is_told(project: Path, fault: str) -> None:
     ("settings", "told"),
     [
         (["task.environment=nin"], "did you mean 'nim'"),
-        (["task.environment=games.py:Step"], "a class made of collab.environments.Environment"),
+        (["task.environment=games.py:Step"], "a subclass of collab.environments.Environment"),
         (["task.environment={use: nim, options: {heeps: [1]}}"], "did you mean 'heaps'"),
         (["task.environment={use: nim, options: {heaps: [40]}}"], "1 to 30 sticks"),
         (["task.seats={left: a}"], "give each agent one seat"),

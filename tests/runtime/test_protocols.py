@@ -103,7 +103,7 @@ def test_a_pipeline_hands_documents_on(trio: Path) -> None:
     ("options", "said"),
     [
         ({"reads": {"a": ["b"], "b": ["a"]}}, "a, b wait for each other's documents"),
-        ({"reads": {"a": ["plan"]}}, "'a' reads 'plan', which nobody writes; kinds: a, b, c"),
+        ({"reads": {"a": ["plan"]}}, "'a' reads 'plan', which no agent writes; kinds: a, b, c"),
         ({"reads": {"d": []}}, "names the agent 'd'"),
         ({"reads": {}, "writes": {"a": "x", "b": "x"}}, "two agents write the same kind"),
         ({}, "needs the option 'reads'"),

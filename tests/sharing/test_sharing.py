@@ -190,7 +190,7 @@ def test_a_team_of_the_hub_is_asked_about_then_runs(
         recipe = load_recipe("hub:me/pair", trust=True)
         assert (Path(str(recipe.team.agents["a"].adapter)) / "adapter_model.safetensors").is_file()
         assert load_recipe("hub:me/pair").team.name == "pair", "the yes is remembered"
-        with pytest.raises(RecipeError, match="is not on the hub, or not yours to see"):
+        with pytest.raises(RecipeError, match="is not on the hub, or you have no access"):
             load_recipe("hub:me/other")
         asked = len(server.requests)
         words = ["eval", "hub:me/pair", "-m", "echo", "--task", "game/8", "--trust", "--json"]

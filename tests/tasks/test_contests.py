@@ -220,7 +220,7 @@ def test_a_helper_and_a_main_write_a_function_for_what_is_read_and_printed(
 
 
 def test_an_unknown_form_is_named() -> None:
-    with pytest.raises(TaskError, match="no form 'method'; forms: published, function"):
+    with pytest.raises(TaskError, match="unknown form 'method'; forms: published, function"):
         apps(SUMS, form="method")  # type: ignore[arg-type]
 
 

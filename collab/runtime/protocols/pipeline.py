@@ -60,6 +60,6 @@ def _check(
         for kind in needed:
             if kind not in authors:
                 raise RecipeError(
-                    f"protocol 'pipeline': '{agent}' reads '{kind}', which nobody writes; kinds:"
+                    f"protocol 'pipeline': '{agent}' reads '{kind}', which no agent writes; kinds:"
                     f" {', '.join(authors)}"
                 )

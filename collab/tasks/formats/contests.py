@@ -156,7 +156,7 @@ def asked(
         TaskError: there is no case, no such form, or no signature in the code to begin with.
     """
     if form not in typing.get_args(Form):
-        raise TaskError(f"there is no form '{form}'; forms: {', '.join(typing.get_args(Form))}")
+        raise TaskError(f"unknown form '{form}'; forms: {', '.join(typing.get_args(Form))}")
     test = check_values(cases) if function else check_printed(cases)
     prompt, entry_point = (_function if form == "function" else _published)(
         question.strip(), starter.rstrip(), function

@@ -63,7 +63,7 @@ def _boxed(solution: str) -> str:
     content = solution[box.end() :] if box else ""
     inner = _braced(content) if content.startswith("{") else _word(content)
     if not inner:
-        raise TaskError("there is no answer, and the solution has none in \\boxed{}")
+        raise TaskError("the row has no answer, and its solution has none in \\boxed{}")
     return inner
 
 

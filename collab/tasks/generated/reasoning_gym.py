@@ -27,7 +27,7 @@ def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict
         RecipeError: an option that the suite's source has already.
     """
     for option in {*options} & {*_OURS}:
-        raise RecipeError(f"'{option}' is no option of reasoning_gym here; set {_OURS[option]}")
+        raise RecipeError(f"'{option}' is not an option of reasoning_gym here; set {_OURS[option]}")
     try:
         import reasoning_gym as gym  # type: ignore[import-not-found,import-untyped,unused-ignore]
         from reasoning_gym.factory import DATASETS  # type: ignore[import-not-found,unused-ignore]

@@ -163,7 +163,7 @@ def test_settings_are_checked_before_any_work() -> None:
     ("url", "words"),
     [
         ("http://me:secret@gateway", "ANTHROPIC_BASE_URL at gateway holds more than host"),
-        ("http://me:sec/ret@gateway", "ANTHROPIC_BASE_URL is no address"),
+        ("http://me:sec/ret@gateway", "ANTHROPIC_BASE_URL is not an address"),
     ],
 )
 def test_the_usual_address_holds_no_secret(

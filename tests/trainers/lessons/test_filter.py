@@ -172,7 +172,7 @@ def test_with_levels_the_kept_tasks_are_ordered(tiny_words: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"filter": {}}, "with filter nobody knows how many steps"),
+        ({"filter": {}}, "with filter the number of steps"),
         ({"filter": {"low": 0.6, "high": 0.5}, "steps": 1}, "low 0.6 is above high 0.5"),
     ],
 )
