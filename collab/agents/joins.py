@@ -13,7 +13,7 @@ from collab.agents import classes
 from collab.analysis.scopes import Definition, Scope, Variable, scopes_of
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
-from collab.recipe.roles import NOBODY, Roles
+from collab.recipe.team import NOBODY, Roles
 from collab.records import Problem
 from collab.syntax import parse
 

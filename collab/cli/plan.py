@@ -10,7 +10,7 @@ from collab.cli.screen.page import Block, Column, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import Problem
-from collab.rewards.outlook import outlook
+from collab.rewards.declared import outlook
 from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
 from collab.runtime.notes import tools_told

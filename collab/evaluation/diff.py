@@ -18,8 +18,7 @@ from collab.recipe.schema import reward_in
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
-from collab.runs.about import read_about
-from collab.runs.at_work import status_of
+from collab.runs.about import read_about, status_of
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS, METRICS, RECIPE, TRAINING
 from collab.runs.reading import read_lines
 from collab.trainers.training.events import Evaluation

@@ -10,7 +10,7 @@ from collab.agents.joins import Joint
 from collab.errors import FeedbackError
 from collab.plugins import check_call, check_options, find, in_thread
 from collab.recipe.feedback import PluginFeedback
-from collab.recipe.roles import NOBODY, Roles, roles_of
+from collab.recipe.team import NOBODY, Roles, roles_of
 from collab.records import Feedback, Problem
 from collab.sandbox.jail.whole_program import MAIN
 

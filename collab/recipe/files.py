@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.recipe import documents, library
 from collab.recipe.packing import anchored
-from collab.trust.elsewhere import is_own
+from collab.trust.held import is_own
 
 
 class Files:

@@ -26,8 +26,7 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import FilterSpec, TrainerSpec
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.commands import content_of, files_of
-from collab.trust.elsewhere import is_own
-from collab.trust.held import forget, hold, is_free, of_function, release
+from collab.trust.held import forget, hold, is_free, is_own, of_function, release
 from collab.trust.sources import digest_of, sources_of, sources_of_module
 
 _OPENAI = "https://api.openai.com/v1"

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.records.episode import Episode
-from collab.runs.about import read_about
-from collab.runs.at_work import KILLED, RUNNING, status_of
+from collab.runs.about import KILLED, RUNNING, read_about, status_of
 from collab.runs.layout import EPISODES
 from collab.runs.log import whole_lines
 from collab.runs.reading import each_once, read_whole_lines

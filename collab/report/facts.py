@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from collab.report.runs import Run, value_at
-from collab.runs.at_work import RUNNING, status_of
+from collab.runs.about import RUNNING, status_of
 from collab.runtime.summary import by_agent
 from collab.wording import counted
 

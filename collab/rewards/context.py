@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from collab.agents.joins import Joint
 from collab.errors import RewardError
-from collab.recipe.roles import Roles, roles_of
+from collab.recipe.team import Roles, roles_of
 from collab.records import Problem
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,13 @@ from typing import Any
 
 from collab.errors import RecipeError, RewardError
 from collab.given import plain_name
+from collab.recipe import Recipe
 from collab.recipe.reward import AlarmSpec, PartSpec, RewardSpec
+from collab.recipe.team import Roles
 from collab.records import Score
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.family import level_shares
-from collab.rewards.library import FAMILIES, MEASURES
+from collab.rewards.library import FAMILIES, MEASURES, open_part
 from collab.runs.metric_names import PART, VALUE, named
 
 
@@ -223,3 +226,45 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
     part.__name__ = plain_name(function)
     part.__doc__ = function.__doc__
     return part
+
+
+def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
+    """Lines for people: who writes the answer, what it earns at most, which parts do not apply.
+
+    `joined` are agents whose answers the team's protocol may choose; None: it does not choose.
+    """
+    roles, agents = recipe.team.roles, [*recipe.team.agents]
+    others = [agent for agent in agents if agent not in roles.contributors]
+    lines = []
+    if joined is not None:
+        roles = roles.among(joined)
+        lines.append("answer: the protocol chooses whose counts")
+    elif others:
+        lines.append(f"answer: written by {_and(roles.contributors)}, not by {_and(others)}")
+    if recipe.task is None or recipe.task.reward is None:
+        return lines
+    parts, without = recipe.task.reward.parts, _do_not_apply(recipe, roles)
+    most = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
+    lines.append(f"reward: at most {most:g} a turn")
+    for why in dict.fromkeys(without.values()):
+        names = [name for name, reason in without.items() if reason == why]
+        lines.append(f"  {_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}")
+    return lines
+
+
+def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
+    """Map each part that does not apply to the team to the reason."""
+    without: dict[str, str] = {}
+    reward = recipe.task.reward if recipe.task else None
+    for name, spec in reward.parts.items() if reward else ():
+        why = open_part(name, spec).lacks(roles, recipe.team.agents)
+        if not why and spec.requires in without:
+            why = f"requires '{spec.requires}', which does not apply"
+        if why:
+            without[name] = why
+    return without
+
+
+def _and(names: tuple[str, ...] | list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -14,7 +14,7 @@ from typing import Any
 
 from collab.errors import CollabError, RecipeError, RewardError, attribute
 from collab.plugins import check_call, check_options, in_thread, signature_of
-from collab.recipe.roles import ENTRY, HELPER, Roles
+from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 
 AGENT_OPTIONS = ("agent", "helper")

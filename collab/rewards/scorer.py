@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.agents.joins import Joint
 from collab.recipe.reward import RewardSpec
-from collab.recipe.roles import Roles, roles_of
+from collab.recipe.team import Roles, roles_of
 from collab.records import PartScore, Problem, Score
 from collab.rewards.context import Part, RewardContext, Verdicts
 from collab.rewards.library import FAMILIES, open_part

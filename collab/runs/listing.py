@@ -14,8 +14,7 @@ from typing import Any, Literal
 from collab.errors import CollabError
 from collab.naming import joint_name
 from collab.runs import metric_names as names
-from collab.runs.about import read_about
-from collab.runs.at_work import status_of
+from collab.runs.about import read_about, status_of
 from collab.runs.layout import EVAL, METRICS, PROBE, RUN, STUDY, TRAINING
 from collab.runs.reading import read_lines
 from collab.stats import mean

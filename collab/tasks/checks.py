@@ -8,8 +8,8 @@ from typing import Any
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
 from collab.recipe.in_python import told_as
-from collab.recipe.roles import HELPER_NAME
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
+from collab.recipe.team import HELPER_NAME
 from collab.tasks.origins import PlacedRow, Row
 
 _DEFAULT_ID = "task_id"

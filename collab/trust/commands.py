@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from collab.errors import RecipeError
-from collab.trust.elsewhere import is_own
-from collab.trust.held import agreed, check, of_server
+from collab.trust.held import agreed, check, is_own, of_server
 from collab.trust.sources import digest_of, sources_of
 
 PYTHONS = ("python", "python3")

@@ -18,8 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from collab.trust.elsewhere import is_own, run_folder_of
-from collab.trust.held import agreed, check
+from collab.trust.held import agreed, check, is_own, run_folder_of
 from collab.trust.sources import SourceFile, digest_of, is_installed, sources_of_module
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
-from collab.runs.at_work import RUNNING
+from collab.runs.about import RUNNING
 from collab.runs.layout import (
     ADAPTERS,
     CHECKPOINTS,

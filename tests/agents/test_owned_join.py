@@ -6,7 +6,7 @@ import pytest
 
 from collab.agents import join_for
 from collab.agents.joins import Joint, without
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 from collab.records import Problem
 
 ROLES = Roles(("aux", "main"), "main", ("aux",))

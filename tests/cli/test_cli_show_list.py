@@ -13,8 +13,7 @@ import pytest
 
 from collab import Agent, Team
 from collab.recipe import TeamSpec
-from collab.runs.about import read_about, write_about
-from collab.runs.at_work import status_of, this_process
+from collab.runs.about import read_about, status_of, this_process, write_about
 
 pytestmark = pytest.mark.usefixtures("project")
 

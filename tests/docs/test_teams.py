@@ -22,7 +22,7 @@ from collab.models import Model
 from collab.recipe import TeamSpec, load_recipe
 from collab.recipe.model import ModelSpec
 from collab.records import Episode, Feedback, Problem, Score, Turn, read_episodes
-from collab.rewards.outlook import outlook
+from collab.rewards.declared import outlook
 from collab.trainers import TrainingRun
 from collab.trainers.training.events import StepFinished, TrainingEvent
 

@@ -9,7 +9,7 @@ from support.rooms.static_findings import give_feedback
 
 from collab.agents import join_for
 from collab.feedback import Outcome
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 from collab.records import Feedback, Problem
 
 PROBLEM = Problem(address="t/0", public={"prompt": "", "entry_point": "price"})

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from collab.recipe import TeamSpec
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 
 
 def team(join: str = "python", entry: str | None = None, **agents: dict[str, Any]) -> TeamSpec:

@@ -13,7 +13,7 @@ from support.scoring import joined_score
 from support.writing import problem_for, shipped_reward
 
 from collab.recipe import RewardSpec
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 from collab.records import Problem, Score
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox

@@ -9,7 +9,7 @@ from support.shares import one_in
 from support.writing import shipped_reward
 
 from collab.recipe import RewardSpec
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 from collab.records import PartScore, Score
 
 Score_ = Callable[..., Score]

@@ -11,7 +11,7 @@ from support.writing import shipped_reward
 
 import collab
 from collab.errors import TaskError
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 from collab.records import Episode, Problem, Score
 
 Score_ = Callable[..., Score]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.writing import ONE_OF_EACH, SOURCE, problem_for, shipped_reward, text
 
 from collab.errors import RewardError
-from collab.recipe.roles import Roles
+from collab.recipe.team import Roles
 from collab.records import Problem, Score
 from collab.rewards.writing.pairs import categories
 from collab.rewards.writing.sentences import clipped_precision, content_words, jaccard

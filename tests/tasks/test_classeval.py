@@ -16,7 +16,7 @@ from support.scoring import joined_score
 import collab
 from collab.errors import TaskError
 from collab.recipe import load_recipe, load_task
-from collab.recipe.roles import roles_of
+from collab.recipe.team import roles_of
 from collab.records import Problem, Score
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox

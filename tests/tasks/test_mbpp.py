@@ -13,7 +13,7 @@ from support.scoring import joined_score
 
 from collab.errors import RecipeError, TaskError, Untrusted
 from collab.recipe import load_recipe, load_task
-from collab.recipe.roles import roles_of
+from collab.recipe.team import roles_of
 from collab.records import Problem
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox

@@ -15,7 +15,7 @@ from support.rooms.browser import HOSTILE
 
 from collab.cli.commands.view import command
 from collab.errors import RecipeError, RecordError
-from collab.runs.at_work import this_process
+from collab.runs.about import this_process
 from collab.view import check_installed
 from collab.view.folders import Folders, NoRun
 from collab.view.server import Pages

@@ -10,7 +10,7 @@ import pytest
 from support.report_runs import make_training
 from support.rooms.browser import DESKTOP, PHONE, Open, expect, expect_accessible, expect_rows
 
-from collab.runs.at_work import this_process
+from collab.runs.about import this_process
 
 pytestmark = pytest.mark.browser
 

@@ -65,7 +65,7 @@ def command(
 
     Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
     """
-    from collab.recipe.roles import HELPER_NAME
+    from collab.recipe.team import HELPER_NAME
     from collab.runtime.problems import find_problems
 
     recipe = _recipe(address, with_sandbox(settings, sandbox), consent(trust))

@@ -92,7 +92,7 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
 
 def _run_row(run: Listed) -> list[Piece]:
     from collab.cli.screen.episode import out_of
-    from collab.runs.at_work import KILLED, RUNNING
+    from collab.runs.about import KILLED, RUNNING
 
     tones = {"done": "", RUNNING: GOOD, KILLED: BAD, "failed": BAD}
     earned, solved = run.outcome.mean_return, run.outcome.solved

@@ -32,7 +32,7 @@ def command(run: Watched, *, json: Json = False) -> None:
     """
     from collab.cli.live.recorded import follow, how_it_ended
     from collab.cli.live.view import LiveReport, open_view
-    from collab.runs.at_work import KILLED
+    from collab.runs.about import KILLED
     from collab.runs.layout import TRAINING
 
     events = follow(run)

@@ -15,8 +15,7 @@ from collab.evaluation.folder import is_evaluation, read_results
 from collab.evaluation.results import EvaluationFinished, TeamStarted
 from collab.records import Episode, Record
 from collab.runs import metric_names as names
-from collab.runs.about import read_about
-from collab.runs.at_work import KILLED, RUNNING, status_of
+from collab.runs.about import KILLED, RUNNING, read_about, status_of
 from collab.runs.layout import EPISODES, METRICS, RUN, TRAINING
 from collab.runs.log import Tail
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted

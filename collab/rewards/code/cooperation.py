@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from collab.analysis import HelperUse, helper_use
 from collab.plugins import in_thread
-from collab.recipe.roles import ENTRY, HELPER
+from collab.recipe.team import ENTRY, HELPER
 from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
 

@@ -13,8 +13,7 @@ import pytest
 
 from collab.cli.live.recorded import follow_evaluation, follow_run, follow_training
 from collab.records import Record
-from collab.runs.about import read_about, write_about
-from collab.runs.at_work import this_process
+from collab.runs.about import read_about, this_process, write_about
 from collab.runs.log import Tail, last_line
 
 pytestmark = pytest.mark.usefixtures("project")

@@ -9,7 +9,7 @@ from math import ceil
 from collab.models import Request
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.recipe.trainer import FilterSpec
-from collab.rewards.outlook import outlook
+from collab.rewards.declared import outlook
 from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import rehearsed, rounds_told
 from collab.sandbox import judging
