@@ -21,8 +21,8 @@ from collab.cli.screen.results import held_out_after
 from collab.evaluation.results import TeamFinished, TeamStarted
 from collab.records import Decision, Episode, Record
 from collab.runs import metric_names as names
-from collab.runs.following import last_line
 from collab.runs.layout import EPISODES
+from collab.runs.log import last_line
 from collab.runtime.events import (
     AgentActed,
     AgentActing,
