@@ -18,23 +18,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from collab.models import Model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.serving.asking import Asked
-from collab.serving.chat.body import read_chat
-from collab.serving.chat.reply import ChatReply
-from collab.serving.http.answer import Answer
-from collab.serving.http.body import read_body
-from collab.serving.http.guard import Guard
-from collab.serving.http.wire import told
+from collab.serving.answer import AnswerApp
+from collab.serving.chat import ChatReply, read_chat
+from collab.serving.guard import Guard, read_body
+from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import Refused, unavailable
-from collab.serving.reply import Reply
-from collab.serving.responses.body import read_response
-from collab.serving.responses.reply import ResponseReply
+from collab.serving.reply import TeamReply
+from collab.serving.responses import ResponseReply, read_response
 from collab.serving.service import Service
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
-_Reader = Callable[[bytes, Settings], Asked]
+_Reader = Callable[[bytes, Settings], TeamQuestion]
 
 
 class Application:
@@ -123,11 +119,11 @@ class Application:
 
     async def _models(self, _: Request) -> Response:
         self.service.check_ready()
-        data = [_told(team) for team in self.service.teams.values()]
+        data = [_model_card(team) for team in self.service.teams.values()]
         return JSONResponse({"object": "list", "data": data})
 
     async def _model(self, request: Request) -> Response:
-        return JSONResponse(_told(self.service.team(request.path_params["name"])))
+        return JSONResponse(_model_card(self.service.team(request.path_params["name"])))
 
     async def _chat(self, request: Request) -> Any:
         return await self._answer(request, read_chat, ChatReply)
@@ -138,20 +134,22 @@ class Application:
     async def _stored(self, _: Request) -> Response:
         raise Refused(404, "not_found", "no response is stored here; keep them where you ask")
 
-    async def _answer(self, request: Request, reader: _Reader, form: Callable[..., Reply]) -> Any:
+    async def _answer(self, request: Request, reader: _Reader, form: type[TeamReply]) -> Any:
         settings = self.settings
         self.service.check_ready()
         try:
             body = await read_body(request, settings.max_body, settings.client_seconds)
         except ClientDisconnect:
             return Response(status_code=499)
-        asked = reader(body, settings)
-        team = self.service.team(asked.model)
-        problem = team.problem(asked)
-        reply = form(team, asked, all_of_it=settings.details)
+        question = reader(body, settings)
+        team = self.service.team(question.model)
+        problem = team.problem(question)
+        reply = form(team, question, all_of_it=settings.details)
         traces = ("traceparent", "tracestate")
         carrier = {key: request.headers[key] for key in traces if key in request.headers}
-        return Answer(self.service, team, asked, problem, reply, request.state.request, carrier)
+        return AnswerApp(
+            self.service, team, question, problem, reply, request.state.request, carrier
+        )
 
 
 class _Late:
@@ -167,18 +165,18 @@ class _Late:
         await app(scope, receive, send)
 
 
-def _told(team: ServedTeam) -> dict[str, Any]:
+def _model_card(team: ServedTeam) -> dict[str, Any]:
     return {"id": team.name, "object": "model", "created": team.since, "owned_by": "collab"}
 
 
 async def _refused(_: Request, refused: Exception) -> Response:
     assert isinstance(refused, Refused)
-    return told(refused)
+    return refused.response()
 
 
 async def _not_found(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     wrong = "no such path here" if error.status_code == 404 else "not by this method"
-    response = told(Refused(error.status_code, "not_found", wrong))
+    response = Refused(error.status_code, "not_found", wrong).response()
     response.headers.update(error.headers or {})
     return response

@@ -13,13 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from collab import distribution
 from collab.records import Episode
 from collab.runtime.events import AgentActed, Event
-from collab.serving.asking import Asked
-from collab.serving.episodes import play
-from collab.serving.fields import CONVERSATION
-from collab.serving.reading import FieldValue
+from collab.serving.reading import FieldValue, TeamQuestion
 from collab.serving.refusal import Refused, invalid, unavailable
-from collab.serving.service import Service
-from collab.serving.team import ServedTeam
+from collab.serving.service import Service, play
+from collab.serving.team import CONVERSATION, ServedTeam
 from collab.serving.teams import tool_names
 
 if TYPE_CHECKING:
@@ -71,8 +68,8 @@ def make_server(service: Service) -> Server[Any]:
             nonlocal heard
             if isinstance(event, AgentActed):
                 heard += 1
-                told = f"{event.decision.agent} has answered"
-                await context.session.report_progress(heard, None, told)
+                note = f"{event.decision.agent} has answered"
+                await context.session.report_progress(heard, None, note)
 
         try:
             service.check_ready()
@@ -83,9 +80,9 @@ def make_server(service: Service) -> Server[Any]:
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
-        told = _told(episode)
-        answer = types.TextContent(type="text", text=told["answer"])
-        return types.CallToolResult(content=[answer], structured_content=told)
+        output = _output(episode)
+        answer = types.TextContent(type="text", text=output["answer"])
+        return types.CallToolResult(content=[answer], structured_content=output)
 
     return Server(
         "collab", version=distribution.version(), on_list_tools=list_tools, on_call_tool=call_tool
@@ -151,11 +148,11 @@ async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], he
     text = fields.pop(team.fields.text, "")
     if not isinstance(text, str) or not text.strip():
         raise invalid(f"the argument '{team.fields.text}' has no text")
-    asked = Asked(model=team.name, text=text, fields=fields)
-    problem = team.problem(asked)
+    question = TeamQuestion(model=team.name, text=text, fields=fields)
+    problem = team.problem(question)
     with service.lanes.place() as place:
         await place.turn()
-        return await play(service, team, asked, problem, uuid.uuid4().hex, hear=hear)
+        return await play(service, team, question, problem, uuid.uuid4().hex, hear=hear)
 
 
 def _by_tool(service: Service) -> dict[str, ServedTeam]:
@@ -176,7 +173,7 @@ def _schema(team: ServedTeam) -> dict[str, Any]:
     }
 
 
-def _told(episode: Episode) -> dict[str, Any]:
+def _output(episode: Episode) -> dict[str, Any]:
     agents = [
         {"name": decision.agent, "turn": turn.index, "text": decision.action.text}
         for turn in episode.turns

@@ -1,16 +1,74 @@
-"""Reading a request's JSON: bounded, typed, and refused with the path of what is wrong."""
+"""Reads a request's JSON into one problem for one team; refuses the rest with its path."""
 
 from __future__ import annotations
 
+import secrets
+import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from collab.serving.asking import Asked, Said
-from collab.serving.refusal import Refused, invalid
+from collab.records import Sampling
+from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
+
+Value = str | int | float | bool | list[str]
+"""Of a field of a problem."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One message of a conversation."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TeamQuestion:
+    """One problem for one team."""
+
+    model: str
+    text: str
+    """The last user message, with the system messages before it."""
+    before: tuple[Spoken, ...] = ()
+    """What was said before it."""
+    fields: dict[str, Value] = field(default_factory=dict)
+    seed: int | None = None
+    most_tokens: int | None = None
+    """Of each agent's response; never more than its recipe says."""
+    temperature: float | None = None
+    top_p: float | None = None
+    stream: bool = False
+    include_usage: bool = False
+    warnings: tuple[str, ...] = ()
+    id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
+    """Of its answer and its episode. Never the client's `x-request-id`, which may come again."""
+
+    def sampling(self, settings: Sampling) -> Sampling:
+        """Return the agent's settings with this request's changes."""
+        changes: dict[str, float] = {}
+        if self.most_tokens is not None:
+            changes["max_new_tokens"] = min(self.most_tokens, settings.max_new_tokens)
+        if self.temperature is not None:
+            changes["temperature"] = self.temperature
+        if self.top_p is not None:
+            changes["top_p"] = self.top_p
+        return settings.model_copy(update=changes)
+
+    def drawn_seed(self) -> int:
+        """The seed that was asked for, or one that nobody chose."""
+        return secrets.randbelow(2**31) if self.seed is None else self.seed
+
+
+def transcript(before: Sequence[Spoken], text: str) -> str:
+    """A conversation as one text, the last message at its end."""
+    turns = [f"{message.role.capitalize()}: {message.text}" for message in before]
+    return "\n\n".join([*turns, text])
+
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
@@ -26,7 +84,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
 
-class Part(Body):
+class ContentPart(Body):
     """A piece of a message."""
 
     type: str
@@ -58,14 +116,14 @@ class Common(Body):
     metadata: Any = None
     collab: OwnFields = OwnFields()
 
-    def asked(self, said: Sequence[Said], place: str, settings: Settings) -> Asked:
+    def question(self, message: Sequence[Spoken], place: str, settings: Settings) -> TeamQuestion:
         """What both forms ask for; `place` is where a request has its messages.
 
         Raises:
             Refused: what is said is no conversation that a team can answer.
         """
-        text, before = conversation(said, place)
-        return Asked(
+        text, before = conversation(message, place)
+        return TeamQuestion(
             model=self.model,
             text=text,
             before=before,
@@ -124,11 +182,11 @@ def read(kind: type[Read], body: bytes) -> Read:
         errors = error.errors(include_url=False, include_input=False, include_context=False)
         if errors[0]["type"] == "json_invalid":
             raise invalid("the body is not JSON, or is nested too deeply") from None
-        found = from_json(body)
-        places = [_place(one["loc"], found, is_missing=one["type"] == "missing") for one in errors]
+        data = from_json(body)
+        places = [_place(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
         deepest = max(range(len(errors)), key=lambda number: len(places[number]))
-        told = _reason(errors[deepest]) if places[deepest] else "a JSON object is wanted"
-        raise invalid(told, _path(places[deepest]) or None) from None
+        reason = _reason(errors[deepest]) if places[deepest] else "send a JSON object"
+        raise invalid(reason, _path(places[deepest]) or None) from None
 
 
 def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
@@ -162,7 +220,7 @@ def _shown(name: str) -> str:
     return plain if len(plain) <= _LONGEST_NAME else f"{plain[:_LONGEST_NAME]}..."
 
 
-def text_of(content: str | list[Part] | None, path: str, kinds: tuple[str, ...]) -> str:
+def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str, ...]) -> str:
     """The text of a message.
 
     Raises:
@@ -185,20 +243,18 @@ Role = Literal["system", "developer", "user", "assistant"]
 _INSTRUCTIONS = ("system", "developer")
 
 
-def conversation(messages: Sequence[Said], param: str) -> tuple[str, tuple[Said, ...]]:
+def conversation(messages: Sequence[Spoken], param: str) -> tuple[str, tuple[Spoken, ...]]:
     """The text for the team, instructions first, and what was said before it.
 
     Raises:
         Refused: the last word is not the user's, or is empty.
     """
-    spoken = [said for said in messages if said.role not in _INSTRUCTIONS]
+    spoken = [message for message in messages if message.role not in _INSTRUCTIONS]
     if not spoken or spoken[-1].role != "user":
-        raise invalid("the last message is to be the user's", param)
+        raise invalid("the last message must be the user's", param)
     if not spoken[-1].text.strip():
-        raise _empty(param)
-    instructions = [said.text for said in messages if said.role in _INSTRUCTIONS and said.text]
+        raise invalid("the user's message has no text", param)
+    instructions = [
+        message.text for message in messages if message.role in _INSTRUCTIONS and message.text
+    ]
     return "\n\n".join([*instructions, spoken[-1].text]), tuple(spoken[:-1])
-
-
-def _empty(param: str) -> Refused:
-    return invalid("the user's message has no text", param)

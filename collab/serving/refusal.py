@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.responses import JSONResponse
+
 from collab.records import Failure
 
 INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_error"
@@ -42,13 +44,14 @@ class Refused(Exception):
             }
         }
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that go with the status."""
+    def response(self) -> JSONResponse:
+        """The HTTP response with the status and the headers that go with it."""
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
-        return headers
+        if self.status in (408, 413):
+            headers["connection"] = "close"
+        return JSONResponse(self.body, status_code=self.status, headers=headers)
 
 
 def invalid(message: str, param: str | None = None, reason: str | None = None) -> Refused:

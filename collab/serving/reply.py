@@ -1,41 +1,158 @@
-"""The form of an answer: OpenAI has two, and each is given whole or as a stream."""
+"""The teams' answers: what OpenAI's two forms share, as JSON or as a stream."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from collab.records import Episode
-from collab.serving.asking import Asked
-from collab.serving.details import details
-from collab.serving.narration import Words
+from collab.records import Decision, Episode, Turn, Usage
+from collab.runtime.events import AgentActed, AgentActing, AgentProgress, Event
+from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import Refused
 from collab.serving.team import ServedTeam
 
 
-class Reply(Protocol):
-    """One answer. Streams are given as the texts of server-sent events."""
+def answering(episode: Episode) -> list[Decision]:
+    """The last response of each agent whose artefact is in the joint one."""
+    turn = episode.turns[-1]
+    joined = turn.artefacts if turn.joined is None else turn.joined
+    last = {decision.agent: decision for decision in turn.decisions}
+    return [last[agent] for agent in joined if agent in last]
 
-    def whole(self, episode: Episode) -> dict[str, Any]:
-        """The JSON of an answer that is not streamed."""
-        ...
 
-    def begin(self) -> Iterable[str]:
-        """What a stream begins with."""
-        ...
+def spent(episode: Episode) -> Usage:
+    """Tokens of all agents in all turns, and of feedback that asks a model."""
+    decisions = [d.action.usage for turn in episode.turns for d in turn.decisions]
+    feedback = [item.usage for turn in episode.turns for f in turn.feedback.values() for item in f]
+    return sum([*decisions, *(usage for usage in feedback if usage)], Usage())
 
-    def words(self, words: Words) -> Iterable[str]:
-        """What an agent has written."""
-        ...
 
-    def end(self, episode: Episode) -> Iterable[str]:
-        """The answer, as far as it was not told, and all that closes the stream."""
-        ...
+def unspoken(episode: Episode) -> int:
+    """New tokens that did not end in the answer."""
+    answers = sum(decision.action.usage.new_tokens for decision in answering(episode))
+    return spent(episode).new_tokens - answers
 
-    def fail(self, refused: Refused) -> Iterable[str]:
-        """The end of a stream that had begun and has no answer."""
-        ...
+
+def is_cut(episode: Episode) -> bool:
+    """Whether a response that is in the answer was cut off."""
+    return any(decision.action.finish_reason == "length" for decision in answering(episode))
+
+
+@dataclass(frozen=True)
+class Words:
+    """What was added to one agent's response."""
+
+    agent: str
+    turn: int
+    text: str
+    begins: bool
+    """They are the first of the response."""
+    ends: Decision | None = None
+    """The whole response, with the last words of it."""
+    differs: bool = False
+    """What was told before is not the beginning of the whole, so that nothing could follow it;
+    white space at the ends makes no difference."""
+
+
+_Place = tuple[int, int, str, int]
+"""Turn, round, agent, step."""
+
+
+class Narrator:
+    """Tells what agents write while they write it, one after the other.
+
+    Agents of one round write at the same time. The first of them is sent as it writes; what the
+    others wrote follows when all have ended, so that nothing is mixed up, and a stream put together
+    is the text that the record gives.
+    """
+
+    def __init__(self) -> None:
+        self._now: tuple[int, int, str] | None = None
+        self._step = -1
+        self._sent: dict[_Place, str] = {}
+
+    def see(self, event: Event) -> Iterator[Words]:
+        """The words that an event brings."""
+        match event:
+            case AgentActing(turn=turn, round=round_, agent=agent):
+                if self._now is None:
+                    self._now, self._step = (turn, round_, agent), -1
+                if self._now == (turn, round_, agent):
+                    self._step += 1
+            case AgentProgress(agent=agent, text=text) if text and self._now:
+                if self._now[2] == agent:
+                    yield self._add((*self._now, self._step), text)
+            case AgentActed(turn=turn, decision=decision) if not decision.action.failure:
+                yield self._end(turn, decision)
+
+    def _add(self, place: _Place, text: str) -> Words:
+        before = self._sent.get(place, "")
+        self._sent[place] = before + text
+        return Words(place[2], place[0], text, begins=not before)
+
+    def _end(self, turn: int, decision: Decision) -> Words:
+        place = (turn, decision.round, decision.agent, decision.step)
+        sent, whole = self._sent.pop(place, ""), decision.action.text
+        if self._now == place[:3]:
+            self._now = None
+        follows = whole.startswith(sent)
+        rest = whole[len(sent) :] if follows else ""
+        differs = not follows and whole.strip() != sent.strip()
+        return Words(decision.agent, turn, rest, begins=not sent, ends=decision, differs=differs)
+
+
+PING = ": still at work\n\n"
+"""A comment, which clients pass over and proxies count as life."""
+
+DONE = "data: [DONE]\n\n"
+
+
+def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
+    """One event; within it every line break is escaped, those of Unicode too."""
+    name = f"event: {kind}\n" if kind else ""
+    return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
+
+
+def details(
+    team: ServedTeam, question: TeamQuestion, episode: Episode, warnings: Sequence[str]
+) -> dict[str, Any]:
+    """Everything that an episode holds besides its answer, for who wants all of it.
+
+    `warnings` are those that came up on the way, beside those of the request.
+    """
+    agents = [
+        _agent_details(turn, decision) for turn in episode.turns for decision in turn.decisions
+    ]
+    return {
+        "team": team.recipe.team.name,
+        "episode": question.id,
+        "seed": episode.seed,
+        "seconds": round(episode.seconds, 3),
+        "agents": agents,
+        "warnings": [*question.warnings, *warnings],
+    }
+
+
+def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
+    last = [d for d in turn.decisions if d.agent == decision.agent][-1]
+    action = decision.action
+    return {
+        "name": decision.agent,
+        "turn": turn.index,
+        "round": decision.round,
+        "text": action.text,
+        "artefact": turn.artefacts.get(decision.agent) if decision is last else None,
+        "finish_reason": action.finish_reason,
+        "usage": {
+            "prompt_tokens": action.usage.prompt_tokens,
+            "completion_tokens": action.usage.new_tokens,
+        },
+        "seconds": round(action.seconds, 3),
+    }
 
 
 class Trimmed:
@@ -43,36 +160,59 @@ class Trimmed:
 
     def __init__(self) -> None:
         self._kept = ""
-        self.told = ""
+        self.sent = ""
 
     def add(self, text: str) -> str:
         """What can be told by now: white space at the end is kept until something follows it."""
         whole = self._kept + text
-        if not self.told:
+        if not self.sent:
             whole = whole.lstrip()
-        told = whole.rstrip()
-        self._kept = whole[len(told) :]
-        self.told += told
-        return told
+        sent = whole.rstrip()
+        self._kept = whole[len(sent) :]
+        self.sent += sent
+        return sent
 
     def rest(self, whole: str) -> str:
         """What of the whole text was not told."""
-        return "" if self.differs(whole) else whole[len(self.told) :]
+        return "" if self.differs(whole) else whole[len(self.sent) :]
 
     def differs(self, whole: str) -> bool:
         """Whether what was told is not the beginning of the whole, so that nothing can follow."""
-        return not whole.startswith(self.told)
+        return not whole.startswith(self.sent)
 
 
-class TeamReply:
-    """What an answer of a team holds in either form; `all_of_it` adds the details of `collab`."""
+class TeamReply(ABC):
+    """One answer of a team; a stream is the texts of server-sent events.
 
-    def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
-        self._team, self._asked = team, asked
+    `all_of_it` adds the object `collab` with each agent's response.
+    """
+
+    def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
+        self._team, self._question = team, question
         self._all_of_it = all_of_it
         self._created = int(time.time())
         self._answer = Trimmed()
         self._warnings: list[str] = []
+
+    @abstractmethod
+    def whole(self, episode: Episode) -> dict[str, Any]:
+        """Return the JSON of an answer that is not streamed."""
+
+    @abstractmethod
+    def begin(self) -> Iterable[str]:
+        """Begin a stream."""
+
+    @abstractmethod
+    def words(self, words: Words) -> Iterable[str]:
+        """Send what an agent has written."""
+
+    @abstractmethod
+    def end(self, episode: Episode) -> Iterable[str]:
+        """Send the rest of the answer, and close the stream."""
+
+    @abstractmethod
+    def fail(self, refused: Refused) -> Iterable[str]:
+        """End a stream that had begun and has no answer."""
 
     def _check(self, words: Words) -> None:
         """Warn that an agent's streamed text is not that of the record."""
@@ -89,7 +229,7 @@ class TeamReply:
     def _details(self, episode: Episode) -> dict[str, Any] | None:
         if not self._all_of_it:
             return None
-        return details(self._team, self._asked, episode, self._warnings)
+        return details(self._team, self._question, episode, self._warnings)
 
 
 def _warned(whose: str) -> str:

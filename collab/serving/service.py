@@ -1,25 +1,177 @@
-"""What all requests share: the teams, the lanes, the counters, and whether the doors are open."""
+"""What all requests share: the teams, the queue, the counters, and the record."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 
-from collab.errors import RecordError
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from collab.errors import CollabError, RecordError
 from collab.models import Model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.records import Episode
+from collab.records import Episode, Problem, failure_of
 from collab.runs.about import new_run_id
+from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
-from collab.serving.lanes import Lanes
-from collab.serving.metrics import Metrics
-from collab.serving.refusal import SERVER, Refused, unavailable, unknown_model
+from collab.serving.reading import TeamQuestion
+from collab.serving.refusal import (
+    LIMITED,
+    SERVER,
+    Refused,
+    of_failure,
+    too_slow,
+    unavailable,
+    unknown_model,
+)
+from collab.serving.reply import is_cut
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import Teams
+from collab.telemetry import asked_by
+
+
+class Lanes:
+    """Room for some episodes and a queue of some requests, served in the order they came."""
+
+    def __init__(self, episodes: int, queue: int) -> None:
+        self.running = self.waiting = 0
+        self._most_waiting = queue
+        self._free = asyncio.Semaphore(episodes)
+        self._most = episodes
+        self._seconds = 1.0
+        """What an episode takes, as far as those of late tell."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody is answered, and nobody waits."""
+        return self.running + self.waiting == 0
+
+    @property
+    def places(self) -> int:
+        """The most requests that run and wait."""
+        return self._most + self._most_waiting
+
+    def widen(self, episodes: int) -> None:
+        """Play so many at the same time; before the first request."""
+        self._most, self._free = episodes, asyncio.Semaphore(episodes)
+
+    @contextmanager
+    def place(self) -> Iterator[Place]:
+        """A place in the queue, given back at the end of the block.
+
+        Raises:
+            Refused: the queue is full; says when to come again.
+        """
+        if self.running + self.waiting >= self.places:
+            raise Refused(
+                429,
+                "rate_limit_exceeded",
+                f"{self.running} requests are answered and {self.waiting} wait, which is the limit"
+                " of this server; come again later",
+                kind=LIMITED,
+                retry_after=self._when(),
+            )
+        self.waiting += 1
+        place = Place(self)
+        try:
+            yield place
+        finally:
+            place.leave()
+
+    def took(self, seconds: float) -> None:
+        """An episode has ended; what it took is told to those who are sent away."""
+        self._seconds += (seconds - self._seconds) / 8
+
+    def _when(self) -> int:
+        """Seconds until a place is likely to be free."""
+        rounds = (self.waiting + 1) / self._most
+        return min(600, max(1, math.ceil(rounds * self._seconds)))
+
+
+class Place:
+    """One request's place: waiting first, then running."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._runs = False
+
+    async def turn(self) -> None:
+        """Wait until an episode may be played."""
+        await self._lanes._free.acquire()
+        self._runs = True
+        self._lanes.waiting -= 1
+        self._lanes.running += 1
+
+    def leave(self) -> None:
+        """Make room for the next one."""
+        if self._runs:
+            self._lanes.running -= 1
+            self._lanes._free.release()
+        else:
+            self._lanes.waiting -= 1
+
+
+_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+
+
+class Metrics:
+    """The counters of one server."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._registry = CollectorRegistry()
+        running = self._gauge("requests_running", "Requests whose episode is played.")
+        running.set_function(lambda: lanes.running)
+        waiting = self._gauge("requests_waiting", "Requests that wait for their turn.")
+        waiting.set_function(lambda: lanes.waiting)
+        self._answered = self._counter("request_success", "Answers.", "team", "finish")
+        self._refused = self._counter("request_failure", "Requests without one.", "team", "type")
+        self._episode = self._histogram("episode_seconds", "Of an episode.", "team")
+        self._agent = self._histogram("agent_seconds", "Of a response.", "team", "agent")
+        self._first = self._histogram("time_to_first_chunk_seconds", "Of a stream.", "team")
+        self._prompt = self._counter("prompt_tokens", "Read by agents.", "team", "agent")
+        self._new = self._counter("new_tokens", "Written by agents.", "team", "agent")
+        self._cached = self._counter("cached_tokens", "Read from a cache.", "team")
+
+    def answered(self, team: str, episode: Episode) -> None:
+        """An episode made an answer, and its client took it."""
+        self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
+        self._episode.labels(team).observe(episode.seconds)
+        for turn in episode.turns:
+            for decision in turn.decisions:
+                action = decision.action
+                self._agent.labels(team, decision.agent).observe(action.seconds)
+                self._prompt.labels(team, decision.agent).inc(action.usage.prompt_tokens)
+                self._new.labels(team, decision.agent).inc(action.usage.new_tokens)
+                self._cached.labels(team).inc(action.usage.cached_tokens)
+
+    def refused(self, team: str, reason: str) -> None:
+        """A request to a team had no answer."""
+        self._refused.labels(team, reason).inc()
+
+    def began(self, team: str, seconds: float) -> None:
+        """The first part of a stream's answer was sent, so long after the request came."""
+        self._first.labels(team).observe(seconds)
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+        text: bytes = generate_latest(self._registry)
+        return text
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"collab:{name}", text, registry=self._registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"collab:{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(f"collab:{name}", text, labels, registry=self._registry, buckets=_SECONDS)
+
 
 LOG = logging.getLogger("collab.serving")
 
@@ -103,8 +255,8 @@ class Service:
                 folder.append(episode.model_copy(update=names))
             except RecordError as error:
                 LOG.error("an episode is not in the record: %s", error)
-                told = f"the episode cannot be kept in the server's record: {_why(error)}"
-                raise Refused(500, "RecordError", told, kind=SERVER) from error
+                message = f"the episode cannot be kept in the server's record: {_why(error)}"
+                raise Refused(500, "RecordError", message, kind=SERVER) from error
 
     def _open_records(self) -> None:
         if self.settings.record is None:
@@ -120,3 +272,56 @@ def _why(error: RecordError) -> str:
     """What went wrong, without the file that it went wrong with."""
     cause = error.__cause__
     return cause.strerror or "no reason is known" if isinstance(cause, OSError) else "no room"
+
+
+Hear = Callable[[Event], Awaitable[None]]
+"""Is told what happens while it happens; the time that it takes counts as the episode's."""
+
+
+async def play(
+    service: Service,
+    team: ServedTeam,
+    question: TeamQuestion,
+    problem: Problem,
+    request: str,
+    *,
+    hear: Hear,
+    carrier: Mapping[str, str] | None = None,
+) -> Episode:
+    """The episode of a request, for whom there is a place; cancelling this cancels it.
+
+    `carrier` holds the headers of who asks, for the trace that it belongs to.
+
+    Raises:
+        Refused: it failed, or took too long.
+    """
+    limit = service.settings.seconds
+    began = time.monotonic()
+    timeout = asyncio.timeout(limit)
+    try:
+        async with timeout:
+            with asked_by(carrier, {"collab.request": request}):
+                episode = await _watch(team, question, problem, hear)
+    except CollabError as error:
+        raise of_failure(failure_of(error)) from error
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+        raise too_slow(limit) from None
+    finally:
+        service.lanes.took(time.monotonic() - began)
+    service.keep(team, episode, question.id)
+    if episode.failure is not None:
+        raise of_failure(episode.failure)
+    return episode
+
+
+async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hear: Hear) -> Episode:
+    episode = None
+    async with aclosing(team.play(question, problem, question.drawn_seed())) as events:
+        async for event in events:
+            await hear(event)
+            if isinstance(event, EpisodeFinished):
+                episode = event.episode
+    assert episode is not None, "an episode that is not cancelled ends"
+    return episode

@@ -1,25 +1,91 @@
-"""One team that is served: the problem that a request poses, and its episode."""
+"""Which fields of a problem a team's templates use."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.models import ChecksSettings
 from collab.recipe import Recipe
+from collab.recipe.team import PROMPT, AgentSpec
 from collab.records import Problem
 from collab.runtime import Session
 from collab.runtime.episode import Start
 from collab.runtime.events import Event
-from collab.serving.asking import Asked, transcript
-from collab.serving.fields import CONVERSATION, Fields
+from collab.serving.reading import TeamQuestion, transcript
 from collab.serving.refusal import invalid
 from collab.serving.settings import History
+
+CONVERSATION = "conversation"
+"""The field for what was said before the user's last text: a list of messages."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a problem that is asked over the wire."""
+
+    text: str
+    """The one that the user's text fills."""
+    needed: tuple[str, ...]
+    """Those without which a template fails."""
+    known: tuple[str, ...]
+    """All that a template names."""
+
+
+def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
+    """What the templates of a recipe's team read of a problem."""
+    known: dict[str, bool] = {}
+    for agent in recipe.team.agents.values():
+        for source in _sources(agent, revised=recipe.team.turns > 1):
+            for name, is_needed in _fields_read(source):
+                known[name] = known.get(name, False) or is_needed
+    needed = tuple(name for name, is_needed in known.items() if is_needed)
+    fields = [name for name in known if name != CONVERSATION]
+    text = chosen or (fields[0] if len(fields) == 1 else "prompt")
+    return Fields(text, needed, tuple(known))
+
+
+def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
+    revise = [agent.revise] if revised else []
+    prompt = PROMPT if agent.prompt is None else agent.prompt
+    observed = [prompt, agent.discuss, *agent.templates.values()]
+    return [agent.role, agent.prefix, *observed, *revise]
+
+
+def _fields_read(source: str) -> Iterator[tuple[str, bool]]:
+    """Each field of `task` in a template, and whether the template fails without it."""
+    try:
+        tree = Environment().parse(source)
+    except TemplateSyntaxError:
+        return  # opening the team raises it with its place
+    guarded = {name for test in tree.find_all(nodes.Test) for name in _guarded(test, "defined")}
+    guarded |= {name for use in tree.find_all(nodes.Filter) for name in _guarded(use, "default")}
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
+        if name := _field(node):
+            yield name, name not in guarded
+
+
+def _guarded(node: nodes.Test | nodes.Filter, name: str) -> list[str]:
+    guarded = _field(node.node) if node.name == name and node.node is not None else ""
+    return [guarded] if guarded else []
+
+
+def _field(node: nodes.Node) -> str:
+    """The name in `task.name` or `task["name"]`, else ""."""
+    match node:
+        case nodes.Getattr(node=nodes.Name(name="task"), attr=str(name)):
+            return "" if hasattr(dict, name) else name
+        case nodes.Getitem(node=nodes.Name(name="task"), arg=nodes.Const(value=str(name))):
+            return name
+        case _:
+            return ""
 
 
 @dataclass
@@ -46,19 +112,19 @@ class ServedTeam:
         once = team.turns == 1 and team.protocol.use in ("single", "parallel", "sequential")
         return plain and once and team.join == "text" and len(team.agents) == 1
 
-    def problem(self, asked: Asked) -> Problem:
+    def problem(self, question: TeamQuestion) -> Problem:
         """The problem that a request poses.
 
         Raises:
             Refused: a field that is needed is missing, the conversation has no place, or a setting
                 is one that a model of the team cannot follow.
         """
-        text, public = asked.text, dict[str, Any](asked.fields)
+        text, public = question.text, dict[str, Any](question.fields)
         if CONVERSATION in self.fields.known:
-            public[CONVERSATION] = [{"role": s.role, "content": s.text} for s in asked.before]
-        elif asked.before and self.history == "join":
-            text = transcript(asked.before, text)
-        elif asked.before:
+            public[CONVERSATION] = [{"role": s.role, "content": s.text} for s in question.before]
+        elif question.before and self.history == "join":
+            text = transcript(question.before, text)
+        elif question.before:
             raise invalid(
                 "this team takes one message of the user, and no earlier ones; the server can"
                 " put them before it when started with --history join",
@@ -74,10 +140,10 @@ class ServedTeam:
                     "missing_field",
                 )
         problem = Problem(address=f"served/{self.name}", public=public)
-        self._check(problem, asked)
+        self._check(problem, question)
         return problem
 
-    def _check(self, problem: Problem, asked: Asked) -> None:
+    def _check(self, problem: Problem, question: TeamQuestion) -> None:
         try:
             if self.recipe.team.turns > 1:
                 check_sources(self.recipe.team.feedback, problem)
@@ -87,17 +153,19 @@ class ServedTeam:
             model = self.session.models[name]
             if isinstance(model, ChecksSettings):
                 try:
-                    model.check(asked.sampling(self.recipe.sampling_of(name)), agent.adapter)
+                    model.check(question.sampling(self.recipe.sampling_of(name)), agent.adapter)
                 except RecipeError:
                     raise invalid(
                         "a model of this team cannot follow temperature or top_p; leave them out",
                         "temperature",
                     ) from None
 
-    async def play(self, asked: Asked, problem: Problem, seed: int) -> AsyncGenerator[Event]:
+    async def play(
+        self, question: TeamQuestion, problem: Problem, seed: int
+    ) -> AsyncGenerator[Event]:
         """The events of one episode; leaving it early cancels the episode."""
         events = self.session.play(
-            [Start(problem)], seed=seed, progress=asked.stream, adjust=asked.sampling
+            [Start(problem)], seed=seed, progress=question.stream, adjust=question.sampling
         )
         async with aclosing(events):
             async for event in events:

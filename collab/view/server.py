@@ -107,7 +107,7 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
     check_installed()
     import uvicorn
 
-    from collab.serving.http.server import bind
+    from collab.serving.server import bind
 
     class Server(uvicorn.Server):
         should_exit: bool

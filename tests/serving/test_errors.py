@@ -160,7 +160,7 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
 
     from starlette.datastructures import Headers
 
-    from collab.serving.http import guard
+    from collab.serving import guard
 
     seen = []
     compare = hmac.compare_digest

@@ -246,9 +246,9 @@ def test_a_client_that_does_not_read_holds_no_place() -> None:
 def test_a_client_that_does_not_read_holds_no_connection(
     stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collab.serving.http.server._CONNECTIONS", 1)  # and one of the lane
-    monkeypatch.setattr("collab.serving.http.server._LOOK_SECONDS", 0.2)
-    monkeypatch.setattr("collab.serving.http.server._KEPT_SECONDS", 1)
+    monkeypatch.setattr("collab.serving.server._CONNECTIONS", 1)  # and one of the lane
+    monkeypatch.setattr("collab.serving.server._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("collab.serving.server._KEPT_SECONDS", 1)
     talker = Talker(fills=4_000_000)
     with (
         Server(recipe(SOLO), model=talker, client_seconds=0.3, concurrency=1, queue=0) as server,
@@ -259,8 +259,8 @@ def test_a_client_that_does_not_read_holds_no_connection(
 
 
 def test_who_does_not_take_that_it_took_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.serving.http.server._CONNECTIONS", 1)
-    monkeypatch.setattr("collab.serving.http.server._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("collab.serving.server._CONNECTIONS", 1)
+    monkeypatch.setattr("collab.serving.server._LOOK_SECONDS", 0.2)
 
     class Flood(Talker):
         async def generate(self, requests: Any, progress: Any = None) -> Any:

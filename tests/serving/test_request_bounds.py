@@ -86,7 +86,7 @@ def test_headers_are_bounded(server: Server) -> None:
 
 
 def test_a_client_that_is_slow_with_its_headers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.serving.http.server._HEADER_SECONDS", 0.3)
+    monkeypatch.setattr("collab.serving.server._HEADER_SECONDS", 0.3)
     with Server(recipe(SOLO)) as server:
         place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
         for begun in (b"", b"GET /health HTTP/1.1\r\nhos"):

@@ -162,7 +162,7 @@ def test_bad_usage(arguments: list[str], told: str) -> None:
 
 
 def test_a_port_that_is_taken() -> None:
-    from collab.serving.http.server import bind
+    from collab.serving.server import bind
 
     with bind("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])

@@ -15,8 +15,8 @@ import collab
 from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
 from collab.records import read_episodes
-from collab.serving.fields import fields_of
 from collab.serving.settings import Settings
+from collab.serving.team import fields_of
 from collab.serving.teams import as_served, named, read_teams
 
 

@@ -14,7 +14,7 @@ from collab.models.base import Batching, Capabilities
 from collab.recipe import Recipe
 from collab.records import Action, Usage, failure_of
 from collab.serving.application import Application
-from collab.serving.http.server import bind, serve
+from collab.serving.server import bind, serve
 from collab.serving.settings import Settings
 
 DUO = {

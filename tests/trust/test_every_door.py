@@ -125,7 +125,7 @@ def serve(folder: Path) -> None:
         """Nobody asks."""
 
     with pytest.MonkeyPatch.context() as patch, suppress(ImportError):
-        patch.setattr("collab.serving.http.server.serve", ends)
+        patch.setattr("collab.serving.server.serve", ends)
         command("serve", "F", "--port", "0")(folder)
 
 

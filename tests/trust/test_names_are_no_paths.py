@@ -211,7 +211,7 @@ def test_no_command_writes_outside_of_its_folder(
     async def ends(*_: Any) -> None:
         """Nobody asks the server."""
 
-    monkeypatch.setattr("collab.serving.http.server.serve", ends)
+    monkeypatch.setattr("collab.serving.server.serve", ends)
     data = read_recipe("pair", task="words", model="echo")[0].model_dump(mode="json")
     for key, name in [("name", PLAIN), *((key, name) for at, key, name in MANY if at == door)]:
         with suppress(ValueError, OSError):  # what YAML and a command line cannot hold

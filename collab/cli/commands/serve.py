@@ -140,8 +140,8 @@ def command(
     key, a package, a free port).
     """
     from collab.serving import check_installed, check_mcp
-    from collab.serving.keys import local_names, read_keys
     from collab.serving.settings import Settings as Serving
+    from collab.serving.settings import local_names, read_keys
     from collab.serving.teams import named, read_teams, tool_names
 
     check_installed()
@@ -187,7 +187,7 @@ def _serve(
     import sys
 
     from collab.serving.application import Application
-    from collab.serving.http.server import bind, serve
+    from collab.serving.server import bind, serve
 
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("collab.serving").setLevel(logging.INFO)

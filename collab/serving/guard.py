@@ -1,7 +1,8 @@
-"""Who may come in: keys, names of the server, pages of a browser; and a line of log for each."""
+"""Checks each request: host, origin, key and body; writes a line of log."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -12,17 +13,58 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from collab.serving.http.wire import told
 from collab.serving.refusal import SERVER, Refused
 from collab.serving.settings import Settings
+
+LET_PASS = 100_000_000
+"""Bytes over the limit that are read and dropped. A client whose connection closes while it sends
+gets a reset in place of the answer."""
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """The whole body.
+
+    Raises:
+        Refused: it is no JSON by its type, larger than `most` bytes, or takes longer than
+            `seconds`.
+        starlette.requests.ClientDisconnect: the client has left.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refused(415, None, "send the header 'content-type: application/json'")
+    length = request.headers.get("content-length", "")
+    declared = int(length) if length.isdecimal() and len(length) < 20 else 0
+    if declared > most + LET_PASS:
+        raise _too_large(most)
+    body, passed = bytearray(), 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                if declared <= most and len(body) + len(chunk) <= most and not passed:
+                    body += chunk
+                elif (passed := passed + len(chunk)) > LET_PASS:
+                    break
+    except TimeoutError:
+        if not passed:
+            message = f"the body did not arrive within {seconds:g} s"
+            raise Refused(408, "timeout", message) from None
+    if passed:
+        raise _too_large(most)
+    return bytes(body)
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, "request_too_large", f"the body has more than {most} bytes, the limit")
+
 
 LOG = logging.getLogger("collab.serving")
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _OPEN = ("/health",)
-_OURS = Path(__file__).parents[2]
+_OURS = Path(__file__).parents[1]
 """The folder of the package: frames of libraries lie elsewhere."""
 
 
@@ -45,12 +87,12 @@ class Guard:
             self._check(scope, headers)
             await self._app(scope, receive, sending)
         except Refused as refused:
-            await told(refused)(scope, receive, sending)
+            await refused.response()(scope, receive, sending)
         except Exception as error:
             LOG.error("defect %s at %s, request %s", type(error).__name__, _place(error), request)
             if sending.status is None:
                 defect = Refused(500, "internal_error", "a defect of the server", kind=SERVER)
-                await told(defect)(scope, receive, sending)
+                await defect.response()(scope, receive, sending)
         finally:
             seconds = time.monotonic() - began
             line = (_plain(scope["method"]), _plain(_path(scope)), sending.status or 0, seconds)
@@ -91,9 +133,9 @@ def _opens(headers: Headers, keys: Sequence[str]) -> bool:
     return True in {hmac.compare_digest(given, key.encode()) for key in keys}
 
 
-def _request_id(asked: str) -> str:
+def _request_id(given: str) -> str:
     """The client's own id where it is a plain one, which a line of log can hold."""
-    return asked if _ID.fullmatch(asked) else uuid.uuid4().hex
+    return given if _ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def _path(scope: Scope) -> str:

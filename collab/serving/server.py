@@ -46,9 +46,9 @@ def bind(host: str, port: int) -> socket.socket:
             on_failure.pop_all()
             return listener
     except OSError as error:
-        told = error.strerror or str(error)
+        reason = error.strerror or str(error)
         raise RecipeError(
-            f"cannot listen at {host}:{port}: {told}; give another --host or --port"
+            f"cannot listen at {host}:{port}: {reason}; give another --host or --port"
         ) from error
 
 

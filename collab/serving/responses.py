@@ -1,26 +1,125 @@
-"""A response of a team: its joint answer is the message, what agents wrote are reasoning items."""
+"""OpenAI's Responses: the request and the reply."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from collab.records import Episode
-from collab.serving import sse
-from collab.serving.asking import Asked
-from collab.serving.narration import Words
-from collab.serving.refusal import Refused
-from collab.serving.reply import TeamReply
-from collab.serving.responses.items import Status, message, part, reasoning
+from collab.serving.reading import (
+    Body,
+    Common,
+    ContentPart,
+    Role,
+    Spoken,
+    TeamQuestion,
+    read,
+    text_of,
+)
+from collab.serving.refusal import Refused, invalid
+from collab.serving.reply import TeamReply, Words, is_cut, spent, sse_event, unspoken
+from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
-from collab.serving.usage import is_cut, spent, unspoken
+
+_TEXTS = ("input_text", "output_text", "text")
+
+
+class InputItem(Body):
+    """A message, or what agents wrote for an earlier answer, which is passed over."""
+
+    type: Literal["message", "reasoning"] = "message"
+    role: Role = "user"
+    content: str | list[ContentPart] | None = None
+
+
+class TextFormat(Body):
+    type: str = "text"
+
+
+class TextOptions(Body):
+    format: TextFormat | None = None
+
+
+class ResponseBody(Common):
+    input: str | Annotated[list[InputItem], Field(min_length=1)]
+    instructions: str | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    text: TextOptions | None = None
+    conversation: Any = None
+
+
+def read_response(body: bytes, settings: Settings) -> TeamQuestion:
+    """Read a request for a response.
+
+    Raises:
+        Refused: it is malformed, or asks for something that no team can give.
+    """
+    request = read(ResponseBody, body)
+    request.refuse_the_impossible()
+    form = request.text.format.type if request.text and request.text.format else "text"
+    if form != "text":
+        raise invalid("a team answers in text", "text.format", "unsupported_value")
+    if request.conversation is not None:
+        raise invalid(
+            "nothing is stored here; send the whole conversation",
+            "conversation",
+            "unsupported_value",
+        )
+    question = request.question(_messages(request), "input", settings)
+    return replace(question, most_tokens=request.max_output_tokens)
+
+
+def _messages(request: ResponseBody) -> list[Spoken]:
+    first = [Spoken("system", request.instructions)] if request.instructions else []
+    if isinstance(request.input, str):
+        return [*first, Spoken("user", request.input)]
+    return first + [
+        Spoken(item.role, text_of(item.content, f"input[{number}].content", _TEXTS))
+        for number, item in enumerate(request.input)
+        if item.type == "message"
+    ]
+
+
+Status = Literal["in_progress", "completed", "incomplete"]
+
+
+def reasoning(answer: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
+    """Return one agent's response as an item; `text` is None while the agent writes."""
+    return {
+        "type": "reasoning",
+        "id": f"rs_{answer}_{number}",
+        "summary": [],
+        "content": [] if text is None else [{"type": "reasoning_text", "text": text}],
+        "status": "in_progress" if text is None else "completed",
+        "agent": {"agent_name": agent},
+    }
+
+
+def message(answer: str, status: Status, text: str | None) -> dict[str, Any]:
+    """Return the joint answer as an item; `text` is None until it exists."""
+    return {
+        "type": "message",
+        "id": f"msg_{answer}",
+        "role": "assistant",
+        "status": status,
+        "phase": "final_answer",
+        "content": [] if text is None else [part(text)],
+    }
+
+
+def part(text: str) -> dict[str, Any]:
+    """Return a text as a message's content."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 class ResponseReply(TeamReply):
     """One response. Agents' texts are no messages, since clients join the texts of all messages."""
 
-    def __init__(self, team: ServedTeam, asked: Asked, *, all_of_it: bool) -> None:
-        super().__init__(team, asked, all_of_it=all_of_it)
+    def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
+        super().__init__(team, question, all_of_it=all_of_it)
         self._number = 0
         """Of the next event."""
         self._done: list[dict[str, Any]] = []
@@ -31,11 +130,11 @@ class ResponseReply(TeamReply):
     def whole(self, episode: Episode) -> dict[str, Any]:
         decisions = [] if self._team.is_direct else [d for t in episode.turns for d in t.decisions]
         items = [
-            reasoning(self._asked.id, number, decision.agent, decision.action.text)
+            reasoning(self._question.id, number, decision.agent, decision.action.text)
             for number, decision in enumerate(decisions)
         ]
         status = _status(episode)
-        answer = message(self._asked.id, status, episode.turns[-1].joint)
+        answer = message(self._question.id, status, episode.turns[-1].joint)
         return self._response(status, [*items, answer], episode)
 
     def begin(self) -> Iterator[str]:
@@ -50,14 +149,18 @@ class ResponseReply(TeamReply):
             return
         place = len(self._done)
         if words.begins:
-            item = reasoning(self._asked.id, place, words.agent, None)
+            item = reasoning(self._question.id, place, words.agent, None)
             yield self._event("response.output_item.added", output_index=place, item=item)
-        at = {"item_id": f"rs_{self._asked.id}_{place}", "output_index": place, "content_index": 0}
+        at = {
+            "item_id": f"rs_{self._question.id}_{place}",
+            "output_index": place,
+            "content_index": 0,
+        }
         if words.text:
             yield self._event("response.reasoning_text.delta", **at, delta=words.text)
         if words.ends is not None:
             text = words.ends.action.text
-            item = reasoning(self._asked.id, place, words.agent, text)
+            item = reasoning(self._question.id, place, words.agent, text)
             yield self._event("response.reasoning_text.done", **at, text=text)
             yield self._event("response.output_item.done", output_index=place, item=item)
             self._done.append(item)
@@ -68,7 +171,7 @@ class ResponseReply(TeamReply):
         at = self._at()
         yield self._event("response.output_text.done", **at, text=joint, logprobs=[])
         yield self._event("response.content_part.done", **at, part=part(joint))
-        item = message(self._asked.id, status, joint)
+        item = message(self._question.id, status, joint)
         yield self._event("response.output_item.done", output_index=len(self._done), item=item)
         whole = self._response(status, [*self._done, item], episode)
         yield self._event(f"response.{status}", response=whole)
@@ -82,7 +185,7 @@ class ResponseReply(TeamReply):
         """A piece of the message, which begins with the first one."""
         if not self._answers:
             self._answers = True
-            item = message(self._asked.id, "in_progress", None)
+            item = message(self._question.id, "in_progress", None)
             place = len(self._done)
             yield self._event("response.output_item.added", output_index=place, item=item)
             yield self._event("response.content_part.added", **self._at(), part=part(""))
@@ -90,41 +193,41 @@ class ResponseReply(TeamReply):
             yield self._event("response.output_text.delta", **self._at(), delta=text, logprobs=[])
 
     def _at(self) -> dict[str, Any]:
-        item = f"msg_{self._asked.id}"
+        item = f"msg_{self._question.id}"
         return {"item_id": item, "output_index": len(self._done), "content_index": 0}
 
     def _event(self, kind: str, **fields: Any) -> str:
         number, self._number = self._number, self._number + 1
-        return sse.event({"type": kind, "sequence_number": number, **fields}, kind)
+        return sse_event({"type": kind, "sequence_number": number, **fields}, kind)
 
     def _response(
         self, status: str, output: list[dict[str, Any]], episode: Episode | None = None
     ) -> dict[str, Any]:
         cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
-        told = None if episode is None else self._details(episode)
+        details = None if episode is None else self._details(episode)
         return {
-            "id": f"resp_{self._asked.id}",
+            "id": f"resp_{self._question.id}",
             "object": "response",
             "created_at": self._created,
             "status": status,
             "error": None,
             "incomplete_details": cut,
             "instructions": None,
-            "max_output_tokens": self._asked.most_tokens,
+            "max_output_tokens": self._question.most_tokens,
             "metadata": {},
             "model": self._team.name,
             "output": output,
             "parallel_tool_calls": False,
             "previous_response_id": None,
             "store": False,
-            "temperature": self._asked.temperature,
+            "temperature": self._question.temperature,
             "text": {"format": {"type": "text"}},
             "tool_choice": "none",
             "tools": [],
-            "top_p": self._asked.top_p,
+            "top_p": self._question.top_p,
             "truncation": "disabled",
             "usage": None if episode is None else _usage(episode),
-            **({} if told is None else {"collab": told}),
+            **({} if details is None else {"collab": details}),
         }
 
 

@@ -1,0 +1,186 @@
+"""OpenAI's chat completions: the request and the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from collab.records import Decision, Episode
+from collab.serving.reading import (
+    Body,
+    Common,
+    ContentPart,
+    Role,
+    Spoken,
+    TeamQuestion,
+    read,
+    text_of,
+)
+from collab.serving.refusal import Refused, invalid
+from collab.serving.reply import DONE, TeamReply, Words, is_cut, spent, sse_event, unspoken
+from collab.serving.settings import Settings
+
+
+class ChatMessage(Body):
+    role: Role
+    content: str | list[ContentPart] | None = None
+
+
+class StreamOptions(Body):
+    include_usage: bool = False
+
+
+class ResponseFormat(Body):
+    type: str = "text"
+
+
+class ChatBody(Common):
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    response_format: ResponseFormat | None = None
+    modalities: list[str] | None = None
+    audio: Any = None
+
+
+def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
+    """What a chat completion is asked for.
+
+    Raises:
+        Refused: it is malformed, or asks for what no team can give.
+    """
+    chat = read(ChatBody, body)
+    chat.refuse_the_impossible()
+    _refuse_the_impossible(chat)
+    messages = [
+        Spoken(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
+        for number, message in enumerate(chat.messages)
+    ]
+    limits = [most for most in (chat.max_tokens, chat.max_completion_tokens) if most is not None]
+    return replace(
+        chat.question(messages, "messages", settings),
+        most_tokens=min(limits, default=None),
+        include_usage=bool(chat.stream_options and chat.stream_options.include_usage),
+    )
+
+
+def _refuse_the_impossible(chat: ChatBody) -> None:
+    form = chat.response_format.type if chat.response_format else "text"
+    refused = [
+        ("n", chat.n not in (None, 1), "a team gives one answer; ask again for another"),
+        ("logprobs", bool(chat.logprobs), "an answer of several agents has none"),
+        ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
+        ("modalities", chat.modalities not in (None, ["text"]), "a team answers in text"),
+        ("audio", chat.audio is not None, "a team answers in text"),
+    ]
+    for param, is_refused, remedy in refused:
+        if is_refused:
+            raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
+
+
+class ChatReply(TeamReply):
+    """One chat completion."""
+
+    _has_reasoned = False
+
+    def whole(self, episode: Episode) -> dict[str, Any]:
+        reasoning = None if self._team.is_direct else _reasoning(episode)
+        message = {
+            "role": "assistant",
+            "content": episode.turns[-1].joint,
+            "refusal": None,
+            **_reasoned(reasoning),
+        }
+        choice = {"index": 0, "message": message, "finish_reason": _finish(episode)}
+        return {
+            **self._head("chat.completion"),
+            "choices": [{**choice, "logprobs": None}],
+            "usage": _usage(episode),
+            **({"collab": self._details(episode)} if self._all_of_it else {}),
+        }
+
+    def begin(self) -> Iterator[str]:
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def words(self, words: Words) -> Iterator[str]:
+        self._check(words)
+        if self._team.is_direct:
+            if text := self._answer.add(words.text):
+                yield self._chunk({"content": text})
+            return
+        heading = _heading(words.agent, self._has_reasoned) if words.begins else ""
+        text = heading + words.text
+        self._has_reasoned = True
+        if text:
+            source = {"agent": words.agent, "turn": words.turn}
+            yield self._chunk(_reasoned(text), collab=source if self._all_of_it else None)
+
+    def end(self, episode: Episode) -> Iterator[str]:
+        if rest := self._rest(episode):
+            yield self._chunk({"content": rest})
+        yield self._chunk({}, _finish(episode), self._details(episode))
+        if self._question.include_usage:
+            head = self._head("chat.completion.chunk")
+            yield sse_event({**head, "choices": [], "usage": _usage(episode)})
+        yield DONE
+
+    def fail(self, refused: Refused) -> Iterator[str]:
+        yield sse_event(refused.body)
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl-{self._question.id}",
+            "object": kind,
+            "created": self._created,
+            "model": self._team.name,
+        }
+
+    def _chunk(
+        self,
+        delta: dict[str, Any],
+        finish: str | None = None,
+        collab: dict[str, Any] | None = None,
+    ) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        more = {} if collab is None else {"collab": collab}
+        return sse_event({**self._head("chat.completion.chunk"), "choices": [choice], **more})
+
+
+def _reasoned(text: str | None) -> dict[str, Any]:
+    """The same under both names that clients read it by."""
+    return {} if text is None else {"reasoning": text, "reasoning_content": text}
+
+
+def _reasoning(episode: Episode) -> str:
+    decisions = [decision for turn in episode.turns for decision in turn.decisions]
+    return "".join(_headed(decision, number > 0) for number, decision in enumerate(decisions))
+
+
+def _headed(decision: Decision, follows: bool) -> str:
+    return _heading(decision.agent, follows) + decision.action.text
+
+
+def _heading(agent: str, follows: bool) -> str:
+    separator = "\n\n" if follows else ""
+    return f"{separator}{agent}:\n"
+
+
+def _finish(episode: Episode) -> str:
+    return "length" if is_cut(episode) else "stop"
+
+
+def _usage(episode: Episode) -> dict[str, Any]:
+    usage = spent(episode)
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.new_tokens,
+        "total_tokens": usage.prompt_tokens + usage.new_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": unspoken(episode)},
+    }

@@ -1,1 +1,0 @@
-"""Requests and answers over HTTP, as ASGI applications give and take them."""
