@@ -188,7 +188,7 @@ def test_code_is_stripped_of_words(source: str, expected: str) -> None:
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
 
 
 Told = tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]

@@ -29,7 +29,7 @@ SAYS = {"b": "a word", "claude": "left again"}
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenAIServer, ClaudeServer]]:
     """A server and Claude, each with trouble at the first request."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
     busy = status(503, message=f"busy {KEY}")
     server = OpenAIServer(busy, openai_server.answer(SAYS["b"], usage=usage_of(9, 2)))
     claude = ClaudeServer(busy, claude_server.answer(SAYS["claude"]))

@@ -2,16 +2,191 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from collab.errors import ModelUnavailable, RecipeError
+from collab.errors import ModelError, ModelRefused, ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
-from collab.models.hosted.anthropic_messages import messages_of, text_block
-from collab.models.hosted.engine import HostedEngine, Reply, usual_url
-from collab.models.hosted.spending import Spending
-from collab.models.keys import read_key
+from collab.models.hosted.engine import (
+    ODD_SHAPE,
+    HostedEngine,
+    Spending,
+    Reply,
+    count,
+    usual_url,
+)
+from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
+from collab.models.keys import read_key, without_key
+from collab.models.tool_text import plain
 from collab.recipe.hosted import AnthropicModel
-from collab.records import FinishReason, Sampling
+from collab.records import FinishReason, Message, Sampling
+
+if TYPE_CHECKING:
+    import anthropic
+
+
+def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages, the last one of several marked for the cache.
+
+    Results of tools and what the user says after them are one message, as the API wants it.
+    """
+    messages: list[dict[str, Any]] = []
+    after_tool = False
+    for message in history:
+        role = "assistant" if message.role == "assistant" else "user"
+        marked = len(history) > 1 and message is history[-1]
+        blocks = _blocks(message, marked=marked)
+        if after_tool and role == "user":
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+        after_tool = message.role == "tool"
+    return messages
+
+
+def text_block(text: str, *, marked: bool) -> dict[str, Any]:
+    """A block of text; `marked` for the cache."""
+    return _marked({"type": "text", "text": text}, marked=marked)
+
+
+def _blocks(message: Message, *, marked: bool) -> list[dict[str, Any]]:
+    """What a message says; calls that the model wrote as text stay text."""
+    if message.answers and message.answers.id:
+        result = {
+            "type": "tool_result",
+            "tool_use_id": message.answers.id,
+            "content": message.content,
+        }
+        return [_marked(result, marked=marked)]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        for call in message.tool_calls
+        if call.id
+    ]
+    if not calls:
+        return [text_block(plain(message).content, marked=marked)]
+    text = [text_block(message.content, marked=False)] if message.content.strip() else []
+    return [*text, *calls]
+
+
+def _marked(block: dict[str, Any], *, marked: bool) -> dict[str, Any]:
+    return {**block, "cache_control": {"type": "ephemeral"}} if marked else block
+
+
+CHARACTERS_PER_TOKEN = 4
+"""Characters that count as one token for progress: the API counts tokens only at the end."""
+
+
+async def read_answer(
+    client: Any,
+    body: dict[str, Any],
+    reply: Reply,
+    request: Request,
+    progress: Progress | None,
+) -> None:
+    """Send `body` and take the answer to its end.
+
+    Raises ModelRefused when Claude declines, Transient when the stream ends too early.
+    """
+    stream = await client.messages.create(**body, stream=True)
+    async with stream:
+        async for event in _events(stream):
+            try:
+                text = _take(reply, event)
+            except ODD_SHAPE as error:
+                raise ValueError(f"an event of an unknown shape: {error}") from error
+            if text and progress:
+                progress(request, len(reply.text) // CHARACTERS_PER_TOKEN, text)
+    if reply.stop_reason == "refusal":
+        raise ModelRefused(f"{body['model']} declined to answer (stop_reason refusal)")
+    if not reply.begun:
+        page = "html" in stream.response.headers.get("content-type", "")
+        why = f": {page_at(str(client.base_url))}" if page else " of the Messages API"
+        raise ValueError(f"the answer holds no event{why}")
+    if not reply.stop_reason:
+        raise ValueError("the answer broke off")
+
+
+async def _events(stream: Any) -> AsyncIterator[Any]:
+    """Raise errors of the SDK's HTTP library within a stream as ConnectionError."""
+    import anthropic
+
+    try:
+        async for event in stream:
+            yield event
+    except anthropic.APIError:
+        raise
+    except Exception as error:
+        raise ConnectionError(str(error) or type(error).__name__) from None
+
+
+def _take(reply: Reply, event: Any) -> str:
+    """Add one event; returns the text that it brought."""
+    if event.type == "message_start":
+        usage = event.message.usage
+        reply.begun, reply.model = True, event.message.model
+        reply.prompt_tokens = count(usage.input_tokens)
+        reply.cache_read = count(usage.cache_read_input_tokens)
+        reply.cache_written = count(usage.cache_creation_input_tokens)
+    elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+        text: str = event.delta.text
+        reply.text += text
+        return text
+    elif event.type == "content_block_start" and event.content_block.type == "tool_use":
+        call = reply.call(event.index)
+        call.id, call.name = event.content_block.id, event.content_block.name
+    elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+        reply.call(event.index).arguments += event.delta.partial_json
+    elif event.type == "message_delta":
+        reply.stop_reason = event.delta.stop_reason or ""
+        reply.new_tokens = count(event.usage.output_tokens)
+        reply.counted = True
+    return ""
+
+
+@contextmanager
+def errors_named(peer: str, key: str) -> Iterator[None]:
+    """Turn the SDK's errors into ours; the `key` is kept out of every message."""
+    import anthropic
+
+    try:
+        yield
+    except (ModelError, Transient):
+        raise
+    except anthropic.APIStatusError as error:
+        raise error_of(peer, _rejection(error, key), "ANTHROPIC_API_KEY") from None
+    except (anthropic.APIError, OSError, ValueError) as error:
+        raise Transient(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
+
+
+def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
+    """What the API refused. Within a stream the status is 200, and `kind` says what went wrong."""
+    return Rejection(
+        status=error.status_code,
+        kind=without_key(str(_body(error).get("type", "")), key),
+        reason=_reason(error, key),
+        retry_after=error.response.headers.get("retry-after", ""),
+    )
+
+
+def _body(error: Exception) -> dict[str, Any]:
+    """What the API says of an error."""
+    body = getattr(error, "body", None)
+    inner = body.get("error") if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _reason(error: Exception, key: str) -> str:
+    """The error's message, in one line."""
+    words = str(_body(error).get("message") or error or type(error).__name__)
+    request = getattr(error, "request", None)
+    if is_page(words) and request is not None:
+        return page_at(str(request.url).removesuffix("/v1/messages"))
+    if error.__cause__ and str(error.__cause__) not in words:
+        words += f" ({error.__cause__})"
+    return without_key(words, key)
+
 
 KEY = "ANTHROPIC_API_KEY"
 URL = "https://api.anthropic.com"
@@ -79,11 +254,9 @@ class AnthropicEngine(HostedEngine):
         await self._client.close()
 
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
-        from collab.models.hosted.anthropic_stream import errors_named, read
-
         body = body_of(self.spec.name, request)
         with errors_named(self.peer, self._key):
-            await read(self._client, body, reply, request, progress)
+            await read_answer(self._client, body, reply, request, progress)
 
 
 def body_of(model: str, request: Request) -> dict[str, Any]:
@@ -93,9 +266,9 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
     so both are marked for Anthropic's prompt cache. Messages without text, e.g. an agent's empty
     answer, are left out: the API refuses them.
     """
-    told = [m for m in request.messages if m.content.strip() or m.tool_calls or m.answers]
-    system = "\n\n".join(m.content for m in told if m.role == "system")
-    history = [m for m in told if m.role != "system"]
+    sent = [m for m in request.messages if m.content.strip() or m.tool_calls or m.answers]
+    system = "\n\n".join(m.content for m in sent if m.role == "system")
+    history = [m for m in sent if m.role != "system"]
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,

@@ -1,26 +1,118 @@
-"""What every model behind a service has in common: slots, attempts, time limits, a budget."""
+"""The base of all hosted models: slots, attempts, time limits, a budget."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from collab.errors import CollabError, ModelError, ModelTimeout, RecipeError
+from collab.errors import BudgetExceeded, CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
-from collab.models.hosted.retry import retrying
-from collab.models.hosted.spending import Spending
-from collab.models.hosted.streamed_call import StreamedCall
+from collab.models.hosted.errors import Transient
 from collab.models.keys import Unkeyed, unkeyed
 from collab.models.tool_text import fenced
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import HostedModel, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
+
+
+@dataclass
+class StreamedCall:
+    """The part of a call that has come so far."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    """JSON, whole at the end of the stream."""
+
+
+class Spending:
+    """US dollars spent, and set aside for requests that are under way."""
+
+    def __init__(
+        self,
+        input_price: float | None,
+        output_price: float | None,
+        limit: float | None,
+        *,
+        cache_read: float = 1.0,
+        cache_write: float = 1.0,
+    ) -> None:
+        """Prices are for a million tokens; those of cached prompt tokens relative to others."""
+        self.priced = input_price is not None or output_price is not None
+        self._input_price = input_price or 0.0
+        self._output_price = output_price or 0.0
+        self._limit = limit
+        self._cache_read = cache_read
+        self._cache_write = cache_write
+        self._spent = 0.0
+        self._reserved = 0.0
+
+    def cost(self, prompt: int, new: int, *, read: int = 0, written: int = 0) -> float:
+        """The price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
+        whole_price = prompt + self._cache_read * read + self._cache_write * written
+        return (whole_price * self._input_price + new * self._output_price) / 1_000_000
+
+    def reserve(self, model: str, prompt: int, new: int) -> float:
+        """Set the most that a request can cost aside; raises BudgetExceeded if it is too much."""
+        amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
+        if self._limit is not None and self._spent + self._reserved + amount > self._limit:
+            raise BudgetExceeded(
+                f"{model} may spend ${self._limit:g}: ${self._spent:.4f} is spent, "
+                f"${self._reserved:.4f} is promised, and this request may cost ${amount:.4f}; "
+                "raise cost_limit, or lower sampling.max_new_tokens"
+            )
+        self._reserved += amount
+        return amount
+
+    def settle(self, reserved: float, cost: float) -> None:
+        """Replace what was set aside by what it was in the end."""
+        self._reserved -= reserved
+        self._spent += cost
+
+
+Result = TypeVar("Result")
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
+
+
+async def retrying(
+    attempt: Callable[[], Awaitable[Result]], *, retries: int, patience: float
+) -> Result:
+    """Make an attempt and up to `retries` more, waiting twice as long each time, with jitter.
+
+    A service that names its own waiting time is obeyed up to `patience` seconds.
+
+    Raises:
+        ModelError: that of the last attempt, with the number of attempts.
+    """
+    for number in range(retries + 1):
+        try:
+            return await attempt()
+        except Transient as failed:
+            last = failed
+        if number == retries:
+            break
+        wait = min(FIRST_WAIT * 2**number, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        if last.retry_after is not None:
+            if last.retry_after > patience:
+                raise type(last.error)(
+                    f"{last.error}; it asks to wait {last.retry_after:g} s, "
+                    f"longer than the limit of {patience:g} s"
+                ) from None
+            wait = max(wait, last.retry_after)
+        await asyncio.sleep(wait)
+    if retries == 0:
+        raise last.error from None
+    raise type(last.error)(f"{last.error}; gave up after {retries + 1} attempts") from None
+
 
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Raised by readers of an answer whose fields are of other types than the protocol says."""
@@ -163,12 +255,12 @@ class HostedEngine(ABC):
 
     async def _attempt(self, request: Request, progress: Progress | None, reserved: float) -> Reply:
         reply, seconds = Reply(), self._hosted.seconds
-        told = _Told(progress, self._key) if progress else None
+        safe = _SafeProgress(progress, self._key) if progress else None
         try:
             async with asyncio.timeout(seconds):
-                await self._answer(request, reply, told)
-            if told:
-                told.finish(request)
+                await self._answer(request, reply, safe)
+            if safe:
+                safe.finish(request)
         except TimeoutError:
             raise ModelTimeout(
                 f"{self.peer} did not finish within {seconds:g} s; raise its `seconds`, "
@@ -193,8 +285,9 @@ class HostedEngine(ABC):
         try:
             return self._made_of(reply, seconds)
         except ODD_SHAPE as error:
-            told = f"{self.peer} sent an answer of another shape ({type(error).__name__})"
-            raise ModelError(told) from error
+            raise ModelError(
+                f"{self.peer} sent an answer of an unknown shape ({type(error).__name__})"
+            ) from error
 
     def _made_of(self, reply: Reply, seconds: float) -> Action:
         finish_reason = self.finished.get(reply.stop_reason)
@@ -222,27 +315,27 @@ class HostedEngine(ABC):
 
     def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
         """The calls of tools; or their text, where the model's arguments are no JSON object."""
-        found = [(c.id, c.name, unkeyed(c.arguments, self._key)) for c in reply.calls.values()]
+        pieces = [(c.id, c.name, unkeyed(c.arguments, self._key)) for c in reply.calls.values()]
         try:
             calls = [
                 ToolCall(id=id_, name=name, arguments=parse_json(arguments or "{}"))
-                for id_, name, arguments in found
+                for id_, name, arguments in pieces
             ]
         except ValueError:
-            texts = [f'<tool_call>{{"name": "{n}", "arguments": {a}}}' for _, n, a in found]
+            texts = [f'<tool_call>{{"name": "{n}", "arguments": {a}}}' for _, n, a in pieces]
             return (), "\n" + "\n".join(texts)
         return tuple(calls), ""
 
 
-def count(said: Any) -> int:
-    """A number of tokens, as a service says it; raises ValueError for what cannot be one."""
-    number = int(said or 0)
+def count(value: Any) -> int:
+    """Read a service's number of tokens; raises ValueError for an impossible one."""
+    number = int(value or 0)
     if not 0 <= number <= MOST_TOKENS:
-        raise ValueError("a number of tokens that cannot be")
+        raise ValueError(f"{number} tokens, and one request has 0 to {MOST_TOKENS}")
     return number
 
 
-class _Told:
+class _SafeProgress:
     """Progress without the key, also where a piece of text ends within it."""
 
     def __init__(self, progress: Progress, key: str) -> None:

@@ -1,12 +1,36 @@
-"""What a service says instead of an answer, and which of our errors that is."""
+"""Errors of hosted services, and the error to raise for each."""
 
 from __future__ import annotations
 
 import re
+import time
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from math import isnan
 
 from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
-from collab.models.hosted.retry import Transient, seconds_of
+
+
+class Transient(Exception):
+    """An attempt failed in a way that may pass; `error` is what to raise if it does not."""
+
+    def __init__(self, error: ModelError, retry_after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.retry_after = retry_after
+        """Seconds that the service asks to wait."""
+
+
+def seconds_of(retry_after: str) -> float | None:
+    """Seconds that a `retry-after` header asks for, given in seconds or as a date; else None."""
+    with suppress(ValueError):
+        seconds = float(retry_after)
+        return None if isnan(seconds) else seconds
+    with suppress(ValueError, OverflowError):
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    return None
+
 
 PASSING_STATUS = {408, 409, 425, 429}
 PASSING_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
@@ -23,7 +47,7 @@ def is_page(text: str) -> bool:
 
 
 def page_at(url: str) -> str:
-    """What to say of a web page in place of an answer."""
+    """Describe a web page that came in place of an answer."""
     return f"it answered with HTML; is the URL right ({url})?"
 
 
@@ -38,17 +62,17 @@ class Rejection:
     retry_after: str = ""
 
 
-def error_of(peer: str, said: Rejection, key_variable: str) -> ModelError | Transient:
+def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
     """The error to raise; `peer` is who rejected, `key_variable` where its key comes from."""
-    status, kind = said.status, said.kind
-    message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {said.reason}"
+    status, kind = rejection.status, rejection.kind
+    message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
     if kind == NO_CREDIT:
         return ModelUnavailable(message)
     if status >= 500 or kind in PASSING_KINDS or status in PASSING_STATUS:
         refused = status == 429 or kind == "rate_limit_error"
         failure = ModelRefused(message) if refused else ModelUnavailable(message)
-        return Transient(failure, seconds_of(said.retry_after))
-    if status == 413 or TOO_LONG.search(f"{kind} {said.reason}"):
+        return Transient(failure, seconds_of(rejection.retry_after))
+    if status == 413 or TOO_LONG.search(f"{kind} {rejection.reason}"):
         return ContextOverflow(f"{message}; shorten the prompt or the number of turns")
     if status in (401, 403):
         return ModelUnavailable(f"{message}; check {key_variable}")

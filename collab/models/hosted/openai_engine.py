@@ -3,19 +3,280 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
 
-from collab.errors import ModelError, ModelUnavailable
+from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.loopback import leads_to_loopback
 from collab.models.base import Capabilities, Progress, Request
-from collab.models.hosted.engine import HostedEngine, Reply, usual_url
-from collab.models.hosted.errors import error_of
-from collab.models.hosted.openai_body import Dialect
-from collab.models.hosted.retry import Transient
-from collab.models.hosted.spending import Spending
+from collab.models.event_stream import event_data
+from collab.models.hosted.engine import (
+    ODD_SHAPE,
+    HostedEngine,
+    Spending,
+    Reply,
+    count,
+    usual_url,
+)
+from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
 from collab.models.keys import read_key, unkeyed, without_key
+from collab.models.tool_text import fenced, plain
+from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAIModel
-from collab.records import FinishReason
+from collab.records import FinishReason, Message
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient, Response
+
+LARGEST_SEED = 2**31
+
+UNDERSTOOD = {400, 422}
+"""Statuses with which servers refuse a field of a request."""
+
+EXTENSIONS: dict[str, Any] = {
+    "logprobs": True,
+    "return_token_ids": True,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""For servers that record tokens: their own defaults must not change the distribution."""
+
+
+class Dialect:
+    """Fields of a request, as one server understands them.
+
+    Temperature and top_p are always sent, since servers' defaults differ. A server that refuses a
+    field whose value says nothing is asked without it from then on.
+    """
+
+    def __init__(self, spec: OpenAIModel) -> None:
+        self._spec = spec
+        self._limit = "max_tokens"
+        self._refused: set[str] = set()
+        self._tools_as_text = False
+        """From now on describe tools in the messages: the server does not take them as a field."""
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """The JSON of one request."""
+        sampling = request.sampling
+        body: dict[str, Any] = {
+            "model": self._spec.name,
+            "messages": self._messages(request),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "seed": request.seed % LARGEST_SEED,
+            self._limit: sampling.max_new_tokens,
+        }
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if sampling.top_k:
+            body["top_k"] = sampling.top_k
+        if self._spec.tokens:
+            body = {"top_k": -1, **body, **EXTENSIONS}
+        if request.tools and not self._tools_as_text:
+            body["tools"] = [
+                {"type": "function", "function": tool.model_dump()} for tool in request.tools
+            ]
+            if not request.may_call:
+                body["tool_choice"] = "none"
+        return {field: value for field, value in body.items() if field not in self._refused}
+
+    def _messages(self, request: Request) -> list[dict[str, Any]]:
+        if self._tools_as_text:
+            return [{"role": m.role, "content": m.content} for m in fenced(request)]
+        return [_message(m) for m in request.messages]
+
+    def learn(self, rejection: Rejection, body: dict[str, Any]) -> bool:
+        """Whether the rejection is of a field that can be asked for otherwise."""
+        if rejection.status not in UNDERSTOOD:
+            return False
+        if "max_completion_tokens" in rejection.reason and "max_tokens" in body:
+            self._limit = "max_completion_tokens"
+            return True
+        if "tools" in body and re.search(r"\btools?\b|tool[-_]", rejection.reason):
+            self._tools_as_text = True
+            return True
+        named = {
+            field for field in _dispensable(body) if re.search(rf"\b{field}\b", rejection.reason)
+        }
+        self._refused |= named
+        return bool(named)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message with its calls of tools; those that the model wrote as text stay text."""
+    if message.answers and message.answers.id:
+        return {
+            "role": "tool",
+            "tool_call_id": message.answers.id,
+            "content": message.content,
+        }
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+        }
+        for call in message.tool_calls
+        if call.id
+    ]
+    if calls:
+        return {"role": "assistant", "content": message.content, "tool_calls": calls}
+    text = plain(message)
+    return {"role": text.role, "content": text.content}
+
+
+def _dispensable(body: dict[str, Any]) -> set[str]:
+    """Fields that can be left out: counting, seeds that nobody promised, and defaults."""
+    plain = {field for field in ("temperature", "top_p") if body.get(field) == 1.0}
+    return ({"stream_options", "seed"} | plain) & body.keys()
+
+
+CHARACTERS_PER_TOKEN = 4
+"""Characters that count as one token for progress, where the server tells none."""
+
+
+class Rejected(Exception):
+    """The server refused: an error status, or an error event within a stream."""
+
+    def __init__(self, status: int, body: str, retry_after: str = "") -> None:
+        super().__init__(body)
+        self._status, self._body, self._retry_after = status, body, retry_after
+
+    def rejection(self, key: str, url: str) -> Rejection:
+        """What it said, without the key; `url` is where it was asked."""
+        kind, reason = _explained(self._body, key)
+        reason = page_at(url) if is_page(reason) else without_key(reason, key)
+        return Rejection(self._status, without_key(kind, key), reason, self._retry_after)
+
+
+async def read_answer(
+    client: AsyncClient,
+    body: dict[str, Any],
+    reply: Reply,
+    request: Request,
+    progress: Progress | None,
+    *,
+    key: str,
+) -> None:
+    """Send `body` and take the answer to its end; `key` is hidden where it is echoed.
+
+    Raises Rejected for an error status or event, ModelRefused when the model declines.
+    """
+    async with client.stream("POST", "chat/completions", json=body) as response:
+        if not response.is_success:
+            text = (await response.aread()).decode(errors="replace")
+            raise Rejected(response.status_code, text, response.headers.get("retry-after", ""))
+        async for event in _events(response, key):
+            try:
+                text = _take(reply, event)
+            except ODD_SHAPE as error:
+                raise ValueError(f"an event of an unknown shape: {error!r}") from error
+            if text and progress:
+                count = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
+                progress(request, count, text)
+    if reply.stop_reason == "content_filter":
+        raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
+    if not reply.begun:
+        raise ValueError(_without_events(response))
+    if not reply.stop_reason:
+        raise ConnectionError("the answer broke off")
+
+
+async def list_models(client: AsyncClient) -> list[str]:
+    """The names of what the server serves; raises whatever goes wrong."""
+    response = await client.get("models")
+    return [str(model["id"]) for model in response.raise_for_status().json()["data"]]
+
+
+def _without_events(response: Response) -> str:
+    kind = response.headers.get("content-type", "")
+    if "html" in kind:
+        url = str(response.url).removesuffix("/chat/completions")
+        return f"its answer holds no event: {page_at(url)}"
+    return f"its answer, of type {kind}, holds no event" if kind else "its answer is empty"
+
+
+async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
+    if "json" in response.headers.get("content-type", ""):
+        answer = _parsed(await response.aread(), key)
+        if "choices" not in answer:
+            raise ValueError(f"an answer without choices: {answer}")
+        yield answer
+        return
+    async for data in event_data(response):
+        yield _parsed(data, key)
+
+
+def _parsed(data: bytes, key: str) -> dict[str, Any]:
+    event = unkeyed(parse_json(data), key)
+    if not isinstance(event, dict):
+        raise ValueError(f"an event that is no object: {event!r:.80}")
+    if event.get("error"):
+        code = event["error"].get("code") if isinstance(event["error"], dict) else None
+        raise Rejected(code if isinstance(code, int) else 500, json.dumps(event))
+    return event
+
+
+def _take(reply: Reply, event: dict[str, Any]) -> str:
+    """Add one event; returns the text that it brought."""
+    reply.begun = True
+    reply.model = event.get("model") or reply.model
+    reply.prompt_ids += event.get("prompt_token_ids") or []
+    if usage := event.get("usage"):
+        _count(reply, usage)
+    if not event.get("choices"):
+        return ""
+    choice = event["choices"][0]
+    delta = choice.get("delta") or choice.get("message") or {}
+    if delta.get("refusal"):
+        raise ModelRefused(f"{reply.model} declined to answer: {delta['refusal']!s:.200}")
+    _take_tokens(reply, choice)
+    reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
+    for number, piece in enumerate(delta.get("tool_calls") or ()):
+        call, function = reply.call(piece.get("index", number)), piece.get("function") or {}
+        call.id = piece.get("id") or call.id
+        call.name = function.get("name") or call.name
+        call.arguments += function.get("arguments") or ""
+    text: str = delta.get("content") or ""
+    reply.text += text
+    return text
+
+
+def _take_tokens(reply: Reply, choice: dict[str, Any]) -> None:
+    """vLLM tells a choice's token ids, llama.cpp the id of each log-probability."""
+    entries = (choice.get("logprobs") or {}).get("content") or []
+    reply.logprobs += [float(entry["logprob"]) for entry in entries]
+    reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
+
+
+def _count(reply: Reply, usage: dict[str, Any]) -> None:
+    details = usage.get("prompt_tokens_details") or {}
+    reply.cache_read = count(details.get("cached_tokens"))
+    reply.prompt_tokens = count(usage["prompt_tokens"]) - reply.cache_read
+    reply.new_tokens = count(usage["completion_tokens"])
+    reply.counted = True
+
+
+def _explained(text: str, key: str) -> tuple[str, str]:
+    """The kind of an error and its reason, of the shapes that servers give them."""
+    try:
+        body = unkeyed(parse_json(text), key)
+    except ValueError:
+        return "", text
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return "", str(error)
+    kinds = (error.get("code"), error.get("type"))
+    kind = next((kind for kind in kinds if isinstance(kind, str)), "")
+    reason = str(error.get("message") or error.get("detail") or text)
+    param = error.get("param")
+    return kind, f"{reason} ({param})" if param and str(param) not in reason else reason
+
 
 URL = "https://api.openai.com/v1"
 URL_VARIABLE = "OPENAI_BASE_URL"
@@ -68,29 +329,29 @@ class OpenAIEngine(HostedEngine):
         try:
             await self._converse(request, reply, progress)
         except ConnectError as error:
-            told = f"{self.peer} cannot be reached ({self._told(error)}); is the server running?"
-            raise Transient(ModelUnavailable(told)) from None
+            reason = (
+                f"{self.peer} cannot be reached ({self._reason(error)}); is the server running?"
+            )
+            raise Transient(ModelUnavailable(reason)) from None
         except (HTTPError, OSError) as error:
-            told = f"{self.peer} cut the connection: {self._told(error)}"
-            raise Transient(ModelUnavailable(told)) from None
+            reason = f"{self.peer} cut the connection: {self._reason(error)}"
+            raise Transient(ModelUnavailable(reason)) from None
         except ValueError as error:
-            told = f"{self.peer} sent no chat completion: {self._told(error)}"
-            raise Transient(ModelError(told)) from None
+            reason = f"{self.peer} sent no chat completion: {self._reason(error)}"
+            raise Transient(ModelError(reason)) from None
 
     async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Ask again without each field that the server refuses, until it answers."""
-        from collab.models.hosted.openai_stream import Rejected, read
-
         while True:
             body = self._dialect.body(request)
             try:
-                await read(self._client, body, reply, request, progress, key=self._key)
+                await read_answer(self._client, body, reply, request, progress, key=self._key)
             except Rejected as rejected:
-                said = rejected.rejection(self._key, self._url)
-                if not reply.begun and self._dialect.learn(said, body):
+                rejection = rejected.rejection(self._key, self._url)
+                if not reply.begun and self._dialect.learn(rejection, body):
                     continue
-                error = error_of(self.peer, said, self.spec.key)
-                if said.status == 404:
+                error = error_of(self.peer, rejection, self.spec.key)
+                if rejection.status == 404:
                     error = ModelUnavailable(f"{error} ({await self._served()})")
                 raise error from None
             if self.spec.tokens:
@@ -107,8 +368,6 @@ class OpenAIEngine(HostedEngine):
 
     async def _served(self) -> str:
         """Which models the server has, for a message; a question back where it lists none."""
-        from collab.models.hosted.openai_stream import list_models
-
         try:
             async with asyncio.timeout(LISTING_SECONDS):
                 names = unkeyed(await list_models(self._client), self._key)
@@ -121,5 +380,5 @@ class OpenAIEngine(HostedEngine):
         name, url = self.spec.name, self._url
         return f"the server says 404 although it lists {name}: {served}; is the URL right ({url})?"
 
-    def _told(self, error: Exception) -> str:
+    def _reason(self, error: Exception) -> str:
         return without_key(str(error) or type(error).__name__, self._key)

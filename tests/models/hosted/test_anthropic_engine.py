@@ -28,7 +28,7 @@ SYSTEM = Message(role="system", content="You write code.")
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
 
 
 def request_of(*messages: Message, adapter: str | None = None, **sampling: Any) -> Request:

@@ -66,7 +66,7 @@ def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
     protocol = PROTOCOLS[request.param]
     monkeypatch.setenv(protocol.variable, KEY)
-    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
     return protocol
 
 

@@ -34,7 +34,7 @@ SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr("collab.models.hosted.retry.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
 
 
 def request_of(**sampling: Any) -> Request:
