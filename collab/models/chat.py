@@ -10,8 +10,7 @@ from jinja2 import TemplateError
 from collab.errors import ContextOverflow, ModelError
 from collab.models.base import Request
 from collab.models.controls import begins_with, chat_ids, text_ids
-from collab.models.tool_probe import special_ids, tool_template
-from collab.models.tool_template import given_tools
+from collab.models.tool_template import given_tools, special_ids, tool_template
 from collab.models.tool_text import fenced
 from collab.records import ToolCall
 

@@ -10,7 +10,7 @@ from typing import Any
 from collab.models import store
 from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
-from collab.models.tool_probe import tool_template
+from collab.models.tool_template import tool_template
 from collab.recipe.model import ModelSpec, VLLMModel, local_weights
 
 TEMPLATE_BYTES = 1024

@@ -64,15 +64,15 @@ def _open_hosted(spec: AnthropicModel | OpenAIModel) -> Model:
 
 
 def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
-    from collab.models.fakes import echo, replay, scripted
+    from collab.models import fakes
 
     match spec:
         case ScriptedModel():
-            return scripted.ScriptedModel.from_file(spec.name)
+            return fakes.ScriptedModel.from_file(spec.name)
         case EchoModel():
-            return echo.EchoModel(spec.name)
+            return fakes.EchoModel(spec.name)
         case ReplayModel():
-            return replay.ReplayModel(spec.name)
+            return fakes.ReplayModel(spec.name)
 
 
 def _let_waiting_threads_sleep() -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from collab.evaluation.intervals import mean_interval
 from collab.evaluation.results import Estimate
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 from collab.probe.advice import advice_on
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec

@@ -12,7 +12,7 @@ from typing import Literal
 
 from collab.agents import join_for, make_joint
 from collab.errors import CollabError, RecipeError
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 from collab.recipe import Recipe
 from collab.records import Episode, Failure, Problem, Record, Score, failure_of
 from collab.runtime.independence import dependence_planned

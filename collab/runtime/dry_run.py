@@ -22,7 +22,7 @@ from collab.errors import (
 )
 from collab.feedback import Outcome, check_sources
 from collab.models import Progress, Request
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 from collab.models.lengths import check_fits
 from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe, library, read_recipe

@@ -92,8 +92,7 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    from collab.models.four_bits import check_four_bits, four_bits
-    from collab.models.weights import quiet_transformers
+    from collab.models.weights import check_four_bits, four_bits, quiet_transformers
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
     if base.load_in:

@@ -9,7 +9,7 @@ from support.openai_server import OpenAIServer, talk
 from support.service import status
 
 SILENT = """\
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 
 
 class Silent(EchoModel):
@@ -79,7 +79,7 @@ def test_models_as_json(collab) -> None:
 STUBBORN = '''\
 import asyncio
 
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 
 
 class Stubborn(EchoModel):

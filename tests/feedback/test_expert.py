@@ -31,7 +31,7 @@ from collab.errors import (
 )
 from collab.feedback import Outcome, gather, open_sources
 from collab.feedback.expert import Expert, expert_prompt, read_advice, strip_comments
-from collab.models.fakes.scripted import ScriptedModel
+from collab.models.fakes import ScriptedModel
 from collab.models.open import ModelPool
 from collab.recipe.feedback import ExpertFeedback
 from collab.recipe.hosted import AnthropicModel

@@ -16,9 +16,7 @@ from support.openai_server import OpenAIServer
 from collab.models import Capabilities, Model, Progress, Request
 from collab.models.conformance import Verdict, conform
 from collab.models.conformance.suite import CHECKS
-from collab.models.fakes.echo import EchoModel
-from collab.models.fakes.replay import ReplayModel
-from collab.models.fakes.scripted import ScriptedModel
+from collab.models.fakes import EchoModel, ReplayModel, ScriptedModel
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.local.engine import TransformersEngine

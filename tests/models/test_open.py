@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
 from collab.models import Call, ChecksSettings, ChecksUse, Model, Request
-from collab.models.fakes.echo import EchoModel
-from collab.models.fakes.scripted import ScriptedModel
+from collab.models.fakes import EchoModel, ScriptedModel
 from collab.models.local.engine import TransformersEngine
 from collab.models.open import ModelPool, open_model
 from collab.recipe import Recipe
@@ -23,7 +22,7 @@ from collab.records import Message
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
 PLUGIN = """
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 
 def loud(spec):
     return EchoModel(f"loud:{spec.name}:{spec.options['volume']}")

@@ -11,9 +11,7 @@ import pytest
 
 from collab.errors import ModelError, RecipeError, RecordError
 from collab.models import Call, Model, Request
-from collab.models.fakes.echo import EchoModel
-from collab.models.fakes.replay import ReplayModel
-from collab.models.fakes.scripted import ScriptedModel
+from collab.models.fakes import EchoModel, ReplayModel, ScriptedModel
 from collab.records import Action, Decision, Episode, Message, Sampling, Turn, Usage
 
 

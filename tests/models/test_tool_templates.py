@@ -14,7 +14,7 @@ from support.tools.chats import TOOL_TEMPLATES, tool_tokenizer
 from collab.errors import ModelError
 from collab.models.base import Call, Request
 from collab.models.chat import answer, prompt_ids
-from collab.models.tool_probe import tool_template
+from collab.models.tool_template import tool_template
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, Sampling, ToolCall, ToolSpec
 

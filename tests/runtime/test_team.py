@@ -12,7 +12,7 @@ import pytest
 import collab
 from collab.errors import ModelError, RecipeError, TaskError
 from collab.models import Request
-from collab.models.fakes.echo import EchoModel
+from collab.models.fakes import EchoModel
 from collab.records import Action, Episode, Message
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, RunFinished
 

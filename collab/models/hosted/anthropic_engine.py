@@ -11,8 +11,8 @@ from collab.models.base import Progress, Request
 from collab.models.hosted.engine import (
     ODD_SHAPE,
     HostedEngine,
-    Spending,
     Reply,
+    Spending,
     count,
     usual_url,
 )

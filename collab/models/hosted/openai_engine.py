@@ -15,8 +15,8 @@ from collab.models.event_stream import event_data
 from collab.models.hosted.engine import (
     ODD_SHAPE,
     HostedEngine,
-    Spending,
     Reply,
+    Spending,
     count,
     usual_url,
 )

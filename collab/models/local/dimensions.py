@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from collab.models.local.fast.full_attention import attends_to_all
-
 
 class Device(Protocol):
     """What is asked of a device, such as torch's."""
@@ -58,3 +56,11 @@ def dimensions_of(config: Any, dtype: Number, device: Device) -> Dimensions:
         vocabulary=config.vocab_size,
         bytes=dtype.itemsize,
     )
+
+
+def attends_to_all(config: Any) -> bool:
+    """Whether every layer is full attention that leaves scores as they are."""
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    window = getattr(config, "sliding_window", None)
+    plain = config._attn_implementation == "sdpa"
+    return plain and kinds == {"full_attention"} and window is None

@@ -24,7 +24,7 @@ from collab.records import Action
 
 if TYPE_CHECKING:
     from collab.models.local.adapters import Adapters
-    from collab.models.local.decoding import Report
+    from collab.models.local.generation import Report
     from collab.models.weights import Load, LoadedModel
 
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of
-from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
-from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.fast.equivalence import REFUSALS, Pass, attends_to_all, equivalent, watched
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec

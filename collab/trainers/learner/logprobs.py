@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from collab.models.local.batching import pack
-from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.dimensions import attends_to_all
 from collab.models.local.layers import computes_twice
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from collab.models.local.batch_tokens import (
+from collab.models.local.batching import (
     CPU_TOKENS,
     LEAST,
     MOST,

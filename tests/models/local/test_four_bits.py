@@ -16,7 +16,7 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
 from collab.errors import ModelUnavailable, RecipeError
-from collab.models import four_bits
+from collab.models import weights
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import computed_in, one_adapter, unwrapped
 from collab.models.weights import load_model, quiet_transformers
@@ -41,7 +41,7 @@ def in_four_bits(model: Path, folder: Path, **trainer: Any) -> Recipe:
 def test_without_bitsandbytes_it_is_told_how_to_get_it(
     wide_words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(four_bits, "find_spec", lambda name: None)
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match=r"pip install 'collab-agents\[4bit\]'"):
         load_model(wide_words, TransformersModel(name="wide", device="cpu", load_in="4bit"))
 
@@ -122,7 +122,7 @@ def test_gradients_are_those_of_the_weights_that_the_bits_stand_for(wide_words: 
     from transformers import AutoModelForCausalLM
 
     spec = TransformersModel(name=str(wide_words), dtype="float32", device="cpu", load_in="4bit")
-    options = four_bits.four_bits(torch.float32, torch.device("cpu"))
+    options = weights.four_bits(torch.float32, torch.device("cpu"))
     plain = AutoModelForCausalLM.from_pretrained(wide_words, dtype=torch.float32, **options)
     found = []
     for model in (load_model(wide_words, spec).module, plain.dequantize()):

@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 from support.tiny_models import tiny
 from torch import nn
 
-from collab.models.local.fast.fused_projections import fused_projections
+from collab.models.local.fast.accelerated import fused_projections
 from collab.models.weights import quiet_transformers
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from collab.models.local.fast import prepacked_weights as subject
-from collab.models.local.fast.fused_projections import fused_projections
+from collab.models.local.fast.accelerated import fused_projections
 from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, prepacked
 from collab.models.local.multi_lora import BASE, RowAdapters, without_adapters
 from collab.models.weights import quiet_transformers

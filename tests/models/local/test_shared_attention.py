@@ -12,9 +12,8 @@ from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local.fast import shared_prefix
-from collab.models.local.fast.roomy_cache import RoomyCache
-from collab.models.local.fast.shared_prefix import SharedPrefixCache
-from collab.models.local.fast.supports_shared_prefix import supports_shared_prefix
+from collab.models.local.fast.equivalence import supports_shared_prefix
+from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import BASE
 

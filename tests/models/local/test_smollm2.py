@@ -10,7 +10,7 @@ import pytest
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.fast.supports_shared_prefix import supports_shared_prefix
+from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.records import Action, Message, Sampling
 
 

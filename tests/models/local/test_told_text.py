@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collab.models import Call, Request
-from collab.models.local.decoding import Row
+from collab.models.local.generation import Row
 from collab.records import Sampling
 
 PIECES = ["Hi", " E", "N", "DEN", "D ", "x", "EN", "D", " more", ""]

@@ -14,7 +14,7 @@ from collab.errors import ModelError, ModelUnavailable, UnknownName
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.fast import prepacked_weights
-from collab.models.local.fast.fused_projections import fused_projections
+from collab.models.local.fast.accelerated import fused_projections
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling

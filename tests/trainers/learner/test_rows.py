@@ -13,7 +13,7 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models import store
-from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.dimensions import attends_to_all
 from collab.trainers.learner.chosen import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing

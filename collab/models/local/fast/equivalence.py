@@ -1,8 +1,4 @@
-"""Whether a model makes the same of the same tokens in two ways, layer by layer.
-
-Each layer is given the states that it read in the first way: what one layer rounds otherwise, those
-after it may blow up until nothing can be told from the last states.
-"""
+"""Checks that a faster path computes what the plain one does, and which models it fits."""
 
 from __future__ import annotations
 
@@ -10,11 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
+from collab.models.local.dimensions import attends_to_all
+from collab.models.local.fast.shared_prefix import SharedPrefixCache
+from collab.models.local.kv_cache import KVCache
 from collab.models.local.layers import decoder_layers
+from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
 
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
 """How far equal states may be apart, against their own size; 1e-3 in wider types."""
@@ -73,5 +74,51 @@ def equivalent(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
 
 def _error(ours: Tensor, theirs: Tensor, start: Tensor) -> float:
     """How far they are apart, against how far they are from `start`."""
-    found, exact, begun = (states.detach().float() for states in (ours, theirs, start))
-    return float((found - exact).norm() / (exact - begun).norm())
+    state, exact, begun = (states.detach().float() for states in (ours, theirs, start))
+    return float((state - exact).norm() / (exact - begun).norm())
+
+
+_SUPPORTS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def supports_shared_prefix(module: Any) -> bool:
+    """Whether the rows of a causal language model can attend to their prompts together.
+
+    What its configuration leaves open, a probe decides, once for each model.
+    """
+    base = unwrapped(module)
+    if base not in _SUPPORTS:
+        config = base.config.get_text_config()
+        _SUPPORTS[base] = attends_to_all(config) and _agrees(base)
+    return _SUPPORTS[base]
+
+
+def _agrees(base: Any) -> bool:
+    """Whether shared-prefix attention equals separate rows."""
+    try:
+        apart = _probe(base, KVCache)
+        states = iter([layer.came for layer in apart])
+        together = _probe(base, SharedPrefixCache, given=lambda _: next(states))
+    except REFUSALS:
+        return False
+    return equivalent(together, apart)
+
+
+@torch.no_grad()
+def _probe(
+    base: Any,
+    kind: type[KVCache],
+    *,
+    given: Callable[[Tensor], Tensor] = lambda states: states,
+) -> list[Pass]:
+    """Of three rows of two prompts, with tokens of their own; layers read what is `given`."""
+    vocabulary = base.config.get_text_config().vocab_size
+    ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary
+    cache = kind(base, [BASE, BASE])
+    with without_adapters(base):
+        cache.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=base.device))
+        cache.select([1, 0, 1])
+        with watched(base, given) as passes:
+            for tokens in ([1, 2, 3], [4, 5, 6]):
+                cache.extend(torch.tensor(tokens, device=base.device) % vocabulary)
+    return passes

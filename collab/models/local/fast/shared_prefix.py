@@ -1,10 +1,4 @@
-"""Attention of rows that share their prompts, for one new token of each at a time.
-
-The keys and values of a prompt are held and multiplied once for all of its rows: their queries
-stand side by side, as if one row asked them all. One softmax goes over a prompt's tokens and a
-row's own, so nothing is approximated. Keys are laid out [size, time], in which the products of a
-single query are several times faster on a CPU.
-"""
+"""Caches with room for new tokens, and attention that reads a prompt once for all its rows."""
 
 from __future__ import annotations
 
@@ -19,8 +13,65 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.cache_utils import DynamicLayer
 
-from collab.models.local.fast.roomy_cache import ROOM
 from collab.models.local.kv_cache import KVCache
+
+ROOM = 64
+"""Tokens that a buffer has room for beyond what it holds."""
+
+
+class RoomyCache(KVCache):
+    """A cache whose layers grow by many tokens at a time."""
+
+    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """As `KVCache.read`."""
+        logits = super().read(ids, mask)
+        _make_room(self._cache.layers)
+        return logits
+
+
+def _make_room(layers: list[Any]) -> None:
+    for number, layer in enumerate(layers):
+        if type(layer) is DynamicLayer and layer.is_initialized:
+            layers[number] = _RoomyLayer(layer.keys, layer.values)
+
+
+class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
+    """Keys and values in buffers with room; the plain layer copies all of them for every token."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.lazy_initialization(keys, values)
+        self.keys, self.values = keys, values
+        self._buffers: list[Tensor] = []
+
+    def update(
+        self,
+        key_states: Tensor,
+        value_states: Tensor,
+        *args: Any,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        start = self.keys.shape[-2]
+        end = start + key_states.shape[-2]
+        if not self._buffers or self._buffers[0].shape[-2] < end:
+            self._buffers = [_with_room(held, end) for held in (self.keys, self.values)]
+        for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, start:end] = new
+        self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)
+        self._buffers = []
+
+
+def _with_room(held: Tensor, end: int) -> Tensor:
+    """[rows, heads, time, size], with more of time."""
+    rows, heads, time, size = held.shape
+    buffer = held.new_empty(rows, heads, end + ROOM, size)
+    buffer[:, :, :time] = held
+    return buffer
+
 
 NAME = "collab_shared"
 SMALL = 1 << 19
@@ -96,12 +147,12 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self._layout = layout
         self._keys = keys.transpose(2, 3).contiguous()  # [prompts, heads, size, time]
         self._values = values  # [prompts, heads, time, size]
-        self._own_keys = self._keys.new_empty(len(keys), *self._keys.shape[1:3], 0)
-        self._own_values = values[:, :, :0]
-        self._own = 0
+        self._new_keys = self._keys.new_empty(len(keys), *self._keys.shape[1:3], 0)
+        self._new_values = values[:, :, :0]
+        self._length = 0
 
     def get_seq_length(self) -> int:
-        return int(self._keys.shape[-1]) + self._own
+        return int(self._keys.shape[-1]) + self._length
 
     def update(
         self,
@@ -111,42 +162,44 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
         """Take one token of each row, [rows, heads, 1, size]; `attend` reads them from here."""
-        if self._own == self._own_keys.shape[-1]:
+        if self._length == self._new_keys.shape[-1]:
             self._suit()
-            self._own_keys = functional.pad(self._own_keys, (0, ROOM))
-            self._own_values = functional.pad(self._own_values, (0, 0, 0, ROOM))
-        self._own_keys[..., self._own] = key_states[:, :, 0]
-        self._own_values[:, :, self._own] = value_states[:, :, 0]
-        self._own += 1
+            self._new_keys = functional.pad(self._new_keys, (0, ROOM))
+            self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
+        self._new_keys[..., self._length] = key_states[:, :, 0]
+        self._new_values[:, :, self._length] = value_states[:, :, 0]
+        self._length += 1
         return key_states, value_states
 
     def select(self, rows: Tensor, prompts: Tensor) -> None:
         """Go on with these rows, and with these of the prompts."""
         if len(prompts) < len(self._keys):
             self._keys, self._values = self._keys[prompts], self._values[prompts]
-        self._own_keys, self._own_values = self._own_keys[rows], self._own_values[rows]
+        self._new_keys, self._new_values = self._new_keys[rows], self._new_values[rows]
         self._suit()
 
     def _suit(self) -> None:
         """Few and short rows go on in float32: small products in other types take longer there."""
-        size = self._keys[0].numel() * len(self._own_keys)
+        size = self._keys[0].numel() * len(self._new_keys)
         narrow = self._keys.device.type == "cpu" and self._keys.element_size() < 4
         if narrow and size <= SMALL:
             self._keys, self._values = self._keys.float(), self._values.float()
-            self._own_keys, self._own_values = self._own_keys.float(), self._own_values.float()
+            self._new_keys, self._new_values = self._new_keys.float(), self._new_values.float()
 
     def attend(self, query: Tensor) -> Tensor:
-        """What the queries [rows, query heads, 1, size], scaled, read: the same shape."""
-        layout, own = self._layout, self._own
-        asked = query.to(self._keys.dtype)
-        asked = asked.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
-        shared = layout.by_row(layout.by_prompt(asked) @ self._keys, asked.shape[2])
+        """Attend for scaled queries [rows, query heads, 1, size]; returns the same shape."""
+        layout, length = self._layout, self._length
+        query_rows = query.to(self._keys.dtype)
+        query_rows = query_rows.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
+        shared = layout.by_row(layout.by_prompt(query_rows) @ self._keys, query_rows.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
-        scores = torch.cat([shared, asked @ self._own_keys[..., :own]], dim=-1)
+        scores = torch.cat([shared, query_rows @ self._new_keys[..., :length]], dim=-1)
         weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
-        read = layout.by_row(layout.by_prompt(weights[..., :-own]) @ self._values, asked.shape[2])
-        read = read + weights[..., -own:] @ self._own_values[:, :, :own]
+        read = layout.by_row(
+            layout.by_prompt(weights[..., :-length]) @ self._values, query_rows.shape[2]
+        )
+        read = read + weights[..., -length:] @ self._new_values[:, :, :length]
         return read.to(query.dtype).reshape(query.shape)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collab.errors import RecipeError
-from collab.models.local.batch_tokens import CPU_TOKENS, batch_bytes, fitting_tokens
-from collab.models.local.batching import pack
+from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens, pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.models.vllm.cache_size import GB
 from collab.recipe import Recipe, TrainerSpec

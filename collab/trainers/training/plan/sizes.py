@@ -14,10 +14,9 @@ from typing import Any
 
 from collab.errors import ModelUnavailable
 from collab.models import store
-from collab.models.four_bits import BYTES
-from collab.models.local.dimensions import Dimensions, dimensions_of
-from collab.models.local.fast.full_attention import attends_to_all
+from collab.models.local.dimensions import Dimensions, attends_to_all, dimensions_of
 from collab.models.local.fast.memory import LEAST_WEIGHTS
+from collab.models.weights import BYTES
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.recipe.model import TransformersModel
 from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
@@ -137,10 +136,9 @@ def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from collab.models.four_bits import four_bit_weights
     from collab.models.local.fast.prepacked_weights import weights_to_pack
     from collab.models.local.layers import decoder_layers
-    from collab.models.weights import quiet_transformers
+    from collab.models.weights import four_bit_weights, quiet_transformers
     from collab.trainers.learner.lora import lora_config
 
     with quiet_transformers(), torch.device("meta"):

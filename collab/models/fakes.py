@@ -1,0 +1,255 @@
+"""Engines without a model: for tests, examples and demonstrations."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError, model_validator
+
+from collab.errors import ModelError, RecipeError
+from collab.models.base import Batching, Capabilities, Progress, Request
+from collab.recipe.documents import parse_yaml
+from collab.records import (
+    Action,
+    Episode,
+    Failure,
+    FinishReason,
+    Record,
+    Usage,
+    failure_of,
+    read_episodes,
+)
+
+
+class _Prepared:
+    """An engine whose answers need no model: one action per request, all at once."""
+
+    batching: Batching = "static"
+    capabilities = Capabilities(generates=False)
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        """Return one action per request; a request that has no answer gives a failure."""
+        actions = [self._answer(request) for request in requests]
+        await self._pause(actions)
+        if progress:
+            for request, action in zip(requests, actions, strict=True):
+                progress(request, len(action.token_ids), action.text)
+        return actions
+
+    def _answer(self, request: Request) -> Action:
+        raise NotImplementedError
+
+    async def _pause(self, actions: Sequence[Action]) -> None:
+        """Take as long as the answers should; at once by default."""
+
+    async def aclose(self) -> None:
+        """Do nothing: the model holds no resources."""
+
+
+class EchoModel(_Prepared):
+    """Gives back the last message. Its tokens are the bytes of its text in UTF-8.
+
+    It keeps to `max_new_tokens` and the stop strings, and needs no weights.
+    """
+
+    def __init__(self, name: str = "echo") -> None:
+        self.name = name
+
+    def _answer(self, request: Request) -> Action:
+        started = time.perf_counter()
+        if request.messages:
+            text = request.messages[-1].content
+        else:
+            text = bytes(request.prompt_ids).decode(errors="replace")
+        sampling = request.sampling
+        ends = [at for stop in sampling.stop if (at := text.find(stop)) >= 0]
+        encoded = (text[: min(ends)] if ends else text).encode()
+        kept = encoded[: sampling.max_new_tokens]
+        finish_reason: FinishReason = "stop" if len(kept) == len(encoded) else "length"
+        return Action.model_construct(
+            text=kept.decode(errors="ignore"),
+            token_ids=tuple(kept),
+            finish_reason=finish_reason,
+            model=self.name,
+            adapter=request.adapter,
+            usage=Usage.model_construct(prompt_tokens=count_bytes(request), new_tokens=len(kept)),
+            seconds=time.perf_counter() - started,
+        )
+
+
+def count_bytes(request: Request) -> int:
+    """The prompt's length, for models whose tokens are bytes."""
+    if request.prompt_ids:
+        return len(request.prompt_ids)
+    return sum(len(message.content.encode()) for message in request.messages)
+
+
+Key = tuple[str, int, int, int, str, int]
+"""A decision's place: task, sample, turn, round, agent, and the step of the agent's move."""
+
+
+class ReplayModel(_Prepared):
+    """Finds each answer by its call. Tokens, seconds, usage and model are the recorded ones.
+
+    Where one call was recorded more than once, because a task was run twice, the answers take
+    turns.
+    """
+
+    def __init__(self, source: str | Path) -> None:
+        """Raises RecordError when `source`, a run folder or its episodes, cannot be read."""
+        self.name = f"replay:{source}"
+        self._actions: dict[Key, deque[Action]] = {}
+        for episode in read_episodes(Path(source).expanduser()):
+            for key, action in _recorded_actions(episode):
+                self._actions.setdefault(key, deque()).append(action)
+
+    def _answer(self, request: Request) -> Action:
+        call = request.call
+        key = (call.task, call.sample, call.turn, call.round, call.agent, call.step)
+        recorded = self._actions.get(key)
+        if recorded is None:
+            error = ModelError(
+                f"{self.name} holds no answer of agent {call.agent!r} to task {call.task!r}, "
+                f"sample {call.sample}, turn {call.turn}, round {call.round}; replay the run with "
+                "the recipe, tasks and number of samples that it was recorded with"
+            )
+            return Action(
+                text="", finish_reason="failed", model=self.name, failure=failure_of(error)
+            )
+        recorded.rotate(-1)
+        return recorded[-1]
+
+
+def _recorded_actions(episode: Episode) -> Iterator[tuple[Key, Action]]:
+    for turn in episode.turns:
+        for decision in turn.decisions:
+            place = episode.task, episode.sample, turn.index, decision.round
+            yield (*place, decision.agent, decision.step), decision.action
+
+
+class ScriptedAnswer(Record):
+    """One answer of a script; a plain string is the text alone."""
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    """Token ids of the answer. Default: the bytes of its text in UTF-8."""
+    logprobs: tuple[float, ...] = ()
+    finish_reason: FinishReason = "stop"
+    failure: Failure | None = None
+    """A failure instead of an answer; a string is a ModelError's message."""
+    seconds: float = 0.0
+    """How long the answer takes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            return {"text": data}
+        if isinstance(data, dict) and isinstance(data.get("failure"), str):
+            failure = {"boundary": "model", "type": "ModelError", "message": data["failure"]}
+            return {**data, "failure": failure}
+        return data
+
+
+Script = Sequence[Any] | Mapping[str, Sequence[Any]]
+
+EVERYBODY = ""
+"""The key of the queue of a script that is one list for all agents."""
+
+_LIST = TypeAdapter(list[ScriptedAnswer])
+_BY_AGENT = TypeAdapter(dict[str, list[ScriptedAnswer]])
+
+
+class ScriptedModel(_Prepared):
+    """Answers are consumed in order: of one list for all agents, or of each agent's own.
+
+    A request beyond the script's end is a failure, and `verify` then raises ModelError; it also
+    does while answers are left.
+    """
+
+    def __init__(self, script: Script, name: str = "scripted") -> None:
+        """Raises RecipeError for a script of another shape."""
+        self.name = name
+        self._queues = {key: deque(answers) for key, answers in _read_script(script, name).items()}
+        self._overrun = ""
+        self._sizes = {key: len(queue) for key, queue in self._queues.items()}
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> ScriptedModel:
+        """Read a YAML file; raises RecipeError for one that cannot be read."""
+        try:
+            text = Path(path).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecipeError(f"cannot read the script {path}: {error}") from error
+        try:
+            script = parse_yaml(text, "its text")
+        except RecipeError as error:
+            raise RecipeError(f"the script {path} is not YAML: {error}") from error
+        return cls(script, name=f"scripted:{path}")
+
+    def verify(self) -> None:
+        """Raise ModelError when the script was not used up, or was too short."""
+        if self._overrun:
+            raise ModelError(self._overrun)
+        left = [
+            f"{len(queue)} of {self._sizes[key]}{f' for agent {key!r}' if key else ''}, "
+            f"next {_shorten(queue[0].text)!r}"
+            for key, queue in self._queues.items()
+            if queue
+        ]
+        if left:
+            raise ModelError(f"answers of {self.name!r} were not asked for: {'; '.join(left)}")
+
+    async def _pause(self, actions: Sequence[Action]) -> None:
+        await asyncio.sleep(max((action.seconds for action in actions), default=0.0))
+
+    def _answer(self, request: Request) -> Action:
+        agent = request.call.agent
+        key = EVERYBODY if EVERYBODY in self._queues else agent
+        if queue := self._queues.get(key):
+            return self._action(request, queue.popleft())
+        self._overrun = (
+            f"{self.name!r} has run out: agent {agent!r} asks for one answer more than the "
+            f"{self._sizes.get(key, 0)} that are in its list; add answers, or ask for fewer"
+        )
+        failure = failure_of(ModelError(self._overrun))
+        return self._action(request, ScriptedAnswer(failure=failure))
+
+    def _action(self, request: Request, answer: ScriptedAnswer) -> Action:
+        tokens = answer.token_ids or tuple(answer.text.encode())
+        return Action.model_construct(
+            text=answer.text,
+            token_ids=tokens,
+            logprobs=answer.logprobs,
+            finish_reason="failed" if answer.failure else answer.finish_reason,
+            model=self.name,
+            adapter=request.adapter,
+            usage=Usage.model_construct(prompt_tokens=count_bytes(request), new_tokens=len(tokens)),
+            seconds=answer.seconds,
+            failure=answer.failure,
+        )
+
+
+def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
+    try:
+        if isinstance(script, Mapping):
+            return _BY_AGENT.validate_python(script)
+        return {EVERYBODY: _LIST.validate_python(script)}
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise RecipeError(
+            f"{name!r} is no script ({where}: {first['msg']}); write a list of answers, or a "
+            "mapping from agent to list"
+        ) from error
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

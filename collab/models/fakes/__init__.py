@@ -1,1 +1,0 @@
-"""Engines without a model: for tests, examples and demonstrations."""
