@@ -1,4 +1,4 @@
-"""Weights in 4 bits, by bitsandbytes."""
+"""Loads a model's weights and tokenizer, quietly, in the dtype that suits the processor."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ChatBody(Common):
 
 
 def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
-    """What a chat completion is asked for.
+    """Read a request for a chat completion.
 
     Raises:
         Refused: it is malformed, or asks for what no team can give.

@@ -16,7 +16,7 @@ from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
 
 Value = str | int | float | bool | list[str]
-"""Of a field of a problem."""
+"""Value of a problem's field."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class TeamQuestion:
     text: str
     """The last user message, with the system messages before it."""
     before: tuple[Spoken, ...] = ()
-    """What was said before it."""
+    """Earlier messages of the conversation."""
     fields: dict[str, Value] = field(default_factory=dict)
     seed: int | None = None
     most_tokens: int | None = None
-    """Of each agent's response; never more than its recipe says."""
+    """Most new tokens per response; never more than the agent's recipe allows."""
     temperature: float | None = None
     top_p: float | None = None
     stream: bool = False
     include_usage: bool = False
     warnings: tuple[str, ...] = ()
     id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
-    """Of its answer and its episode. Never the client's `x-request-id`, which may come again."""
+    """Id of the answer and its episode. Never the client's `x-request-id`, which may repeat."""
 
     def sampling(self, settings: Sampling) -> Sampling:
         """Return the agent's settings with this request's changes."""
@@ -92,7 +92,7 @@ class ContentPart(Body):
 
 
 class OwnFields(Body):
-    """What is asked of collab beyond OpenAI's interface."""
+    """The object `collab` of a request, beyond OpenAI's interface."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -100,7 +100,7 @@ class OwnFields(Body):
 
 
 class Common(Body):
-    """What both forms of a request have."""
+    """The fields that both forms of a request share."""
 
     model: str
     stream: bool | None = None
@@ -117,7 +117,7 @@ class Common(Body):
     collab: OwnFields = OwnFields()
 
     def question(self, message: Sequence[Spoken], place: str, settings: Settings) -> TeamQuestion:
-        """What both forms ask for; `place` is where a request has its messages.
+        """Return the question; `place` names the request's field with the messages.
 
         Raises:
             Refused: what is said is no conversation that a team can answer.
@@ -153,7 +153,7 @@ class Common(Body):
             )
 
     def notes(self, *, allow_sampling: bool) -> tuple[str, ...]:
-        """What of the request is not followed."""
+        """Return a warning per field that is ignored."""
         extra = self.model_extra or {}
         ignored = [name for name, value in extra.items() if value is not None]
         if self.tools:
@@ -205,7 +205,7 @@ def _reason(error: Any) -> str:
 
 
 def _path(location: Iterable[int | str]) -> str:
-    """As OpenAI writes it, `messages[0].content`; a key of the client's own is cut."""
+    """Write a path like OpenAI, `messages[0].content`; the client's own keys are cut."""
     path = ""
     for key in location:
         if isinstance(key, int):

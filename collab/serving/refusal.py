@@ -1,4 +1,4 @@
-"""What a client is told when there is no answer: OpenAI's shape, and nothing of this machine."""
+"""Errors for clients, in OpenAI's shape and without details of this machine."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def too_slow(seconds: float) -> Refused:
 
 
 def of_failure(failure: Failure) -> Refused:
-    """What is told of an episode that failed: its kind only, for its message may name files."""
+    """Return the refusal for a failed episode; only its kind, since messages may name files."""
     match failure.type:
         case "ContextOverflow":
             return invalid(

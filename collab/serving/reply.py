@@ -44,7 +44,7 @@ def is_cut(episode: Episode) -> bool:
 
 @dataclass(frozen=True)
 class Words:
-    """What was added to one agent's response."""
+    """Text added to one agent's response."""
 
     agent: str
     turn: int
@@ -54,8 +54,8 @@ class Words:
     ends: Decision | None = None
     """The whole response, with the last words of it."""
     differs: bool = False
-    """What was told before is not the beginning of the whole, so that nothing could follow it;
-    white space at the ends makes no difference."""
+    """The text sent so far is not the beginning of the whole response, so nothing can follow it.
+    White space at the ends makes no difference."""
 
 
 _Place = tuple[int, int, str, int]
@@ -163,7 +163,7 @@ class Trimmed:
         self.sent = ""
 
     def add(self, text: str) -> str:
-        """What can be told by now: white space at the end is kept until something follows it."""
+        """Return the text to send now; trailing white space waits until more text follows."""
         whole = self._kept + text
         if not self.sent:
             whole = whole.lstrip()
@@ -173,7 +173,7 @@ class Trimmed:
         return sent
 
     def rest(self, whole: str) -> str:
-        """What of the whole text was not told."""
+        """Return the part of the whole text that was not sent."""
         return "" if self.differs(whole) else whole[len(self.sent) :]
 
     def differs(self, whole: str) -> bool:
@@ -220,7 +220,7 @@ class TeamReply(ABC):
             self._warnings.append(_warned(words.agent))
 
     def _rest(self, episode: Episode) -> str:
-        """What of the joint answer was not told; another text than was told is warned of once."""
+        """Return the unsent part of the joint answer; warns once if the sent text differs."""
         joint = episode.turns[-1].joint
         if self._answer.differs(joint) and not self._warnings:
             self._warnings.append(_warned("the answer"))

@@ -121,7 +121,7 @@ class ResponseReply(TeamReply):
     def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
         super().__init__(team, question, all_of_it=all_of_it)
         self._number = 0
-        """Of the next event."""
+        """Number of the next event."""
         self._done: list[dict[str, Any]] = []
         """The items that are whole."""
         self._answers = False

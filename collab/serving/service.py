@@ -1,4 +1,4 @@
-"""What all requests share: the teams, the queue, the counters, and the record."""
+"""The state that all requests share: teams, queue, counters and record."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Lanes:
         self._free = asyncio.Semaphore(episodes)
         self._most = episodes
         self._seconds = 1.0
-        """What an episode takes, as far as those of late tell."""
+        """Moving average of an episode's duration, in seconds."""
 
     @property
     def is_idle(self) -> bool:
@@ -269,7 +269,7 @@ class Service:
 
 
 def _why(error: RecordError) -> str:
-    """What went wrong, without the file that it went wrong with."""
+    """Return the reason of the error, without the file's name."""
     cause = error.__cause__
     return cause.strerror or "no reason is known" if isinstance(cause, OSError) else "no room"
 

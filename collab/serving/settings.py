@@ -16,7 +16,7 @@ History = Literal["refuse", "join"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What `collab serve` and an application that mounts a team may choose."""
+    """The options of `collab serve`, and of an application that mounts teams."""
 
     keys: tuple[str, ...] = field(default=(), repr=False)
     """Any of them opens every path but `/health`; without one nobody is asked for a key."""
@@ -37,8 +37,8 @@ class Settings:
     allow_sampling: bool = False
     """Whether a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
-    """What becomes of earlier messages of a conversation where no template names `conversation`:
-    `join` puts them before the user's text."""
+    """Earlier messages of a conversation when no template names `conversation`: refuse them, or
+    `join` them before the user's text."""
     field: str | None = None
     """The field of the problem that the user's text fills. Default: the only one that the
     templates use, else `prompt`."""

@@ -1,4 +1,4 @@
-"""Which fields of a problem a team's templates use."""
+"""One served team: the fields of its problem, and the episode of a request."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Fields:
     text: str
     """The one that the user's text fills."""
     needed: tuple[str, ...]
-    """Those without which a template fails."""
+    """Fields without which a template fails."""
     known: tuple[str, ...]
     """All that a template names."""
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
-    """What the templates of a recipe's team read of a problem."""
+    """Return the problem's fields that the templates of a recipe's team read."""
     known: dict[str, bool] = {}
     for agent in recipe.team.agents.values():
         for source in _sources(agent, revised=recipe.team.turns > 1):
@@ -93,9 +93,9 @@ class ServedTeam:
     """One team, ready to be asked."""
 
     name: str
-    """What clients call `model`."""
+    """The name that clients send as `model`."""
     recipe: Recipe
-    """As it is served: without a task, and without feedback that would need one."""
+    """The served recipe: without a task, and without feedback that would need one."""
     fields: Fields
     session: Session
     history: History = "refuse"

@@ -1,4 +1,4 @@
-"""A model that answers whole batches, shared by all episodes of a server."""
+"""The served teams, each under a name, with their models open and shared."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """By the name that it is served under: what the user called each team or run.
+    """Map each served name to the name that the user gave for the team or run.
 
     Raises:
         RecipeError: two of one name, one that is no plain name, or not a name for each.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from collab.models.vllm.http import START
+from collab.models.vllm.server import START
 
 PAGE = Path(__file__).parents[2] / "docs/engines.md"
 

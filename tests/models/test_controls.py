@@ -16,7 +16,7 @@ from collab.models import store
 from collab.models.base import Call, Request
 from collab.models.chat import prompt_ids
 from collab.models.controls import chat_ids
-from collab.models.vllm.language import load_language
+from collab.models.vllm.engine import load_language
 from collab.records import Message, Sampling
 
 ORDINARY = st.text(max_size=40) | st.sampled_from(
@@ -128,7 +128,7 @@ def test_every_engine_that_takes_ids_reads_by_it(tmp_path: Path) -> None:
         seed=0,
     )
     ids = prompt_ids(request, tokenizer, "tiny")
-    assert ids == language.prompt_ids(request, "tiny")
+    assert ids == prompt_ids(request, language.tokenizer, "tiny")
     start, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
     assert (ids.count(start), ids.count(end)) == (2, 1)
     assert tokenizer.decode(ids) == f"<|im_start|>user\n{evil}<|im_end|>\n<|im_start|>assistant\n"

@@ -8,7 +8,7 @@ import json
 import httpx
 
 from collab.models.event_stream import event_data
-from collab.models.vllm.http import Connection
+from collab.models.vllm.server import ServerConnection
 
 TEXT = "a\u2028b\u2029c\u0085d"
 """Line separators that JSON leaves as they are."""
@@ -38,7 +38,7 @@ def test_lines_end_at_line_feeds_only() -> None:
 def test_a_vllm_server_may_stream_any_text() -> None:
     async def read() -> list[dict[str, object]]:
         async with answering(body({"text": TEXT})) as client:
-            connection = Connection("http://here", client, key="")
+            connection = ServerConnection("http://here", client, key="")
             async with connection.stream("/v1/completions", {}) as response:
                 return [answer async for answer in connection.answers(response)]
 

@@ -16,11 +16,10 @@ from support.vllm_servers.server import VLLMServer, status
 from collab.errors import ModelUnavailable
 from collab.models import Call
 from collab.models.vllm import servers as servers_module
-from collab.models.vllm.backend import Capacity
+from collab.models.vllm.backend import Capacity, prefix_key
 from collab.models.vllm.calls import engine_options
-from collab.models.vllm.load import PREEMPTED, WAITING
 from collab.models.vllm.process import environment_of
-from collab.models.vllm.routing import prefix_key, route
+from collab.models.vllm.servers import PREEMPTED, WAITING, route
 from collab.recipe.model import VLLMModel
 
 

@@ -13,8 +13,7 @@ from collab.errors import ModelUnavailable
 from collab.models.open import open_model
 from collab.models.vllm import process
 from collab.models.vllm.backend import Capacity
-from collab.models.vllm.cache_size import BLOCK, ROWS, cache_bytes
-from collab.models.vllm.calls import engine_options
+from collab.models.vllm.calls import BLOCK, ROWS, cache_bytes, engine_options
 from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel, local_weights
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
@@ -108,7 +107,7 @@ def test_too_little_memory_is_told_with_both_numbers(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     _free(monkeypatch, 12)
-    monkeypatch.setattr("collab.models.vllm.cache_size.token_bytes", lambda *_: 256_300)
+    monkeypatch.setattr("collab.models.vllm.calls.token_bytes", lambda *_: 256_300)
     with pytest.raises(ModelUnavailable) as told:
         cache_bytes(VLLMModel(name=str(tiny), **options), tiny, 4)
     for word in (*words, "lower the model's context"):

@@ -51,7 +51,7 @@ def text_block(text: str, *, marked: bool) -> dict[str, Any]:
 
 
 def _blocks(message: Message, *, marked: bool) -> list[dict[str, Any]]:
-    """What a message says; calls that the model wrote as text stay text."""
+    """Return a message's blocks; calls that the model wrote as text stay text."""
     if message.answers and message.answers.id:
         result = {
             "type": "tool_result",
@@ -161,7 +161,7 @@ def errors_named(peer: str, key: str) -> Iterator[None]:
 
 
 def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
-    """What the API refused. Within a stream the status is 200, and `kind` says what went wrong."""
+    """Describe a refusal of the API. Within a stream the status is 200, and `kind` names it."""
     return Rejection(
         status=error.status_code,
         kind=without_key(str(_body(error).get("type", "")), key),
@@ -171,7 +171,7 @@ def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
 
 
 def _body(error: Exception) -> dict[str, Any]:
-    """What the API says of an error."""
+    """Return the object `error` of an error's body, empty without one."""
     body = getattr(error, "body", None)
     inner = body.get("error") if isinstance(body, dict) else None
     return inner if isinstance(inner, dict) else {}
@@ -292,7 +292,7 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
 
 
 def _settings(sampling: Sampling) -> dict[str, float]:
-    """What differs from the defaults; the SDK's later versions have no arguments for these."""
+    """Return settings other than the defaults; later SDKs have no arguments for these."""
     settings: dict[str, float] = {}
     if sampling.temperature != 1.0:
         settings["temperature"] = sampling.temperature

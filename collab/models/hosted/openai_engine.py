@@ -148,7 +148,7 @@ class Rejected(Exception):
         self._status, self._body, self._retry_after = status, body, retry_after
 
     def rejection(self, key: str, url: str) -> Rejection:
-        """What it said, without the key; `url` is where it was asked."""
+        """Describe the refusal without the key; `url` is the server's address."""
         kind, reason = _explained(self._body, key)
         reason = page_at(url) if is_page(reason) else without_key(reason, key)
         return Rejection(self._status, without_key(kind, key), reason, self._retry_after)

@@ -1,4 +1,4 @@
-"""What an adapter's files say, and whether vLLM can serve it; read without torch."""
+"""Reads an adapter's files without torch, and checks that vLLM can serve it."""
 
 from __future__ import annotations
 

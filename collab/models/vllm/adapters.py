@@ -17,9 +17,9 @@ from collab.models.vllm.backend import Capacity
 class VersionInUse:
     """A version of an adapter, and whether requests still use it."""
 
-    def __init__(self, version: Version, said: int | None = None) -> None:
-        """`said` is what a trainer calls it."""
-        self.version, self.said = version, said
+    def __init__(self, version: Version, number: int | None = None) -> None:
+        """`number` is what a trainer calls it."""
+        self.version, self.number = version, number
         self.idle = asyncio.Event()
         """Set while no request uses the version."""
         self.idle.set()
@@ -99,13 +99,13 @@ class ServedAdapters:
             return self._zero_adapter
 
     async def publish(
-        self, name: str, write: Write, said: int
+        self, name: str, write: Write, number: int
     ) -> tuple[VersionInUse, VersionInUse | None]:
-        """Write a new version of `name`, which a trainer calls `said`; it and the one before."""
+        """Write a new version of `name`, which a trainer calls `number`; it and the one before."""
         before = self._published.get(name)
         async with self._writing:
             version = await asyncio.to_thread(self._store.add, name, write)
-        published = self._published[name] = VersionInUse(version, said)
+        published = self._published[name] = VersionInUse(version, number)
         return published, before
 
     def forget(self, unused: VersionInUse) -> None:

@@ -1,4 +1,4 @@
-"""What stands behind the vLLM engine: an engine on this machine, or servers."""
+"""The interface of both vLLM backends: an engine on this machine, or servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from collab.models.base import SamplerReport
+from collab.models.base import Call, SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
@@ -26,13 +26,13 @@ class GenerationRequest:
     """The prompt."""
     sampling: Sampling
     seed: int | None
-    """Of its own generator; None where the engine's is drawn from."""
+    """Seed of the request's own generator; None uses the engine's."""
     stop_ids: list[int]
     """Tokens that end the response."""
     adapter: Version | None
     report: Report | None
     key: str = ""
-    """The same for requests that are better answered by one server: `routing.prefix_key`."""
+    """The same for requests that are better answered by one server: `prefix_key`."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What an engine must be able to hold beside the model."""
+    """The adapters that an engine must hold beside the model."""
 
     adapters: int = 0
     """The most adapters within one batch."""
@@ -57,8 +57,13 @@ class Capacity:
     """Whether a trainer works on this machine while the engine has nothing to do."""
 
 
+def prefix_key(call: Call, adapter: str) -> str:
+    """Return a key that requests share when their prompts begin alike under the same weights."""
+    return f"{call.task}|{call.agent}|{adapter}"
+
+
 class Backend(Protocol):
-    """What generates for the vLLM engine.
+    """Generates for the vLLM engine.
 
     Its methods are called in one event loop, and raise ModelError for what goes wrong.
     """

@@ -8,30 +8,140 @@ it gives new versions under the old name, by `publish`.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, TypeVar
 
-from collab.errors import CollabError, RecipeError
-from collab.models import store
-from collab.models.base import (
-    Batching,
-    Capabilities,
-    Progress,
-    Request,
-    SamplerReport,
-    Write,
-)
+from collab.errors import CollabError, ModelUnavailable, RecipeError
+from collab.models import chat, store
+from collab.models.base import Batching, Capabilities, Progress, Request, SamplerReport, Write
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
-from collab.models.vllm.backend import Backend, Completion, GenerationRequest, Report
-from collab.models.vllm.loop_thread import LoopThread
-from collab.models.vllm.routing import prefix_key
+from collab.models.vllm.backend import Backend, Completion, GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling, Usage, failure_of
 
-if TYPE_CHECKING:
-    from collab.models.vllm.language import Language
+Result = TypeVar("Result")
+
+
+class EngineThread:
+    """Runs coroutines for callers in any event loop, one after another or side by side.
+
+    What lives in it, connections and waiting requests, outlives the callers' loops and is never
+    kept waiting by them.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop = asyncio.new_event_loop()
+        self._starting, self._ending = Lock(), Lock()
+        self._is_open = True
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Tasks that callers wait for."""
+        self._thread = Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of `work`; cancelling this cancels it there.
+
+        Raises:
+            ModelUnavailable: the thread is closed, or was before the work was done.
+        """
+        with self._starting:
+            if not self._is_open:
+                work.close()
+                raise self._closed()
+            started = asyncio.run_coroutine_threadsafe(self._done(work), self._loop)
+        waiting = asyncio.wrap_future(started)
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            if not waiting.cancel() and not waiting.cancelled():
+                waiting.exception()  # of work that nobody waits for any more
+            raise
+        if waiting.cancelled():  # by `close`, not by whoever waits
+            raise self._closed()
+        return waiting.result()
+
+    def close(self, last: Callable[[], Awaitable[None]]) -> None:
+        """Cancel what is under way, do what is `last`, and stop the loop; a second time nothing."""
+        with self._ending:
+            with self._starting:
+                if not self._is_open:
+                    return
+                self._is_open = False
+            try:
+                asyncio.run_coroutine_threadsafe(self._end(last), self._loop).result()
+            finally:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+                self._loop.close()
+
+    async def _done(self, work: Coroutine[Any, Any, Result]) -> Result:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await work
+        finally:
+            self._tasks.discard(task)
+
+    async def _end(self, last: Callable[[], Awaitable[None]]) -> None:
+        under_way = [*self._tasks]
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        try:
+            await last()
+        finally:
+            await self._loop.shutdown_default_executor()
+
+    def _closed(self) -> ModelUnavailable:
+        return ModelUnavailable(f"{self._name} was closed, and answers nothing more; open it anew")
+
+
+@dataclass(frozen=True)
+class Language:
+    """Tokenizer and limits of a model that runs elsewhere."""
+
+    tokenizer: Any
+    stop_ids: list[int]
+    """Tokens that end a response."""
+    context: int
+    """Positions of prompt and response together."""
+    folder: Path
+
+
+def load_language(folder: Path, name: str) -> Language:
+    """Read it from the model in `folder`; raises ModelUnavailable where that holds none."""
+    from collab.models.weights import quiet_transformers
+
+    try:
+        with quiet_transformers():
+            from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            if (folder / "generation_config.json").is_file():
+                generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
+            else:
+                generation = GenerationConfig.from_model_config(config)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelUnavailable(f"model {name!r} cannot be read from {folder}: {error}") from error
+    ends = generation.eos_token_id
+    listed = ends if isinstance(ends, list) else [ends]
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return Language(
+        tokenizer=tokenizer,
+        stop_ids=sorted({i for i in [*listed, tokenizer.eos_token_id] if i is not None}),
+        context=positions or sys.maxsize,
+        folder=folder,
+    )
+
 
 COLDEST, HOTTEST = 0.01, 2.0
 """vLLM raises temperatures between 0 and the first to it, and refuses those above the second."""
@@ -63,7 +173,7 @@ class VLLMEngine:
         self._trouble: CollabError | None = None
         """Why the last of them did."""
         self._language: Language | None = None
-        self._thread = LoopThread(self.name)
+        self._thread = EngineThread(self.name)
 
     @property
     def tokenizer(self) -> Any:
@@ -134,12 +244,14 @@ class VLLMEngine:
         started = time.monotonic()
         try:
             self.check(request.sampling, None)
-            prompt_ids = language.prompt_ids(request, self.name)
-            language.check_context(prompt_ids, request, self._backend.context, self.name)
+            prompt_ids = chat.prompt_ids(request, language.tokenizer, self.name)
+            context = min(language.context, self._backend.context)
+            new = request.sampling.max_new_tokens
+            chat.check_context(len(prompt_ids), new, context, self.name)
             in_use = await self._version_for(request.adapter)
             with in_use.used() if in_use else nullcontext() as version:
                 await self._open()  # the adapter may want more capacity
-                asked = GenerationRequest(
+                generation = GenerationRequest(
                     prompt_ids,
                     request.sampling,
                     request.seed if self.spec.is_seeded else None,
@@ -148,7 +260,7 @@ class VLLMEngine:
                     _report_of(request, report),
                     prefix_key(request.call, version.name if version else ""),
                 )
-                completion = await self._backend.complete(asked)
+                completion = await self._backend.complete(generation)
         except CollabError as error:
             return Action(
                 text="",
@@ -158,29 +270,30 @@ class VLLMEngine:
                 seconds=time.monotonic() - started,
                 failure=failure_of(error),
             )
-        action = self._action(request, asked, completion, language, time.monotonic() - started)
-        return action.model_copy(update={"version": in_use.said}) if in_use else action
+        action = self._action(request, generation, completion, language, time.monotonic() - started)
+        return action.model_copy(update={"version": in_use.number}) if in_use else action
 
     def _action(
         self,
         request: Request,
-        asked: GenerationRequest,
+        generation: GenerationRequest,
         completion: Completion,
         language: Language,
         seconds: float,
     ) -> Action:
-        text, calls = language.answer(request, asked.token_ids, completion.token_ids)
+        ids = completion.token_ids
+        text, calls = chat.answer(request, generation.token_ids, ids, language.tokenizer)
         return Action(
             text=text,
             token_ids=tuple(completion.token_ids),
             logprobs=tuple(completion.logprobs),
-            prompt_ids=tuple(asked.token_ids),
+            prompt_ids=tuple(generation.token_ids),
             finish_reason=completion.finish_reason,
             tool_calls=calls,
             model=self.name,
             adapter=request.adapter,
             usage=Usage(
-                prompt_tokens=len(asked.token_ids),
+                prompt_tokens=len(generation.token_ids),
                 new_tokens=len(completion.token_ids),
                 cached_tokens=completion.cached_tokens,
             ),
@@ -203,8 +316,6 @@ class VLLMEngine:
             return self._language
 
     def _load_language(self) -> Language:
-        from collab.models.vllm.language import load_language
-
         folder = store.resolve(self.spec.name, self.spec.revision, self._progress)
         self._progress("loading", 0, 0)
         return load_language(folder, self.spec.name)

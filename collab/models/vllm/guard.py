@@ -37,12 +37,12 @@ def end_tree(process: int) -> None:
     """End a process and all that it has started."""
     try:
         root = psutil.Process(process)
-        found = [root, *root.children(recursive=True)]
+        processes = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    for one in found:
+    for one in processes:
         _quietly(one.terminate)
-    _, left = psutil.wait_procs(found, GRACE_SECONDS)
+    _, left = psutil.wait_procs(processes, GRACE_SECONDS)
     for one in left:
         _quietly(one.kill)
 

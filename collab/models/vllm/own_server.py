@@ -34,7 +34,7 @@ class OwnServer:
     """Started when it is made; ends with this process, or by `stop`."""
 
     def __init__(self, spec: VLLMModel, capacity: Capacity, log: Path) -> None:
-        """What it says goes to `log`. Raises ModelUnavailable where there is no vLLM."""
+        """Its output goes to `log`. Raises ModelUnavailable if vLLM is not installed."""
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, or say"
@@ -105,8 +105,8 @@ def flags(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _environment(spec: VLLMModel) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(OF_RANKS)}
-    return {**environment_of(spec), **own, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_RANKS)}
+    return {**environment_of(spec), **inherited, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 
 
 def _free_port() -> int:

@@ -38,7 +38,7 @@ ENVIRONMENT = {
 one, and processors shared with the trainer."""
 
 DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
-"""What makes vLLM's kernels give a response the same numbers in any batch."""
+"""Makes vLLM's kernels compute the same numbers for a response in any batch."""
 
 
 def environment_of(spec: VLLMModel) -> dict[str, str]:
@@ -238,8 +238,7 @@ class Process:
             reason = error.__cause__ or error
             if llm.errored:
                 raise Died(f"{self._peer} has died: {reason}") from error
-            told = f"{type(reason).__name__}: {reason}"
-            raise ModelError(f"{self._peer} failed: {told}") from error
+            raise ModelError(f"{self._peer} failed: {type(reason).__name__}: {reason}") from error
         finally:
             self._in_flight -= 1
             if not self._in_flight:

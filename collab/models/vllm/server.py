@@ -4,16 +4,138 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from collab.errors import ModelError, ModelRefused, ModelUnavailable
+from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
+from collab.models.event_stream import event_data
+from collab.models.hosted.errors import is_page, page_at
+from collab.models.keys import unkeyed, without_key
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest
-from collab.models.vllm.http import START, Connection, ServerLost
+from collab.recipe.documents import parse_json
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient
+    from httpx import AsyncClient, Response
+
+
+START = (
+    "start it with --enable-lora --max-loras N --max-lora-rank R --logprobs-mode"
+    " processed_logprobs --seed S and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+)
+
+
+class ServerLost(Exception):
+    """The server does not answer, or was started anew and has forgotten what it is asked for."""
+
+
+class ServerConnection:
+    """Sends requests to one server, and raises an error for an answer that is not a result.
+
+    Raises ServerLost where the request may work once the server is back, ModelUnavailable for a
+    server that cannot be used as it was started, ModelRefused for a request that it does not take.
+    """
+
+    def __init__(self, url: str, client: AsyncClient, key: str) -> None:
+        self.url = url
+        self._client = client
+        self._key = key
+
+    async def ask(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        accept: tuple[int, ...] = (),
+    ) -> Response:
+        """Get `path`, or post `body` to it; the statuses in `accept` are answers too."""
+        method = "GET" if body is None else "POST"
+        async with self._reached():
+            response = await self._client.request(method, self.url + path, json=body)
+        if response.status_code not in accept:
+            await self.check(response)
+        return response
+
+    @asynccontextmanager
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
+        """Post `body`; the answer comes piece by piece, and its status is not looked at."""
+        async with (
+            self._reached(),
+            self._client.stream("POST", self.url + path, json=body) as response,
+        ):
+            yield response
+
+    async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
+        """The one answer, or the events of a stream."""
+        if "json" in response.headers.get("content-type", ""):
+            await response.aread()
+            yield self.read(response)
+            return
+        async for data in event_data(response):
+            yield self._parsed(data.decode(errors="replace"))
+
+    def read(self, response: Response) -> dict[str, Any]:
+        return self._parsed(response.text)
+
+    async def check(self, response: Response) -> None:
+        """Raise what an error status means."""
+        if response.is_success:
+            return
+        reason = self._reason((await response.aread()).decode(errors="replace"))
+        status = response.status_code
+        if status in (401, 403):
+            raise ModelUnavailable(f"{self.url} wants a key: set VLLM_API_KEY to its --api-key")
+        if status == 404:
+            raise ModelUnavailable(f"{self.url} has no {response.url.path}: {reason}; {START}")
+        if status > 500 or (status == 500 and "lora" not in response.url.path):
+            raise ServerLost(f"status {status}: {reason}")
+        raise ModelRefused(f"{self.url} refused, status {status}: {reason}")
+
+    @asynccontextmanager
+    async def bounded(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ModelTimeout(
+                f"{self.url} did not answer within {seconds:g} s; raise the model's `seconds`, or"
+                " lower sampling.max_new_tokens"
+            ) from None
+
+    @asynccontextmanager
+    async def _reached(self) -> AsyncIterator[None]:
+        from httpx import RequestError
+
+        try:
+            yield
+        except RequestError as error:
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise ServerLost(without_key(reason, self._key)) from None
+
+    def _parsed(self, text: str) -> dict[str, Any]:
+        try:
+            answer = unkeyed(parse_json(text), self._key)
+        except ValueError:
+            why = f"; {page_at(self.url)}" if is_page(text) else ""
+            raise ModelError(
+                f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}{why}"
+            ) from None
+        if not isinstance(answer, dict) or "error" in answer:
+            raise ServerLost(f"it failed: {self._reason(text)}")
+        return answer
+
+    def _reason(self, body: str) -> str:
+        """Return the message of an error's body."""
+        if is_page(body):
+            return page_at(self.url)
+        try:
+            error = parse_json(body)["error"]
+            reason = str(error["message"] if isinstance(error, dict) else error)
+        except (ValueError, LookupError, TypeError):  # a body of another form, given as it is
+            reason = body
+        return without_key(reason, self._key)
+
 
 PROBE_SECONDS = 30.0
 """Limit of looking at a server before it is used."""
@@ -39,7 +161,7 @@ class Server:
         self._lag = lag
         self.in_flight = 0
         self.context = 0
-        self._http = Connection(url, client, key)
+        self._http = ServerConnection(url, client, key)
         self._seconds = seconds
         self._model = ""
         self._loaded: set[str] = set()
@@ -72,7 +194,7 @@ class Server:
             self.in_flight -= 1
 
     async def load_page(self) -> str:
-        """What it tells of its load, in Prometheus's text; empty where it tells nothing."""
+        """Return its load in Prometheus's text format; empty if it publishes none."""
         async with self._http.bounded(PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""
@@ -113,8 +235,8 @@ class Server:
         """Ask again while it does not find the adapter, which a network's disk may show late."""
         until = time.monotonic() + self._lag
         while time.monotonic() < until:
-            found = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
-            if found.status_code != 404:
+            response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
+            if response.status_code != 404:
                 return
             await asyncio.sleep(LAG_LOOK_SECONDS)
         await self._http.ask("/v1/load_lora_adapter", body)
@@ -201,7 +323,7 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
     if not answer["choices"]:
         return ""
     choice = answer["choices"][0]
-    tokens = [_token(said) for said in choice["token_ids"] or ()]
+    tokens = [_token(value) for value in choice["token_ids"] or ()]
     logprobs = (choice["logprobs"] or {}).get("token_logprobs") or []
     if len(tokens) != len(logprobs):
         raise ValueError(f"{len(tokens)} token ids and {len(logprobs)} log-probabilities")
@@ -213,7 +335,7 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
     return str(choice["text"] or "")
 
 
-def _token(said: Any) -> int:
-    if type(said) is not int or not 0 <= said < LARGEST_TOKEN:
-        raise ValueError("a token id that is none")
-    return said
+def _token(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < LARGEST_TOKEN:
+        raise ValueError(f"{value!r:.40} is no token id")
+    return value

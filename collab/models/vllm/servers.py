@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
 from collab.loopback import leads_to_loopback
@@ -14,11 +18,129 @@ from collab.models.base import SamplerReport
 from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
-from collab.models.vllm.http import ServerLost
-from collab.models.vllm.load import Loads
-from collab.models.vllm.routing import route
-from collab.models.vllm.server import Server
+from collab.models.vllm.server import Server, ServerLost
 from collab.recipe.model import VLLMModel
+
+LOAD_LOOK_SECONDS = 2.0
+"""Between two looks at the load of servers that are at work."""
+
+WAITING = "vllm:num_requests_waiting"
+PREEMPTED = "vllm:num_preemptions_total"
+
+
+@dataclass
+class Seen:
+    """The load of one server since the last report."""
+
+    in_flight: int = 0
+    waiting: float | None = None
+    """The most requests at once that were not being worked on; None where it does not say so."""
+    preempted: float | None = None
+    """Preemptions since it was started; None where it does not say so."""
+    reported: float | None = None
+    """The same at the last report, or when it was first looked at."""
+
+
+@dataclass
+class Loads:
+    """The load of some servers, looked at while requests are under way."""
+
+    servers: Sequence[Server] = ()
+    lost: list[str] = field(default_factory=list)
+    """Warnings about servers lost since the last report."""
+    _seen: dict[str, Seen] = field(default_factory=dict)
+    _watcher: asyncio.Task[None] | None = None
+
+    def sent(self, server: Server) -> None:
+        """A request goes to `server`, whose load is looked at from now on."""
+        seen = self._seen.setdefault(server.url, Seen())
+        seen.in_flight = max(seen.in_flight, server.in_flight + 1)
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.create_task(self._watch())
+
+    async def report(self) -> SamplerReport:
+        """Return the load since the last report, by server number from 1."""
+        await self._look()
+        metrics: dict[str, float] = {}
+        for place, server in enumerate(self.servers, start=1):
+            seen = self._seen.setdefault(server.url, Seen())
+            metrics[f"{place}/in_flight"] = seen.in_flight
+            if seen.waiting is not None:
+                metrics[f"{place}/waiting"] = seen.waiting
+            if seen.preempted is not None:
+                # A server that was started anew counts from 0 again.
+                since = (
+                    seen.reported
+                    if seen.reported is not None and seen.reported <= seen.preempted
+                    else 0.0
+                )
+                metrics[f"{place}/preempted"] = seen.preempted - since
+            self._seen[server.url] = Seen(preempted=seen.preempted, reported=seen.preempted)
+        warnings, self.lost = tuple(self.lost), []
+        return SamplerReport(metrics=metrics, warnings=warnings)
+
+    async def aclose(self) -> None:
+        """Stop looking."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while any(server.in_flight for server in self.servers):
+            await self._look()
+            await asyncio.sleep(LOAD_LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        await asyncio.gather(*map(self._look_at, self.servers))
+
+    async def _look_at(self, server: Server) -> None:
+        with suppress(ServerLost, CollabError):  # whoever asks it for an answer tells of that
+            page = await server.load_page()
+            seen = self._seen.setdefault(server.url, Seen())
+            waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
+            if waiting is not None:
+                seen.waiting = max(seen.waiting or 0.0, waiting)
+            seen.preempted = preempted if preempted is not None else seen.preempted
+            seen.reported = seen.preempted if seen.reported is None else seen.reported
+
+
+def _sum(page: str, name: str) -> float | None:
+    """The sum of a metric over its labels, from Prometheus's text; None where it is not there."""
+    pattern = rf"^{re.escape(name)}(?:\{{[^\n]*\}})? +([0-9.eE+-]+)\s*$"
+    values = re.findall(pattern, page, re.MULTILINE)
+    return sum(map(float, values)) if values else None
+
+
+ROOM = 1.25
+"""How many times the mean a server may have under way and still be sent more."""
+
+
+class Loaded(Protocol):
+    """A server, by its address, with so many requests under way."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def in_flight(self) -> int: ...
+
+
+S = TypeVar("S", bound=Loaded)
+
+
+def route(servers: Sequence[S], key: str) -> S:
+    """The server for requests of `key`, by rendezvous hashing.
+
+    A server that comes or goes moves its own requests alone. One with a quarter more under way than
+    the mean is passed over.
+    """
+    most = ROOM * sum(server.in_flight for server in servers) / len(servers)
+    free = [server for server in servers if server.in_flight <= most]
+    return min(free, key=lambda server: _score(server.url, key))
+
+
+def _score(url: str, key: str) -> bytes:
+    return blake2b(f"{url}|{key}".encode(), digest_size=8).digest()
+
 
 KEY = "VLLM_API_KEY"
 LOOK_SECONDS = 0.5
@@ -153,7 +275,7 @@ class Servers:
         return True
 
     async def _live(self) -> list[Server]:
-        """Those that can be asked, once there is one."""
+        """Return the servers that can be asked; waits until there is one."""
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 while len(self._trouble) == len(self._servers):
@@ -178,11 +300,11 @@ class Servers:
         """Look for a lost server until it is back and can be used."""
         while server in self._trouble:
             try:
-                found = await self._meet(server)
+                is_back = await self._meet(server)
             except CollabError as error:  # it came back as one that cannot be used
                 self._trouble[server] = str(error)
-                found = False
-            if not found:
+                is_back = False
+            if not is_back:
                 await asyncio.sleep(LOOK_SECONDS)
         self._back.set()
 

@@ -1,4 +1,4 @@
-"""What collab adds to vLLM's workers; runs in their processes."""
+"""The extension of vLLM's workers; runs in their processes."""
 
 from __future__ import annotations
 

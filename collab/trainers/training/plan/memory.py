@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from collab.errors import RecipeError
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens, pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
-from collab.models.vllm.cache_size import GB
+from collab.models.vllm.calls import GB
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.runtime.session import LANES
