@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from collab.models.local.dimensions import dimensions_of
-from collab.models.local.fast.equivalence import REFUSALS, Pass, attends_to_all, equivalent, watched
+from collab.models.local.dimensions import attends_to_all, dimensions_of
+from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
