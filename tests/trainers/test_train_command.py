@@ -53,7 +53,7 @@ def test_a_run_as_plain_lines(folder: Path) -> None:
     found = collab(folder, "r.yaml", "--out", "run")
     assert found.exit_code == 0, found.stderr
     lines = found.stdout.splitlines()
-    assert lines[0].startswith("pair: a, b on ")
+    assert lines[0].startswith("pair on ")
     assert any(line.startswith("step 2/2  return ") and " of 3.00  " in line for line in lines)
     assert any(line.startswith("held out, before training: sampled return ") for line in lines)
     assert any(line.startswith("held out, after step 2: sampled return ") for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,9 +115,6 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=False)
     if played.status != "done" or all(episode.failure for episode in played.episodes):
-        if played.failure:
-            why = f"{played.failure.type}: {played.failure.message}"
-            print(f"error: every episode failed: {why}", file=sys.stderr)
         return status
     outcome = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
     write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))

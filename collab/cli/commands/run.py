@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collab.cli import options
 from collab.cli.options import (
     DryRun,
     Isolation,
@@ -162,11 +161,6 @@ def _run(
     view = open_view(json=json)
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=require_solved)
-    if played.failure and status in (1, 2) and all(e.failure for e in played.episodes):
-        if options.debugging and played.failure.traceback:
-            print(played.failure.traceback, file=sys.stderr)
-        why = f"{played.failure.type}: {played.failure.message}"
-        print(f"error: every episode failed: {why}", file=sys.stderr)
     if combine and played.status == "done":
         bests = _combine(recipe, problems, played.episodes, folder, view)
         if require_solved and status == 1 and bests and all(best.score.solved for best in bests):

@@ -16,10 +16,11 @@ from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from collab import errors
+from collab.cli import options
 from collab.cli.live.view import View
 from collab.errors import CollabError
 from collab.recipe import Recipe
-from collab.records import Episode, Failure, Problem
+from collab.records import Episode, Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime import team
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
@@ -45,11 +46,6 @@ class Played:
     _since: float | None = None
     """When the models were loaded."""
     _ending: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def failure(self) -> Failure | None:
-        """The first failure of an episode."""
-        return next((episode.failure for episode in self.episodes if episode.failure), None)
 
     async def follow(self, recipe: Recipe, problems: Sequence[Problem]) -> None:
         """Show the run's events but the last one, which `finish` shows when all is closed."""
@@ -180,11 +176,15 @@ def _kill_children() -> None:
 
 
 def exit_status(played: Played, *, require_solved: bool) -> int:
-    """0 done, 1 failed, 130 interrupted, 2 if every episode lacked something to begin."""
+    """0 done, 1 failed, 130 interrupted, 2 if every episode lacked something; prints why."""
     if played.status == "interrupted":
         return 130
     failures = [episode.failure for episode in played.episodes if episode.failure]
     if failures and len(failures) == len(played.episodes):
+        first = failures[0]
+        if options.debugging and first.traceback:
+            print(first.traceback, file=sys.stderr)
+        print(f"error: every episode failed: {first.type}: {first.message}", file=sys.stderr)
         return status_of_failures([failure.type for failure in failures])
     if require_solved and not all(episode.solved for episode in played.episodes):
         return 1
