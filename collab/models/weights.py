@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     import torch
 
 
-BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
-"""Of a number in NF4: 4 bits, and a scale in 8 bits for 64 of them, with one in 32 bits for 256."""
-
-
 def check_four_bits(model: str, device: torch.device) -> None:
     """Raise ModelUnavailable where no weights can be held in 4 bits."""
     if device.type not in ("cpu", "cuda"):

@@ -16,7 +16,6 @@ from collab.errors import ModelUnavailable
 from collab.models import store
 from collab.models.local.dimensions import Dimensions, attends_to_all, dimensions_of
 from collab.models.local.fast.memory import LEAST_WEIGHTS
-from collab.models.weights import BYTES
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.recipe.model import TransformersModel
 from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
@@ -32,6 +31,9 @@ TOLD = {"num_attention_heads", "intermediate_size", "num_hidden_layers"}
 _LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)\.(?:weight|bias)")
 _LINEAR = re.compile(r"self_attn\.[qkvo]_proj|mlp\.(?:gate|up|down)_proj")
 _NORM = re.compile(r"(?:input|post_attention)_layernorm")
+
+NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
+"""Bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ def _measure(text: str, lora: str, card: Card | None) -> Sizes:
 
 def measured(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
     """A model's dimensions in a place, of what was counted."""
-    saved = int(counts.linear * (place.itemsize - BYTES)) if model.load_in else 0
+    saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.packed_head if model.load_in else counts.packed
     return Sizes(
         parameters=counts.parameters,
