@@ -74,15 +74,16 @@ from collab.models.store.install import install
 model = make_model(pathlib.Path(sys.argv[1]), parts=2)
 
 def progress(stage, done, total):
-    if stage.startswith(sys.argv[2]) and done > float(sys.argv[3]) * model.part_size:
+    kept = (model.scratch / "model.gguf").stat().st_size
+    if stage.startswith(sys.argv[2]) and kept >= int(sys.argv[3]) * model.part_size:
         os.kill(os.getpid(), signal.SIGKILL)
 
 install(model, progress)
 """
 
 
-def kill_when(file: Path, stage: str, parts: float) -> None:
-    """A process fetches the model and is killed in a stage, after so many parts."""
+def kill_when(file: Path, stage: str, parts: int) -> None:
+    """A process fetches the model and is killed in a stage, once so many parts are on the disk."""
     arguments = [str(file), stage, str(parts)]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     killed = subprocess.run(
@@ -118,7 +119,7 @@ def test_a_killed_conversion_is_done_again_and_two_processes_share_one(
     model: AliasedModel, content: bytes, tmp_path: Path
 ) -> None:
     keep(model, content)
-    kill_when(tmp_path / "tiny.gguf", "converting", -1)
+    kill_when(tmp_path / "tiny.gguf", "converting", PARTS)
     assert not model.cached
     stages: list[str] = []
     threads = [
