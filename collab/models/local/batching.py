@@ -41,8 +41,8 @@ LEAST, MOST = 4096, 1 << 20
 USABLE = 0.8
 """Of the free memory; the rest is for gaps between tensors that grow."""
 
-CACHE = 1.5
-"""Times the keys and values, as a buffer of them is copied to be made larger."""
+HELD_BYTES = 4
+"""Bytes per number of the keys and values, which are held in float32."""
 
 DRAW_BYTES = 24
 """A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
@@ -52,7 +52,7 @@ def batch_tokens(module: Any, device: torch.device, width: int) -> int:
     """Tokens of a batch on `device`, of rows that are `width` tokens wide or wider."""
     if device.type != "cuda":
         return CPU_TOKENS
-    dimensions = dimensions_of(module.config.get_text_config(), module.dtype, device)
+    dimensions = dimensions_of(module.config.get_text_config(), module.dtype)
     return fitting_tokens(dimensions, free_bytes(device), width)
 
 
@@ -65,5 +65,6 @@ def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
 
 def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
     """Bytes of the cache of rows of so many tokens, and of drawing from the vocabulary."""
-    cache = rows * width * dimensions.layers * dimensions.key_values * dimensions.bytes
-    return int(CACHE * cache) + rows * dimensions.vocabulary * DRAW_BYTES
+    layers = dimensions.layers + 1  # one is copied when its buffer grows
+    cache = rows * width * layers * dimensions.key_values * HELD_BYTES
+    return cache + rows * dimensions.vocabulary * DRAW_BYTES

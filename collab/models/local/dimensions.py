@@ -31,20 +31,13 @@ class Dimensions:
     intermediate: int
     key_values: int
     """Numbers that the cache holds for one token in one layer."""
-    attention: int
-    """Numbers kept to learn from for one token and one key that it attends to, in one layer."""
     vocabulary: int
     bytes: int
     """Of one number."""
 
 
-def by_formula(device: Device, dtype: Number) -> bool:
-    """Whether short branches attend by the formula, which keeps the weights of all keys."""
-    return device.type == "cpu" and dtype.itemsize < 4
-
-
-def dimensions_of(config: Any, dtype: Number, device: Device) -> Dimensions:
-    """Those of a model of transformers; `config` is that of its text."""
+def dimensions_of(config: Any, dtype: Number) -> Dimensions:
+    """Read a transformers model's dimensions from `config`, the part that describes its text."""
     heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Dimensions(
@@ -52,7 +45,6 @@ def dimensions_of(config: Any, dtype: Number, device: Device) -> Dimensions:
         hidden=config.hidden_size,
         intermediate=config.intermediate_size,
         key_values=2 * size * (getattr(config, "num_key_value_heads", None) or heads),
-        attention=heads if attends_to_all(config) and by_formula(device, dtype) else 0,
         vocabulary=config.vocab_size,
         bytes=dtype.itemsize,
     )

@@ -41,7 +41,7 @@ class ChosenSizes:
         base = policy.engine.spec.model_dump_json()
         if base not in self._by_base:
             model, device = unwrapped(policy.engine.module), policy.device
-            dimensions = dimensions_of(model.config.get_text_config(), model.dtype, device)
+            dimensions = dimensions_of(model.config.get_text_config(), model.dtype)
             left = free_bytes(device) - self._to_come()
             free = min(self._ranks.together(lambda: [left]))  # of all ranks, as they learn alike
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)

@@ -23,47 +23,37 @@ gradient and that of the logits, and whether `top_p` or `top_k` leave the entry 
 GRADIENTS = 0.6
 """Gradients that the backward pass holds at once, as a share of a layer's activations; measured."""
 
-SHORT = 512
-"""Keys up to which a CPU is twice as fast by the formula, gradients included, as by torch's kernel,
-in types that are narrower than float32; more of them would take much memory."""
 
+def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpointing: bool) -> int:
+    """Peak bytes of learning from a micro-batch of `tokens`.
 
-def learning_bytes(
-    dimensions: Dimensions, tokens: int, chunk: int, *, checkpointing: bool, keys: int = 0
-) -> int:
-    """Bytes that a micro-batch of `tokens` takes where it takes the most.
-
-    That is at the end of the forward pass, with the logits of `chunk` tokens, or in the backward
-    pass through a layer. `keys` are those that a token attends to by the formula, whose weights
-    are kept.
+    The peak is at the end of the forward pass, with the logits of `chunk` tokens, or in the
+    backward pass through a layer.
     """
-    kept = kept_bytes(dimensions, tokens, checkpointing=checkpointing, keys=keys)
-    layer = backward_bytes(dimensions, tokens, checkpointing=checkpointing, keys=keys)
+    kept = kept_bytes(dimensions, tokens, checkpointing=checkpointing)
+    layer = backward_bytes(dimensions, tokens, checkpointing=checkpointing)
     return kept + max(layer, logit_bytes(dimensions, min(tokens, chunk)))
 
 
-def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool, keys: int = 0) -> int:
+def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
     """Bytes that the layers keep of `tokens`; with `checkpointing` no more than what they read."""
     read = tokens * dimensions.hidden * dimensions.bytes
-    layer = read if checkpointing else _layer_bytes(dimensions, tokens, keys)
+    layer = read if checkpointing else _layer_bytes(dimensions, tokens)
     last = tokens * dimensions.hidden * 4  # of the norm behind the layers
     return layer * dimensions.layers + last
 
 
-def backward_bytes(
-    dimensions: Dimensions, tokens: int, *, checkpointing: bool, keys: int = 0
-) -> int:
+def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
     """Bytes of the backward pass through a layer; with `checkpointing` it keeps its own anew."""
-    layer = _layer_bytes(dimensions, tokens, keys)
+    layer = _layer_bytes(dimensions, tokens)
     return int(GRADIENTS * layer) + (layer if checkpointing else 0)
 
 
-def _layer_bytes(dimensions: Dimensions, tokens: int, keys: int) -> int:
+def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
     """Bytes that one layer keeps of `tokens`."""
     # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
     hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
-    weights = dimensions.attention * keys
-    return tokens * (hidden + (4 * dimensions.intermediate + weights) * dimensions.bytes)
+    return tokens * (hidden + 4 * dimensions.intermediate * dimensions.bytes)
 
 
 def logit_bytes(dimensions: Dimensions, tokens: int) -> int:

@@ -20,7 +20,7 @@ from collab.models.local.dimensions import Dimensions
 
 GPU = torch.device("cuda")
 GB = 10**9
-QWEN_3B = Dimensions(36, 2048, 11_008, 512, 0, 151_936, 2)
+QWEN_3B = Dimensions(36, 2048, 11_008, 512, 151_936, 2)
 
 
 def model() -> Any:

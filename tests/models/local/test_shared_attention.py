@@ -11,7 +11,6 @@ import torch
 from support.tiny_models import tiny
 from torch import Tensor
 
-from collab.models.local.fast import shared_prefix
 from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
@@ -71,14 +70,16 @@ def test_models_of_a_narrow_type_are_told_apart() -> None:
     assert not supports_shared_prefix(tiny("bloom", n_layer=2, n_head=4).to(torch.bfloat16))
 
 
-@pytest.mark.parametrize("small", [0, 1 << 30])
-def test_rows_of_a_narrow_type_go_on_in_either(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_prefix, "SMALL", small)
-    module = tiny("llama")
-    exact = logits_of(module, KVCache)
-    module.to(torch.bfloat16)
-    for ours, theirs in zip(logits_of(module, SharedPrefixCache), exact, strict=True):
-        assert (ours - theirs).norm() < 0.05 * theirs.norm()
+def test_large_biases_of_keys_leave_scores_exact() -> None:
+    """Qwen2.5's keys have biases that bring scores to hundreds, where bfloat16 counts in units."""
+    module = tiny("qwen2", use_sliding_window=False).to(torch.bfloat16)
+    for layer in module.model.layers:
+        for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+            projection.bias.data.normal_(std=20)
+    assert supports_shared_prefix(module)
+    together, apart = (logits_of(module, kind) for kind in (SharedPrefixCache, KVCache))
+    for ours, theirs in zip(together, apart, strict=True):
+        assert (ours - theirs).norm() < 0.02 * theirs.norm()
 
 
 @pytest.mark.parametrize(
@@ -132,21 +133,6 @@ def test_a_row_that_has_ended_may_pass_the_context(kind: type[KVCache]) -> None:
     for token in range(10, 15):
         found = both.extend(torch.tensor([token, token]))[1:]
         torch.testing.assert_close(found, one.extend(torch.tensor([token])), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("rows", "dtype"), [(1, torch.float32), (2, torch.bfloat16)])
-@torch.no_grad()
-def test_the_type_suits_the_rows_that_go_on(
-    rows: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = tiny("llama").to(torch.bfloat16)
-    monkeypatch.setattr(shared_prefix, "SMALL", 5 * 16)  # one row's keys: 5 tokens, 2 heads of 8
-    prefixes = SharedPrefixCache(module, [BASE])
-    prefixes.read(torch.randint(3, 50, (1, 5)), torch.ones(1, 5, dtype=torch.long))
-    if rows > 1:
-        prefixes.select([0] * rows)
-    prefixes.extend(torch.full((rows,), 7))
-    assert {layer._keys.dtype for layer in prefixes._cache.layers} == {dtype}
 
 
 def test_what_sampling_leaves_in_a_model_can_be_learned_with() -> None:

@@ -25,8 +25,8 @@ from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-QWEN_1B5 = Dimensions(28, 1536, 8960, 512, 0, 151_936, 2)
-QWEN_7B = Dimensions(28, 3584, 18_944, 1024, 0, 152_064, 2)
+QWEN_1B5 = Dimensions(28, 1536, 8960, 512, 151_936, 2)
+QWEN_7B = Dimensions(28, 3584, 18_944, 1024, 152_064, 2)
 GB = 10**9
 
 

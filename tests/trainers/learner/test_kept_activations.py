@@ -76,7 +76,7 @@ def group_of(prompt: int, response: int) -> list[PackedSequence]:
 
 
 def shape_of(base: Any) -> Dimensions:
-    return dimensions_of(base.config, torch.bfloat16, torch.device("cuda"))
+    return dimensions_of(base.config, torch.bfloat16)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

@@ -86,7 +86,7 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
         patch.setattr(logprobs, "_looks", lambda _: False)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
         scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
-    planned = logit_bytes(dimensions_of(model.config, model.dtype, CPU), tokens)
+    planned = logit_bytes(dimensions_of(model.config, model.dtype), tokens)
     assert 0.9 * planned < held.most < 1.02 * planned
 
 

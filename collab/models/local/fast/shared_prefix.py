@@ -74,19 +74,14 @@ def _with_room(held: Tensor, end: int) -> Tensor:
 
 
 NAME = "collab_shared"
-SMALL = 1 << 19
-"""Numbers of prompts' keys for all rows up to which a CPU multiplies faster in float32."""
 
 
 class Layout:
     """Which prompt each row of a batch goes on with; the same in every layer."""
 
-    def __init__(self, mask: Tensor, dtype: torch.dtype) -> None:
-        """`mask` [prompts, time] is 0 where a prompt is padded; one row for each prompt.
-
-        `dtype` is that of scores.
-        """
-        self._shown, self._dtype = mask.bool(), dtype
+    def __init__(self, mask: Tensor) -> None:
+        """`mask` [prompts, time] is 0 where a prompt is padded; one row for each prompt."""
+        self._shown = mask.bool()
         self.kept: list[int] = []
         """The prompts that some row goes on with."""
         self.owners: list[int] = []
@@ -120,8 +115,8 @@ class Layout:
             self._places = torch.tensor(flat, device=device)
         self.mask = None
         if not bool(self._shown.all()):
-            mask = torch.zeros(self._shown.shape, dtype=self._dtype, device=device)
-            mask.masked_fill_(~self._shown, torch.finfo(self._dtype).min)
+            mask = torch.zeros(self._shown.shape, device=device)
+            mask.masked_fill_(~self._shown, torch.finfo(mask.dtype).min)
             self.mask = mask[torch.tensor(self.owners, device=device)][:, None, None]
 
     def by_prompt(self, x: Tensor) -> Tensor:
@@ -138,17 +133,21 @@ class Layout:
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[misc]
-    """One layer's keys and values: of each prompt once, and of each row's own tokens."""
+    """One layer's keys and values: of each prompt once, and of each row's own tokens.
+
+    They are held in float32. Scores in bfloat16 are wrong by whole units where a model's keys have
+    large biases, as those of Qwen2.5 have, and such a model then repeats or skips tokens.
+    """
 
     def __init__(self, keys: Tensor, values: Tensor, layout: Layout) -> None:
         """`keys` and `values` of the prompts: [prompts, heads, time, size]."""
         super().__init__()
         self.lazy_initialization(keys, values)
         self._layout = layout
-        self._keys = keys.transpose(2, 3).contiguous()  # [prompts, heads, size, time]
-        self._values = values  # [prompts, heads, time, size]
-        self._new_keys = self._keys.new_empty(len(keys), *self._keys.shape[1:3], 0)
-        self._new_values = values[:, :, :0]
+        self._keys = keys.float().transpose(2, 3).contiguous()  # [prompts, heads, size, time]
+        self._values = values.float()  # [prompts, heads, time, size]
+        self._new_keys = self._keys[..., :0]
+        self._new_values = self._values[:, :, :0]
         self._length = 0
 
     def get_seq_length(self) -> int:
@@ -163,7 +162,6 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         """Take one token of each row, [rows, heads, 1, size]; `attend` reads them from here."""
         if self._length == self._new_keys.shape[-1]:
-            self._suit()
             self._new_keys = functional.pad(self._new_keys, (0, ROOM))
             self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
         self._new_keys[..., self._length] = key_states[:, :, 0]
@@ -176,21 +174,11 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         if len(prompts) < len(self._keys):
             self._keys, self._values = self._keys[prompts], self._values[prompts]
         self._new_keys, self._new_values = self._new_keys[rows], self._new_values[rows]
-        self._suit()
-
-    def _suit(self) -> None:
-        """Few and short rows go on in float32: small products in other types take longer there."""
-        size = self._keys[0].numel() * len(self._new_keys)
-        narrow = self._keys.device.type == "cpu" and self._keys.element_size() < 4
-        if narrow and size <= SMALL:
-            self._keys, self._values = self._keys.float(), self._values.float()
-            self._new_keys, self._new_values = self._new_keys.float(), self._new_values.float()
 
     def attend(self, query: Tensor) -> Tensor:
-        """Attend for scaled queries [rows, query heads, 1, size]; returns the same shape."""
+        """Attend for scaled queries, float32; returns their shape [rows, query heads, 1, size]."""
         layout, length = self._layout, self._length
-        query_rows = query.to(self._keys.dtype)
-        query_rows = query_rows.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
+        query_rows = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
         shared = layout.by_row(layout.by_prompt(query_rows) @ self._keys, query_rows.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
@@ -200,7 +188,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
             layout.by_prompt(weights[..., :-length]) @ self._values, query_rows.shape[2]
         )
         read = read + weights[..., -length:] @ self._new_values[:, :, :length]
-        return read.to(query.dtype).reshape(query.shape)
+        return read.reshape(query.shape)
 
 
 class SharedPrefixCache(KVCache):
@@ -212,7 +200,7 @@ class SharedPrefixCache(KVCache):
         """As `KVCache.read`."""
         logits = super().read(ids, mask)
         layers = self._cache.layers
-        self._layout = Layout(mask, layers[0].keys.dtype)
+        self._layout = Layout(mask)
         self._cache.layers = [SharedLayer(x.keys, x.values, self._layout) for x in layers]
         self._mask = None
         return logits
@@ -254,7 +242,7 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """As transformers calls it; returns [rows, 1, query heads, size]."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    read = _LAYERS.get()[module.layer_idx].attend(query * scaling)
+    read = _LAYERS.get()[module.layer_idx].attend(query.float() * scaling).to(query.dtype)
     return read.transpose(1, 2), None
 
 

@@ -17,8 +17,6 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from collab.models.local.dimensions import by_formula
-from collab.trainers.learner.device_sizes import SHORT
 from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 
@@ -70,13 +68,13 @@ class TreeAttention:
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
         read = [
             _split(
-                _read(
+                functional.scaled_dot_product_attention(
                     _grouped(_taken(queries, part.queries), key.shape[1]),
                     _taken(keys, part.keys).transpose(1, 2),
                     _taken(values, part.keys).transpose(1, 2),
-                    self._mask(part, heads // key.shape[1], query.dtype),
-                    scaling=scaling,
-                    dropout=dropout,
+                    attn_mask=self._mask(part, heads // key.shape[1], query.dtype),
+                    scale=scaling,
+                    dropout_p=dropout,
                 ),
                 part.queries.shape[1],
             )
@@ -92,26 +90,6 @@ class TreeAttention:
             mask.masked_fill_(part.hidden, -torch.inf)
             self._masks[key] = mask.repeat(1, 1, group, 1)
         return self._masks[key]
-
-
-def _read(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    *,
-    scaling: float | None,
-    dropout: float,
-) -> Tensor:
-    """The values that queries read: [branches, heads, query, size], in the shape of `query`."""
-    short = key.shape[2] <= SHORT and by_formula(query.device, query.dtype)
-    if dropout or not short:
-        return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, scale=scaling, dropout_p=dropout
-        )
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = (query * scaling) @ key.transpose(2, 3)
-    return scores.add_(mask).softmax(dim=-1) @ value
 
 
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:

@@ -12,13 +12,12 @@ from collab.models.vllm.calls import GB
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.runtime.session import LANES
-from collab.trainers.learner.device_sizes import SHORT, DeviceSizes, device_sizes, learning_bytes
+from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.lengths import (
     Lengths,
     Rows,
     learned_tokens,
-    longest,
     micro_batch_tokens,
 )
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
@@ -69,7 +68,6 @@ def learning_peak(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequen
         micro_batch_tokens(rows, lengths),
         chosen.head_chunk_tokens,
         checkpointing=chosen.gradient_checkpointing,
-        keys=min(longest(lengths), SHORT),
     )
 
 

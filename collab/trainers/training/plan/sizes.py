@@ -226,7 +226,7 @@ def measured(model: TransformersModel, place: ModelPlace, counts: Counts) -> Siz
         weight_bytes=counts.parameters * place.itemsize - saved,
         layer_bytes=counts.in_layers * place.itemsize - saved,
         adapter_parameters=counts.adapter,
-        dimensions=dimensions_of(counts.config, place, place),
+        dimensions=dimensions_of(counts.config, place),
         packed=packed if place.packs else 0,
         shares=attends_to_all(counts.config),
         device=place,
