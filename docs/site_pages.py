@@ -1,15 +1,19 @@
-"""Pages of the site that are made of other files: README, schemas, and those of the root."""
+"""Pages of the site that are generated: from README and its like, the schemas, and `--help`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from typer.testing import CliRunner
+
+from collab.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = {
@@ -21,18 +25,35 @@ SCHEMAS = ("recipe", "team", "task", "reward", "trainer")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that no file in docs/ holds."""
+    """Add the generated pages."""
     for page, source in COPIES.items():
         text = for_the_site((ROOT / source).read_text())
         files.append(File.generated(config, page, content=text))
     for name in SCHEMAS:
         schema = json.loads((ROOT / "docs" / "schema" / f"{name}.json").read_text())
         files.append(File.generated(config, f"reference/{name}.md", content=page_of(name, schema)))
+    files.append(File.generated(config, "reference/cli.md", content=command_line()))
     return files
 
 
+def command_line() -> str:
+    """The help of every command, as a terminal of 80 columns shows it."""
+    parts = ["# Command line", "Generated from `--help`.", help_of()]
+    for panel, entries in groupby(COMMANDS.items(), key=lambda entry: entry[1].panel):
+        parts.append(f"## {panel}")
+        for name, _ in entries:
+            parts += [f"### collab {name}", help_of(name)]
+    return "\n\n".join(parts) + "\n"
+
+
+def help_of(*command: str) -> str:
+    """A code block with the help of one command, or of collab itself."""
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"], prog_name="collab")
+    return f"```text\n{shown.output.rstrip()}\n```"
+
+
 def for_the_site(text: str) -> str:
-    """A file of the root with its links as docs/ sees them; links to code are left out."""
+    """Rewrite a root file's links for docs/; links to code become plain words."""
 
     def link(match: re.Match[str]) -> str:
         words, target = match.groups()
@@ -47,10 +68,10 @@ def for_the_site(text: str) -> str:
 
 
 def page_of(name: str, schema: Mapping[str, Any]) -> str:
-    """All keys of a schema: the object itself, then every object that it is made of."""
+    """Document a schema: its own keys, then those of every object in it."""
     parts = [
         f"# {name.capitalize()}",
-        f"Made from `docs/schema/{name}.json`; `collab schema {name}`.",
+        f"Generated from `docs/schema/{name}.json`, which `collab schema {name}` prints.",
     ]
     parts += table_of(schema)
     for title, part in schema.get("$defs", {}).items():
@@ -60,7 +81,7 @@ def page_of(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def table_of(part: Mapping[str, Any]) -> list[str]:
-    """What an object is, and a row for each of its keys."""
+    """Describe an object, with a table row for each of its keys."""
     required = part.get("required", ())
     rows = [
         f"| `{key}` | {cell(type_of(value))} | {cell(default_of(key, value, required))}"
@@ -68,8 +89,8 @@ def table_of(part: Mapping[str, Any]) -> list[str]:
         for key, value in part.get("properties", {}).items()
     ]
     head = ["| key | type | default | meaning |", "|---|---|---|---|"]
-    told = [part["description"]] if "description" in part else []
-    return [*told, "\n".join([*head, *rows])]
+    description = [part["description"]] if "description" in part else []
+    return [*description, "\n".join([*head, *rows])]
 
 
 def type_of(value: Mapping[str, Any]) -> str:
