@@ -194,16 +194,18 @@ def collab_(
             is_eager=True,
         ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where errors come from.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback with each error.")
+    ] = False,
 ) -> None:
-    """Run teams of language models, and train them together.
+    """Run teams of language models and train them together.
 
-    A recipe joins a team, a suite and a model. A run writes its record to runs/.
+    A recipe combines a team, a suite of tasks and a model. Runs are saved to runs/.
 
     Examples:
       collab run coding --task humaneval/12   two agents write a program
       collab show runs/ID humaneval/12        what happened, turn by turn
-      collab score humaneval/12 mine.py       the reward of your program
+      collab score humaneval/12 mine.py       the reward for your program
       collab init my-project                  a new project
     """
     options.debugging = debug

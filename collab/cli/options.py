@@ -88,7 +88,7 @@ Problems = Annotated[
     option(
         "--task, -t",
         "ADDRESS",
-        "Problems: SUITE, SUITE/0-19, FILE.jsonl/3. Repeatable. Default: the recipe's.",
+        "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's.",
         autocompletion=complete_suites,
     ),
 ]
@@ -97,18 +97,18 @@ ModelName = Annotated[
     option(
         "--model, -m",
         "NAME",
-        "Model of agents that name none: alias, hub name, folder, ENGINE:NAME; see collab models.",
+        "Model for agents that name none: alias, hub name, folder, ENGINE:NAME; see collab models.",
     ),
 ]
 SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
-SEED = option("--seed", "N", "Same seed, same tokens.", min=0)
+SEED = option("--seed", "N", "Random seed; the same seed gives the same tokens.", min=0)
 Samples = Annotated[int | None, SAMPLES]
 Seed = Annotated[int | None, SEED]
-Json = Annotated[bool, flag("--json", "JSON lines on stdout, the rest on stderr.")]
+Json = Annotated[bool, flag("--json", "Print JSON lines on stdout, everything else on stderr.")]
 Out = Annotated[Path | None, option("--out", "DIR", "Folder for the record.")]
 RunOut = Annotated[Path | None, option("--out", "DIR", "Folder for the record. Default: runs/ID.")]
 DryRun = Annotated[bool, flag("--dry-run", "Check everything and show the plan; run nothing.")]
-ShowRecipe = Annotated[bool, flag("--show-recipe", "As --dry-run, and show the whole recipe.")]
+ShowRecipe = Annotated[bool, flag("--show-recipe", "Like --dry-run, and show the full recipe.")]
 Isolation = Annotated[
     str | None,
     option(
@@ -122,13 +122,13 @@ Workers = Annotated[
     option(
         "--workers",
         "N",
-        "Programs that are judged at the same time. Default: one per processor.",
+        "Programs to judge at the same time. Default: one per processor.",
         min=1,
     ),
 ]
 Trust = Annotated[
     bool,
-    flag("--trust", "Run functions from elsewhere, now and as long as their files stay the same."),
+    flag("--trust", "Allow functions from elsewhere, now and until their files change."),
 ]
 
 

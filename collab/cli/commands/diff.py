@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from collab.evaluation.results import Estimate
 
 First = Annotated[
-    Path, argument("A", "The folder of a run or evaluation.", autocompletion=complete_runs)
+    Path,
+    argument("A", "The folder of a run, training or evaluation.", autocompletion=complete_runs),
 ]
 Second = Annotated[
-    Path, argument("B", "The folder to compare it with.", autocompletion=complete_runs)
+    Path, argument("B", "The folder to compare with A.", autocompletion=complete_runs)
 ]
 
 
@@ -31,7 +32,7 @@ def command(first: First, second: Second, *, json: Json = False) -> None:
     """Compare two recorded runs, trainings or evaluations.
 
     Shows the settings that differ, results paired by problem and, for training
-    runs, held-out results before and after. In two evaluations, teams of the
+    runs, held-out results before and after. In two evaluations, teams with the
     same name are compared.
 
     Examples:

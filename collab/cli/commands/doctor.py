@@ -48,12 +48,12 @@ class Finding:
 
 
 def command(
-    json: Annotated[bool, flag("--json", "One JSON object.")] = False,
+    json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Check this machine: packages, devices, engines, sandbox, data.
 
     The command attacks every layer of the sandbox. It shows whether keys are
-    set, never their values. Exit status 1 if the main job,
+    set, never their values. The exit status is 1 if the main job,
     collab run coding --task humaneval/12, cannot run here.
 
     Examples:

@@ -55,7 +55,7 @@ RewardFrom = Annotated[
     option(
         "--reward-from",
         "TEAM|RUN",
-        "Score all teams with the reward of this one, if rewards differ.",
+        "Score all teams with this team's reward, if their rewards differ.",
     ),
 ]
 Ks = Annotated[
@@ -64,17 +64,17 @@ Ks = Annotated[
         "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
 ]
-Greedy = Annotated[bool, flag("--greedy", "One sample at temperature 0.")]
+Greedy = Annotated[bool, flag("--greedy", "Take one sample at temperature 0.")]
 Select = Annotated[
     str | None,
     option(
         "--select",
         "examples",
-        "Choose one of k samples by the tests in the prompt, and by agreement.",
+        "Choose one of k samples by the prompt's tests and by agreement.",
     ),
 ]
 Recombine = Annotated[
-    bool, flag("--recombine", "With --select: choose from combinations of the samples' parts, too.")
+    bool, flag("--recombine", "With --select: also choose from combinations of the samples' parts.")
 ]
 Budget = Annotated[
     str | None,
@@ -113,10 +113,10 @@ def command(
 ) -> None:
     """Compare teams on the same problems, with intervals.
 
-    The folder of a run is a team too: its recipe runs again, with the trained
-    weights. Differences are to the first team, paired by problem. Speed is
-    measured with 32 episodes at the same time; for the waiting time of one
-    user, give --set concurrency=1.
+    A run's folder counts as a team: its recipe runs again, with the trained
+    weights. Each team is compared with the first one, paired by problem. Speed
+    is measured with 32 episodes at the same time; to measure the wait time of
+    one user, add --set concurrency=1.
 
     With the same --out, the command continues where it stopped. It plays an
     episode again only if it failed, or if the recipe or the suite has changed.

@@ -13,9 +13,11 @@ Run = Annotated[
     Path, argument("RUN", "The folder of a trained team.", autocompletion=complete_runs)
 ]
 Adapters = Annotated[
-    Path | None, option("--adapters", "DIR", "One adapter per agent, in PEFT's format.")
+    Path | None, option("--adapters", "DIR", "Write one adapter per agent, in PEFT's format.")
 ]
-Merged = Annotated[Path | None, option("--merged", "DIR", "One model per agent, adapter merged.")]
+Merged = Annotated[
+    Path | None, option("--merged", "DIR", "Write one model per agent, with its adapter merged.")
+]
 
 SERVED_RANK = 16
 """vLLM's default for the largest rank of an adapter."""
@@ -31,7 +33,7 @@ def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> No
       collab export runs/first --adapters adapters
       collab export runs/first --merged models
 
-    Exit status: 0 done, 1 it cannot be written, 2 bad usage.
+    Exit status: 0 done, 1 the weights cannot be written, 2 bad usage.
     """
     from collab.errors import RecipeError
     from collab.sharing.export import export_adapters, export_merged

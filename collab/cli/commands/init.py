@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 def command(
-    folder: Annotated[Path, argument("FOLDER", "Its folder.")] = Path(),
+    folder: Annotated[Path, argument("FOLDER", "The project's folder.")] = Path(),
     kind: Annotated[
         Kind,
         typer.Option(
@@ -37,8 +37,8 @@ def command(
 ) -> None:
     """Start a project: a team, a suite and a recipe.
 
-    The command overwrites nothing. The YAML files name their JSON Schema, and
-    editors complete and check them.
+    The command overwrites nothing. The YAML files name their JSON Schema, with
+    which editors complete and check them.
 
     Examples:
       collab init my-project

@@ -33,26 +33,26 @@ MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": 
 
 def command(
     check: Annotated[
-        str | None, option("--check", "MODEL", "Run the conformance suite on it.")
+        str | None, option("--check", "MODEL", "Run the conformance suite on this model.")
     ] = None,
     adapter: Annotated[
         list[str] | None,
-        option("--adapter", "DIR", "With --check: a LoRA adapter for it. Give two."),
+        option("--adapter", "DIR", "With --check: a LoRA adapter for the model. Give two."),
     ] = None,
     settings: Annotated[
         list[str] | None,
         option("--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."),
     ] = None,
-    json: Annotated[bool, flag("--json", "One JSON object.")] = False,
+    json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
 ) -> None:
     """List the model aliases, their sources and the engines.
 
-    You can also name any model of the Hugging Face hub (OWNER/NAME) and any
+    You can also name any model on the Hugging Face hub (OWNER/NAME) and any
     local folder (./FOLDER). collab doctor shows what an engine still needs.
 
     With --check, the command asks the model short questions that every engine
     must answer in the same way: batches, lengths, stop strings, tokens, seeds,
-    adapters, failures, cancellation. Exit status 1 if a check fails.
+    adapters, failures, cancellation. The exit status is 1 if a check fails.
 
     Examples:
       collab models

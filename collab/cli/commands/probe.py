@@ -35,7 +35,7 @@ TrainingProblems = Annotated[
     option(
         "--task, -t",
         "ADDRESS",
-        "A suite, for tasks of its training split, or problems. Repeatable.",
+        "A suite, to play tasks of its training split, or problems. Repeatable.",
     ),
 ]
 GroupSize = Annotated[
@@ -45,7 +45,9 @@ GroupSize = Annotated[
     ),
 ]
 Draws = Annotated[int, option("--tasks", "N", "Largest number of tasks.", min=1)]
-SeedOfDraws = Annotated[int | None, option("--seed", "N", "Same seed, same tasks.", min=0)]
+SeedOfDraws = Annotated[
+    int | None, option("--seed", "N", "Random seed; the same seed draws the same tasks.", min=0)
+]
 
 
 def command(
@@ -64,10 +66,10 @@ def command(
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command plays some tasks, and scores all combinations of answers that
-    agents gave independently. It prints returns, dead groups, each agent's share
-    of the reward, truncated and empty answers, the best of G samples and of G^n
-    combinations, and suggests changes.
+    The command plays some tasks and scores all combinations of the agents'
+    independent answers. It prints returns, dead groups, each agent's share of
+    the reward, truncated and empty answers, and the best of G samples and of
+    G^n combinations. Then it suggests changes.
 
     Examples:
       collab probe coding --task humaneval
@@ -75,7 +77,7 @@ def command(
       collab probe examples/recipes/game.yaml --out runs/probe
       collab report runs/probe
 
-    The folder is an ordinary run with probe.json.
+    The result is an ordinary run's folder, with an extra file probe.json.
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing, 130 interrupted.

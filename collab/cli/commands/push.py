@@ -13,12 +13,12 @@ Run = Annotated[
 ]
 To = Annotated[str, option("--to", "OWNER/NAME", "The repository on the hub.")]
 Licence = Annotated[
-    str | None, option("--licence, --license", "NAME", "Its licence, e.g. apache-2.0.")
+    str | None, option("--licence, --license", "NAME", "Licence of the team, e.g. apache-2.0.")
 ]
 Public = Annotated[bool, flag("--public", "Make a new repository public. Default: private.")]
-Staged = Annotated[bool, flag("--dry-run", "Upload nothing; write the folder for you to look at.")]
+Staged = Annotated[bool, flag("--dry-run", "Upload nothing; write the files to a local folder.")]
 Folder = Annotated[
-    Path | None, option("--out", "DIR", "Folder of --dry-run. Default: push/OWNER-NAME.")
+    Path | None, option("--out", "DIR", "Folder for --dry-run. Default: push/OWNER-NAME.")
 ]
 
 
@@ -33,16 +33,16 @@ def command(
 ) -> None:
     """Upload a team to the Hugging Face hub, with a model card.
 
-    Uploads the recipe, its functions and data, the adapters or models, and
-    README.md: agents, base models, task, results with intervals, how to use it.
-    Episodes stay here. Log in with HF_TOKEN or hf auth login.
+    Uploads the recipe, its functions and data, the adapters or models, and a
+    README.md about the agents, base models, task, results and usage. Episodes
+    are not uploaded. To log in, set HF_TOKEN or run hf auth login.
 
     Examples:
       collab push runs/first --to me/first --licence apache-2.0 --dry-run
       collab push runs/first --to me/first --licence apache-2.0
       collab run hub:me/first --task humaneval/140
 
-    Exit status: 0 done, 1 the hub refused it, 2 bad usage.
+    Exit status: 0 done, 1 the hub refused the upload, 2 bad usage.
     """
     import tempfile
 

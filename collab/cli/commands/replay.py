@@ -27,11 +27,12 @@ def command(
 ) -> None:
     """Run a recorded run again without a model, and compare.
 
-    The command parses, joins and scores the recorded responses again. It asks
-    no expert for feedback, because no response depends on it. Without --trust
-    it runs nothing of a run from elsewhere, and only adds up its rewards.
+    The command parses, joins and scores the recorded responses again. It skips
+    expert feedback, which cannot change a recorded response. If the run comes
+    from elsewhere, it only adds up the recorded rewards unless you add --trust.
 
-    Exit status: 0 the same, 1 a reward, a token or a failure differs.
+    Exit status: 0 everything is the same, 1 a reward, a token or a failure
+    differs.
 
     Examples:
       collab replay runs/20260101-120000-000-coding

@@ -23,18 +23,18 @@ def command(
         option(
             "--out",
             "FILE",
-            "The file. Default: report.html in the run's folder, or here for several runs.",
+            "The HTML file. Default: report.html in the run's folder, or here for several runs.",
         ),
     ] = None,
     episodes: Annotated[
-        int | None, option("--episodes", "N", "Most episodes. Default: 2000.", min=1)
+        int | None, option("--episodes", "N", "Largest number of episodes. Default: 2000.", min=1)
     ] = None,
-    browse: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
+    browse: Annotated[bool, flag("--open", "Open the file in the browser.")] = False,
 ) -> None:
     """Write one HTML file about runs: curves, comparisons and episodes.
 
-    The file needs no network. Several seeds of one recipe become one curve with
-    a band. Interrupted and killed runs are shown as far as they came.
+    The file works offline. Several seeds of one recipe become one curve with
+    a band. Interrupted and killed runs are shown up to the point they reached.
 
     Examples:
       collab report runs/20260101-120000-000-coding --open

@@ -45,7 +45,7 @@ BestOfOption = Annotated[
     option(
         "--best-of",
         "G",
-        "Play G samples, score all combinations of the agents' answers, keep the best.",
+        "Play G samples, score all combinations of the agents' answers and keep the best.",
         min=2,
     ),
 ]
@@ -85,7 +85,7 @@ def command(
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing (a key, a server, a package), 130 interrupted. A program
-    that fails its tests is an error only with --require-solved.
+    that fails its tests changes the status only with --require-solved.
     """
     from collab.recipe import load_recipe
 

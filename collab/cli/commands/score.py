@@ -39,22 +39,27 @@ HELPER = "aux"
 
 def command(
     address: Annotated[str, argument("ADDRESS", "One problem, SUITE/ID.")],
-    programs: Annotated[list[str] | None, argument("[PROGRAM.py]...", "Whole programs.")] = None,
+    programs: Annotated[
+        list[str] | None, argument("[PROGRAM.py]...", "Files with whole programs.")
+    ] = None,
     *,
     agent: Annotated[
-        list[str] | None, option("--agent", "NAME=FILE", "An agent's artefact. Repeatable.")
+        list[str] | None,
+        option("--agent", "NAME=FILE", "File with an agent's answer. Repeatable."),
     ] = None,
     settings: Settings = None,
     sandbox: Isolation = None,
     trust: Trust = False,
-    json: Annotated[bool, flag("--json", "One JSON object per program and line.")] = False,
+    json: Annotated[
+        bool, flag("--json", "Print one JSON object per program, each on its own line.")
+    ] = False,
 ) -> None:
     """Score programs or texts that already exist.
 
     A whole program is scored as the joint program of the team coding. Its
-    function aux, or the one in the problem's field helper_name, counts as the
-    auxiliary agent's, the rest as the main agent's. A whole text counts as one
-    agent's. Several programs are scored at the same time.
+    function aux (or the name in the problem's field helper_name) counts as the
+    work of agent aux, the rest as the work of agent main. A whole text counts
+    as the work of one agent. Several programs are scored at the same time.
 
     Examples:
       collab score humaneval/12 solution.py
@@ -63,7 +68,8 @@ def command(
       collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
       collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
 
-    Exit status: 0 whatever the verdict, 1 when the sandbox itself failed, 2 bad usage.
+    Exit status: 0 the programs were scored, whatever the verdict; 1 the sandbox
+    itself failed; 2 bad usage.
     """
     from collab.recipe.team import HELPER_NAME
     from collab.runtime.problems import find_problems

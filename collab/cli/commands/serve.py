@@ -35,16 +35,18 @@ Teams = Annotated[
 ]
 Names = Annotated[
     list[str] | None,
-    option("--name", "NAME", "The team's name for clients; give one per team. Default: its name."),
+    option("--name", "NAME", "Name of a team for clients; one per team. Default: the team's name."),
 ]
-Host = Annotated[str, option("--host", "HOST", "Address to listen at.")]
-Port = Annotated[int, option("--port", "PORT", "0 for a free one.", min=0, max=65535)]
+Host = Annotated[str, option("--host", "HOST", "Address to listen on.")]
+Port = Annotated[
+    int, option("--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535)
+]
 Field = Annotated[
     str | None,
     option(
         "--field",
         "NAME",
-        "The task's field for the user's text. Default: the only field, else prompt.",
+        "Task field that gets the user's text. Default: the only field, else prompt.",
     ),
 ]
 History = Annotated[
@@ -67,14 +69,14 @@ Mcp = Annotated[
 ]
 RunCode = Annotated[bool, flag("--run-code", "Let feedback run the agents' code in the sandbox.")]
 Record = Annotated[
-    Path | None, option("--record", "DIR", "Keep all episodes, with the users' texts.")
+    Path | None, option("--record", "DIR", "Save all episodes here, with the users' texts.")
 ]
 Keys = Annotated[
     list[str] | None,
     option(
         "--key",
         "KEY",
-        "A key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY hides it.",
+        "Key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY does not.",
     ),
 ]
 Origins = Annotated[
@@ -88,12 +90,14 @@ Concurrency = Annotated[
     ),
 ]
 Queue = Annotated[
-    int, option("--queue", "N", "Requests that may wait; further ones get status 429.", min=0)
+    int, option("--queue", "N", "Requests that may wait; further requests get status 429.", min=0)
 ]
-Seconds = Annotated[float, option("--seconds", "S", "Time limit of an episode.", min=0.1)]
-MaxBody = Annotated[int, option("--max-body", "BYTES", "Size limit of a request.", min=1)]
+Seconds = Annotated[
+    float, option("--seconds", "S", "Time limit of an episode, in seconds.", min=0.1)
+]
+MaxBody = Annotated[int, option("--max-body", "BYTES", "Size limit of a request, in bytes.", min=1)]
 Drain = Annotated[
-    float, option("--drain", "S", "Time limit of answers under way after SIGTERM.", min=0)
+    float, option("--drain", "S", "Seconds to finish answers in progress after SIGTERM.", min=0)
 ]
 
 
@@ -126,9 +130,9 @@ def command(
 
     The server answers chat completions and Responses, plain and streamed. A
     client names a team as its model. The user's message is the problem, and the
-    team's joint answer is the content. Each agent's text comes as reasoning, and
-    in the object `collab`. Without a key, only this machine can use the server.
-    After SIGTERM or Ctrl-C, it finishes the answers under way.
+    team's joint answer is the content. Each agent's text is sent as reasoning
+    and in the object `collab`. Without a key, only this machine can use the
+    server. On SIGTERM or Ctrl-C, it finishes the answers in progress.
 
     Examples:
       collab serve runs/first

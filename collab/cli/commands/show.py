@@ -39,19 +39,19 @@ def command(
         ),
     ] = None,
     episode: Annotated[
-        str | None, argument("EPISODE", "Its id, its problem, or its number in the list.")
+        str | None, argument("EPISODE", "An episode's id, problem or number in the list.")
     ] = None,
     turn: Annotated[
-        int | None, option("--turn", "N", "Only this turn, counted from 1.", min=1)
+        int | None, option("--turn", "N", "Show only this turn, counted from 1.", min=1)
     ] = None,
-    agent: Annotated[str | None, option("--agent", "NAME", "Only this agent.")] = None,
-    json: Annotated[bool, flag("--json", "The records as JSON lines.")] = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Show only this agent.")] = None,
+    json: Annotated[bool, flag("--json", "Print the records as JSON lines.")] = False,
 ) -> None:
     """List runs, or show the episodes of one run.
 
-    Without RUN, the command lists runs/, evals/ and studies/, newest first. It
-    also lists a folder that holds runs, and shows the tables of an evaluation.
-    Interrupted and killed runs are shown as far as they came.
+    Without RUN, the command lists runs/, evals/ and studies/, newest first. For
+    a folder that holds runs, it lists them; for an evaluation, it shows tables.
+    Interrupted and killed runs are shown up to the point they reached.
 
     Examples:
       collab show

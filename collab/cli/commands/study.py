@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collab.trainers import Plan
 
 
-StudyFile = Annotated[Path, argument("STUDY.yaml", "Trainers, suites, seeds and a budget.")]
-Resume = Annotated[bool, flag("--resume", "Continue; finished runs stay.")]
+StudyFile = Annotated[
+    Path, argument("STUDY.yaml", "A study file: trainers, suites, seeds and a budget.")
+]
+Resume = Annotated[bool, flag("--resume", "Continue a study; finished runs are kept.")]
 Retry = Annotated[bool, flag("--retry", "With --resume: also continue runs that failed.")]
 Jobs = Annotated[
     int | None,
@@ -44,9 +46,9 @@ def command(
 ) -> None:
     """Compare trainers at equal numbers of generated tokens.
 
-    Each trainer, suite and seed is one collab train, in its own process and
-    folder. The study compares held-out returns at equal numbers of generated
-    tokens: curves, tokens to a level, differences paired by seed.
+    Each combination of trainer, suite and seed is a training of its own, in its
+    own process and folder. The study compares held-out returns at equal numbers
+    of generated tokens: curves, tokens to a level, differences paired by seed.
 
     Examples:
       collab study examples/studies/game.yaml --dry-run

@@ -25,7 +25,7 @@ def command(
     suite: Annotated[str | None, argument("SUITE", "A suite's name or a data file.")] = None,
     trust: Trust = False,
     check: Annotated[
-        bool, flag("--check", "Run the conformance suite on its environment.")
+        bool, flag("--check", "Run the conformance suite on the suite's environment.")
     ] = False,
 ) -> None:
     """List the suites, or the problems of one suite.

@@ -50,7 +50,7 @@ Suite = Annotated[
     option(
         "--task, -t",
         "SUITE[/TASKS]",
-        "Replaces the recipe's tasks, e.g. humaneval/0-19.",
+        "Replace the recipe's tasks, e.g. humaneval/0-19.",
         autocompletion=complete_suites,
     ),
 ]
@@ -59,11 +59,13 @@ Trainer = Annotated[
     option(
         "--trainer",
         "NAME",
-        "Replaces the recipe's trainer. Default: magrpo.",
+        "Replace the recipe's trainer. Default: magrpo.",
         autocompletion=complete_trainers,
     ),
 ]
-SeedOfTraining = Annotated[int | None, option("--seed", "N", "Same seed, same training.", min=0)]
+SeedOfTraining = Annotated[
+    int | None, option("--seed", "N", "Random seed; the same seed gives the same training.", min=0)
+]
 Resume = Annotated[
     Path | None,
     option(
@@ -119,7 +121,7 @@ def command(
       collab run runs/first --task humaneval/140        the trained team
 
     Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
-    The last checkpoint is always kept; continue with --resume.
+    The last checkpoint is always kept; continue from it with --resume.
     """
     from json import dumps
 

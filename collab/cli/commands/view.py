@@ -15,13 +15,15 @@ def command(
         Path | None,
         argument("[FOLDER]", "A folder of runs. Default: runs/, evals/ and studies/ here."),
     ] = None,
-    port: Annotated[int, option("--port", "PORT", "0 for a free one.", min=0, max=65535)] = 8765,
-    browse: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
+    port: Annotated[
+        int, option("--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535)
+    ] = 8765,
+    browse: Annotated[bool, flag("--open", "Open the page in the browser.")] = False,
 ) -> None:
     """Show runs in the browser: list, filter, compare and follow them.
 
     Only this machine can open the page, and it shows nothing outside the folder.
-    Ctrl-C ends it. It needs the extra `serve`.
+    Ctrl-C stops the server. The command needs the extra `serve`.
 
     Examples:
       collab view

@@ -20,7 +20,7 @@ def command(run: Watched, *, json: Json = False) -> None:
     """Follow a run, training or evaluation started elsewhere.
 
     The command only reads the run's files. It ends when the run ends, and says
-    so if the run's process is gone. Ctrl-C ends only the watching.
+    so if the run's process is gone. Ctrl-C stops watching; the run goes on.
 
     Examples:
       collab watch runs/20260101-120000-000-coding
