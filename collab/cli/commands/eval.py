@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Teams = Annotated[
     list[str],
     argument(
-        "TEAM|RECIPE|RUN...",
+        "TEAM|RECIPE|RUN",
         "Names of teams, team or recipe files, or folders of runs and trainings.",
         autocompletion=complete_teams,
     ),

@@ -14,9 +14,7 @@ from collab.wording import counted
 def command(
     runs: Annotated[
         list[Path],
-        argument(
-            "RUN...", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs
-        ),
+        argument("RUN", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs),
     ],
     out: Annotated[
         Path | None,

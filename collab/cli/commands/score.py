@@ -40,7 +40,7 @@ HELPER = "aux"
 def command(
     address: Annotated[str, argument("ADDRESS", "One problem, SUITE/ID.")],
     programs: Annotated[
-        list[str] | None, argument("[PROGRAM.py]...", "Files with whole programs.")
+        list[str] | None, argument("PROGRAM.py", "Files with whole programs.")
     ] = None,
     *,
     agent: Annotated[

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Teams = Annotated[
     list[str],
     argument(
-        "TEAM|RECIPE|RUN...",
+        "TEAM|RECIPE|RUN",
         "Names of teams, team or recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),

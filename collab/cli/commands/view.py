@@ -13,7 +13,7 @@ from collab.runs.layout import PLACES
 def command(
     folder: Annotated[
         Path | None,
-        argument("[FOLDER]", "A folder of runs. Default: runs/, evals/ and studies/ here."),
+        argument("FOLDER", "A folder of runs. Default: runs/, evals/ and studies/ here."),
     ] = None,
     port: Annotated[
         int, option("--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535)
