@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.records.episode import Episode
-from collab.runs.about import KILLED, RUNNING, read_about, status_of
+from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
 from collab.runs.layout import EPISODES
 from collab.runs.log import whole_lines
 from collab.runs.reading import each_once, read_whole_lines
@@ -33,8 +33,7 @@ def open_run(folder: Path) -> RunRecord:
     Raises:
         RecordError: there is nothing to be read.
     """
-    if not folder.exists():
-        raise RecordError(f"{folder} does not exist; runs are in runs/ or where --out said")
+    check_holds_run(folder)
     lines, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
     episodes = list(each_once(lines, key_of))
     if repeated := len(lines) - len(episodes):

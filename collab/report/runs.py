@@ -18,7 +18,8 @@ from collab.recipe.reward import RewardSpec
 from collab.records import Episode
 from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
-from collab.runs.layout import EPISODES, EVALUATION, METRICS, RECIPE, RUN, TRAINING
+from collab.runs.about import check_holds_run
+from collab.runs.layout import EVALUATION, METRICS, RECIPE, TRAINING
 from collab.runs.reading import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
 
@@ -84,12 +85,7 @@ def read_run(path: Path) -> Run:
     Raises:
         RecordError: there is nothing to show.
     """
-    if not path.exists():
-        raise RecordError(f"{path} does not exist; look in runs/, in evals/, or where --out said")
-    if path.is_dir() and not any((path / name).is_file() for name in (EPISODES, METRICS, RUN)):
-        raise RecordError(
-            f"{path} is not a run's folder: it has neither {EPISODES} nor {METRICS} nor {RUN}"
-        )
+    check_holds_run(path)
     complaints: list[str] = []
     about, episodes = _read_record(path, complaints)
     steps, evaluations = _read_metrics(path / METRICS, complaints)

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically
-from collab.runs.layout import RUN
+from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
 
 RUNNING, KILLED = "running", "killed"
 """What `run.json` says of a run at work, and what is told of one whose process is gone."""
@@ -99,6 +99,23 @@ class _About(TypedDict, total=False):
 _ABOUT = TypeAdapter(_About)
 
 
+LISTED = "`collab show` lists your runs, and `collab run TEAM` makes one"
+
+
+def check_holds_run(path: Path) -> None:
+    """Check that a path exists and, for a folder, that a run left files in it.
+
+    Raises:
+        RecordError: nothing is there, or the folder holds no run.
+    """
+    if not path.exists():
+        raise RecordError(f"{path} does not exist; {LISTED}")
+    if path.is_dir() and not any((path / mark).is_file() for mark in (*MARKS, METRICS)):
+        raise RecordError(
+            f"{path} is not a run's folder: it has no {RUN} and no {EPISODES}; {LISTED}"
+        )
+
+
 def is_at_work(folder: Path) -> bool:
     """True if a process still writes the run in this folder, or nobody knows."""
     try:
@@ -114,6 +131,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         RecordError: the folder is not a run's, or the file says what no run does.
     """
     path = folder / RUN
+    check_holds_run(folder)
     try:
         return dict(_ABOUT.validate_json(path.read_bytes()))
     except OSError as error:

@@ -32,7 +32,9 @@ def command(
     from collab.view import serve
 
     if folder is not None and not folder.is_dir():
-        raise RecordError(f"{folder} is no folder; runs are in runs/ or where --out said")
+        raise RecordError(
+            f"{folder} is not a folder; without it, the page shows runs/, evals/, studies/"
+        )
 
     def on_start(address: str) -> None:
         shown = str(folder) if folder else ", ".join(f"{place}/" for place in PLACES)

@@ -140,11 +140,14 @@ def test_a_training_is_followed(collab) -> None:
     assert f"gone; go on with collab train --resume {folder}\n" in collab("watch", str(folder)).err
 
 
-@pytest.mark.parametrize("broken", ["nowhere", "tasks"])
-def test_what_is_no_run(collab, broken: str) -> None:
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [("nowhere", "nowhere does not exist"), ("tasks", "tasks is not a run's folder")],
+)
+def test_a_folder_without_a_run(collab, broken: str, message: str) -> None:
     result = collab("watch", broken)
     assert result.status == 2
-    assert f"{broken} is not a run's folder" in result.err
+    assert message in result.err
 
 
 def test_lines_that_were_taken_back_are_not_missed(tmp_path: Path) -> None:
