@@ -16,6 +16,25 @@ def option(name: str, value: object = "") -> str:
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
 
 
+_REASONS = (
+    (r"^Value error, ", ""),
+    (r"^Input should be ", "must be "),
+    (r", unable to (parse|interpret) .*$", ""),
+    (r"\ba valid (integer)\b", r"an \1"),
+    (r"\ba valid boolean\b", "true or false"),
+    (r"\ba valid\b", "a"),
+    (r"\bgreater than or equal to\b", "at least"),
+    (r"\bless than or equal to\b", "at most"),
+)
+
+
+def plain_reason(message: str) -> str:
+    """A message of pydantic in plain words, e.g. `must be at least 1`."""
+    for pattern, replacement in _REASONS:
+        message = re.sub(pattern, replacement, message)
+    return message
+
+
 STEERING = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"

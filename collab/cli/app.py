@@ -16,6 +16,7 @@ import collab
 from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
+from collab.wording import plain_reason
 
 RUN, TRAIN, SHARE = "Run and score", "Train", "Share"
 LOOK, START = "Look things up", "Start and check"
@@ -160,11 +161,24 @@ def report(error: Exception) -> int:
 
 def _report_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
-    if message := error.format_message():
+    if message := _usage_message(error):
         print(f"error: {message}", file=sys.stderr)
     if context is not None and message:
         print(f"see '{context.command_path} --help'", file=sys.stderr)
     return BAD_USAGE
+
+
+def _usage_message(error: Any) -> str:
+    """The message of a usage error; a value that has the wrong type or size is named."""
+    cause, parameter = error.__cause__, getattr(error, "param", None)
+    if not hasattr(cause, "errors") or parameter is None:
+        return str(error.format_message())
+    problem = cause.errors()[0]
+    name = parameter.opts[0] if parameter.opts else parameter.metavar
+    reason = plain_reason(problem["msg"]).rstrip(".")
+    if problem["type"] == "value_error":
+        return f"{name}: {reason}"
+    return f"{name} {reason}, got {problem['input']!s:.80}"
 
 
 def _print_version(wanted: bool) -> None:

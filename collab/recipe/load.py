@@ -24,6 +24,7 @@ from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub
+from collab.wording import plain_reason
 
 S = TypeVar("S", bound=Spec)
 
@@ -184,7 +185,7 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     lines = []
     for problem in error.errors():
         path = ".".join(str(key) for key in problem["loc"])
-        message = problem["msg"].removeprefix("Value error, ")
+        message = plain_reason(problem["msg"])
         if problem["type"] not in ("unknown_key", "missing", "value_error"):
             message += f", got {problem['input']!r:.80}"
         lines.append(f"{place}: {path + ': ' if path else ''}{message}")

@@ -113,7 +113,7 @@ def test_a_missing_field_is_named(score: Score_) -> None:
         ({"use": "parses", "options": {"agent": "a"}}, r"unknown option of reward part 'it'"),
         ({"use": "calls", "options": {"helpr": "a"}}, "did you mean 'helper'?"),
         ({"use": "defines"}, "'it' (defines) needs the option 'agent'"),
-        ({"use": "length", "options": {"minimum": "few"}}, "option 'minimum': Input should be"),
+        ({"use": "length", "options": {"minimum": "few"}}, "option 'minimum': must be"),
         ({"use": "length", "options": {"unit": "lines"}}, "got 'lines'"),
         ({"use": "no_such_module:part"}, "cannot be imported"),
         ({"use": "nowhere.py:part"}, "does not exist"),
