@@ -50,6 +50,12 @@ class RecipeError(CollabError):
     exit_status = 2
 
 
+MOST_NAMES = 12
+"""Largest number of known names in a message, if a command lists them."""
+LISTS = {"team": "teams", "task": "tasks", "trainer": "trainers"}
+"""The command that lists the names of a kind."""
+
+
 class UnknownName(RecipeError):
     """A name of some `kind` that is not among the `known` ones."""
 
@@ -59,6 +65,8 @@ class UnknownName(RecipeError):
         close = nearest(name, self.known)
         if close:
             message += f"; did you mean {close!r}?"
+        elif len(self.known) > MOST_NAMES and kind in LISTS:
+            message += f"; `collab {LISTS[kind]}` lists the {len(self.known)} known ones"
         elif self.known:
             message += f"; known: {', '.join(self.known)}"
         super().__init__(f"{message} {remedy}".rstrip())

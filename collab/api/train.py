@@ -151,6 +151,6 @@ def _recipe(
 def _check_resumed(*others: object) -> None:
     if any(other is not None for other in others):
         raise RecipeError(
-            "resume goes on with a run as it is, so it takes no team, task, trainer, hidden or out;"
+            "resume continues a run as it is, so it takes no team, task, trainer, hidden or out;"
             " settings can change what may change"
         )

@@ -22,7 +22,7 @@ from collab.runtime.notes import unused
 from collab.runtime.problems import find_problems
 from collab.tasks import open_suite, split_address
 from collab.trust import NOTHING, Consent, Question, settle
-from collab.wording import option
+from collab.wording import counted, option
 
 DEFAULT_K = (1, 3, 5, 10)
 
@@ -131,7 +131,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
             )
         if k > samples:
             raise RecipeError(
-                f"pass@{k} takes at least {k} samples of each problem, there are {samples}; give"
+                f"pass@{k} needs at least {counted(k, 'sample')} per problem, got {samples}; give"
                 f" {option('samples', k)}, or leave {k} out of {option('k')}"
             )
     return tuple(sorted(set(wanted)))
@@ -231,7 +231,7 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
             f"the suite '{recipe.task.name}' names no splits; leave out {option('split')}"
         )
     if split not in splits:
-        raise UnknownName(f"split of '{recipe.task.name}'", split, splits)
+        raise UnknownName(f"split of {recipe.task.name}:", split, splits)
     return [f"{suite}/{split}" for suite in suites]
 
 

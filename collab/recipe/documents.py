@@ -96,7 +96,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """
     value = parse_yaml(read_text(path), str(path))
     if not isinstance(value, dict):
-        raise RecipeError(f"{path}: expected a mapping, got {type(value).__name__}")
+        raise RecipeError(
+            f"{path}: expected a mapping, got {type(value).__name__}; write key: value"
+        )
     return value
 
 

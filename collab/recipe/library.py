@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from collab.errors import RecipeError, UnknownName
+from collab.runs.layout import RECIPE
 
 Kind = Literal["team", "task", "reward", "trainer"]
 
@@ -67,7 +68,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         return path
     known = dict(components(kind, project))
     if name not in known:
-        raise UnknownName(kind, name, known)
+        remedy = f"(the folder {name} holds no {RECIPE})" if Path(name).is_dir() else ""
+        raise UnknownName(kind, name, known, remedy=remedy)
     return known[name]
 
 

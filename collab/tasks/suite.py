@@ -141,7 +141,12 @@ class Suite:
             first = last = int(piece)
         else:
             raise TaskError(self._unknown(piece))
-        if first > last or last >= len(self.rows):
+        if first > last:
+            raise TaskError(
+                f"'{piece}' is empty; write the smaller row first: {last}-{first}"
+                f" (the suite '{self.spec.name}' has rows 0-{len(self.rows) - 1})"
+            )
+        if last >= len(self.rows):
             raise TaskError(
                 f"'{piece}' is outside the suite '{self.spec.name}',"
                 f" which has rows 0-{len(self.rows) - 1}"

@@ -81,7 +81,7 @@ def test_ids_that_are_not_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("selection", ["5", "0-5", "3-2"])
 def test_outside_the_suite(tmp_path: Path, selection: str) -> None:
-    with pytest.raises(TaskError, match="which has rows 0-4"):
+    with pytest.raises(TaskError, match="has rows 0-4"):
         suite_of(tmp_path, ROWS).select(selection)
 
 

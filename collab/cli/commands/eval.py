@@ -170,7 +170,7 @@ def _selection(select: str | None, recombine: bool, budget: str | None) -> Selec
     if select is None:
         if recombine or budget:
             given = "--recombine" if recombine else "--budget"
-            raise RecipeError(f"{given} goes with --select examples, which is not given")
+            raise RecipeError(f"{given} needs --select examples; add that, or leave out {given}")
         return None
     if select != "examples":
         raise RecipeError(f"--select takes 'examples', got '{select}'")

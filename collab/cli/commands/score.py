@@ -78,7 +78,9 @@ def command(
     is_code = recipe.task is not None and recipe.task.kind == "code"
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
-        raise TaskError(f"{address} names {len(problems)} problems; 'collab score' takes one")
+        raise TaskError(
+            f"{address} names {len(problems)} problems, limit 1; name one: {problems[0].address}"
+        )
     helper = problems[0].public.get(HELPER_NAME) or HELPER
     works = _read_works(programs or [], agent or [], helper if is_code else None)
     results = asyncio.run(_score_all(recipe, problems[0], works))

@@ -139,13 +139,14 @@ def command(
         following()
         return
     if (recipe is None) == (resume is None):
-        raise RecipeError("give a recipe to train, or a run to go on with (--resume RUN)")
+        passed = "both a recipe and --resume are" if recipe else "no recipe and no --resume is"
+        raise RecipeError(f"{passed} given; give a recipe to train, or --resume RUN to continue")
     if resume is not None and (out or task or trainer or model or seed is not None):
-        raise RecipeError("--resume goes on with a run as it is; only --set can change it")
+        raise RecipeError("--resume takes all settings from the run; change them with --set")
     dry_run = dry_run or show_recipe
     if card is not None and not (dry_run or slurm):
         raise RecipeError(
-            "--card is what --dry-run plans for; training takes the GPUs that are here"
+            "--card needs --dry-run or --slurm; a training here uses this machine's GPUs"
         )
     machine = MachineOptions(card, slurm, gpus, ranks, resume)
     check_options(machine)
@@ -189,13 +190,15 @@ def command(
 
 def _training_recipe(run: Path) -> Path:
     from collab.errors import RecordError
+    from collab.runs.about import check_holds_run
     from collab.runs.layout import TRAINING
 
-    if not run.exists():
-        raise RecordError(f"{run} does not exist; runs are in runs/ or where --out said")
+    check_holds_run(run)
     path = run / TRAINING
     if not path.is_file():
-        raise RecordError(f"{run} is no training run: it has no {TRAINING}")
+        raise RecordError(
+            f"{run} holds no training: it has no {TRAINING}; `collab show` lists your runs"
+        )
     return path
 
 
