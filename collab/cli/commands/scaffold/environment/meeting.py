@@ -1,4 +1,4 @@
-"""Two walkers are to meet; each knows where it stands, and not where the other does."""
+"""Two walkers try to meet. Each knows only its own place."""
 
 from collab.environments import Environment, Observation, Step
 
@@ -6,7 +6,7 @@ STEPS = {"left": -1, "right": 1, "stay": 0}
 
 
 class Meeting(Environment):
-    """A path of `length` places; who meets within three steps has won."""
+    """A path of `length` places. The walkers win if they meet within three turns."""
 
     seats = ("ann", "bob")
     turns = 3
@@ -15,13 +15,13 @@ class Meeting(Environment):
         self.length, self.places, self.played, self.over = length, {}, 0, False
 
     def reset(self, random):
-        """A new game; all chance comes from `random`."""
+        """Start a new game. Draw everything random from `random`."""
         self.played, self.over = 0, False
         self.places = {seat: random.randrange(self.length) for seat in self.seats}
         return Step(self.observed())
 
     def step(self, actions):
-        """What the walkers said changes where they are; other words change nothing."""
+        """Move the walkers. Words that are not moves change nothing."""
         self.played += 1
         for seat, word in actions.items():
             place = self.places[seat] + STEPS.get(word.strip(), 0)
@@ -36,17 +36,17 @@ class Meeting(Environment):
         )
 
     def render(self):
-        """The state, for people; no agent sees it."""
+        """The state as text, for people. Agents never see it."""
         marks = {place: seat[0] for seat, place in self.places.items()}
         return "".join(marks.get(place, ".") for place in range(self.length))
 
     def observed(self):
-        """By seat, what a walker sees; a template has it as `{{ observation }}`."""
+        """Each walker's view, by seat. Templates get it as `{{ observation }}`."""
         return {
             seat: Observation(f"You are at {place} of {self.length}.", place=place)
             for seat, place in self.places.items()
         }
 
     def moves(self):
-        """Words that are moves, for checks and random play."""
+        """The legal moves, for checks and random play."""
         return {} if self.over else {seat: list(STEPS) for seat in self.seats}

@@ -2,6 +2,6 @@
 
 
 def be_brief(outcome):
-    """A text tells all agents; a dict of texts tells each one its own."""
+    """Return one text for all agents, or a dict with a text per agent."""
     words = len(outcome.joint.text.split())
     return f"Your answer has {words} words. Use as few as you can."

@@ -1,11 +1,11 @@
-"""The parts of the reward: each gives a number from 0 to 1."""
+"""The parts of the reward. Each returns a number from 0 to 1."""
 
 
 def right(context):
-    """Whether the team's answer holds what it should."""
+    """1 if the team's answer contains the expected answer, else 0."""
     return float(context.field("answer").lower() in context.joint.text.lower())
 
 
 def short(context):
-    """1 for one word, less for more."""
+    """1 for one word, and less for every further word."""
     return 1 / max(1, len(context.joint.text.split()))
