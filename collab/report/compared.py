@@ -72,7 +72,9 @@ def evaluation_table(results: Results) -> ResultTable | None:
         return None
     columns = ["", *(team.label for team in results.teams)]
     size = size_of(len(results.tasks), results.samples)
-    note = f"{size}. Speed is measured with the agents running together; new tokens per episode."
+    note = (
+        f"{size}. Speed is measured with the agents running together; new tokens are per episode."
+    )
     title = f"Teams on {results.suite}"
     return ResultTable(title, columns, work_rows(results), " ".join([note, *results.notes]))
 
@@ -87,7 +89,7 @@ def run_opening(runs: Sequence[Run]) -> Opening:
     largest = max(largest_return(run) or 0.0 for run, _ in scored)
     note = f"Means over problems. {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
-        note += " The runs are of different problems."
+        note += " The runs played different problems."
     return Opening(
         _run_sentence([run for run, _ in scored], entries), _cards(entries, largest), note
     )
@@ -114,7 +116,7 @@ def _one_problem(run: Run) -> str:
     earned = in_words(mean(returns), "points", largest_return(run)) if returns else "nothing"
     measure = "mean return" if played > 1 else "return"
     if not known:
-        return f"The team earns a {measure} of {earned} at {task}."
+        return f"The team earns a {measure} of {earned} on {task}."
     solves, of = ("solves", f"{sum(known)} of ") if any(known) else ("does not solve", "")
     often = f" in {of}{counted(played, 'sample')}" if played > 1 else ""
     return f"The team {solves} {task}{often}; {measure} {earned}."

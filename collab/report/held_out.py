@@ -226,7 +226,7 @@ def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
     after = in_words(best.after.mean, best.form, best.most)
     before = in_words(best.before.mean, best.form)
     size = size_of(best.problems, _samples(cohort.runs, best.mode), len(cohort.runs))
-    most = f": the most of {len(cohorts)} recipes" if len(cohorts) > 1 else ""
+    most = f": the best of {len(cohorts)} recipes" if len(cohorts) > 1 else ""
     doubt = "" if best.tone else "; the difference may be chance"
     return f"{who} {does} {after} {what} held-out problems, {before} before ({size}){most}{doubt}."
 
@@ -251,11 +251,12 @@ def _without_held_out(cohorts: Sequence[Cohort]) -> str:
     most = largest_return(runs[0])
     last = in_words(rows[-1][names.RETURN], "points", most)
     if len(rows) == 1:
-        return f"In its only step of training so far, the team earns {last}; nothing is held out."
+        return f"In its only step of training so far, the team earns {last}; no held-out problems."
     first = in_words(rows[0][names.RETURN], "points")
     return (
         f"In training the team earns {last} in step {int(rows[-1]['step']):,},"
-        f" {first} in step {int(rows[0]['step']):,}; no held-out problems tell before and after."
+        f" {first} in step {int(rows[0]['step']):,}; no held-out evaluation, so no before/after"
+        " comparison."
     )
 
 
@@ -291,11 +292,12 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
     if not several:
         columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
     note = (
-        f"Mean returns{at_most(runs)}. A diff is of the first samples before training and after it."
+        f"Mean returns{at_most(runs)}. Each diff compares the first samples before and after"
+        " training."
     )
     if len(tasks) > MOST_TASKS:
         note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
-    return make_table("Held-out problem by problem", ["Problem", *columns], rows, note)
+    return make_table("Held-out problems one by one", ["Problem", *columns], rows, note)
 
 
 def _tasks(run: Run) -> set[str]:

@@ -147,7 +147,7 @@ class Texts:
         """The place of a text in the table."""
         if len(text) > self.limit:
             left_out = len(text) - self.limit
-            text = f"{text[: self.limit]}\n[{left_out:,} more characters are left out here]"
+            text = f"{text[: self.limit]}\n[{left_out:,} more characters are left out]"
             self.shortened += text not in self._places
         return self._places.setdefault(text, len(self._places))
 

@@ -98,16 +98,16 @@ FAMILIES = (
     MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
     MetricFamily("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
     MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
-    MetricFamily("Entropy, nats a token", TEAM, names.ENTROPY),
-    MetricFamily("Responses cut off", TEAM, names.TRUNCATED, "share"),
+    MetricFamily("Entropy, nats per token", TEAM, names.ENTROPY),
+    MetricFamily("Truncated responses", TEAM, names.TRUNCATED, "share"),
     MetricFamily("Responses without an artefact", TEAM, names.EMPTY, "share"),
     MetricFamily(
         "Share of the reward that an agent's own responses decide",
         TEAM,
         names.CREDIT_OWN,
         "share",
-        note="Of the reward's variance within a task. The rest is decided by the others, or by"
-        " what goes together.",
+        note="Share of the reward's variance within a task. The rest depends on other agents, or on"
+        " combinations of answers.",
     ),
     MetricFamily(
         "Reward that responses decide only together", TEAM, names.CREDIT_INTERACTION, "share"
@@ -121,39 +121,38 @@ FAMILIES = (
         " by themselves or together with others'.",
     ),
     MetricFamily("Reward that an answer added", TEAM, names.CREDIT_CONTRIBUTION),
-    MetricFamily("KL from the reference, nats a token", TEAM, names.KL),
+    MetricFamily("KL from the reference, nats per token", TEAM, names.KL),
     MetricFamily("Gradient norm", LEARNING, names.GRADIENT_NORM),
     MetricFamily("Spread of returns in a group", LEARNING, names.RETURN_SPREAD),
     MetricFamily("Dead groups", LEARNING, names.DEAD_GROUPS, "share"),
     MetricFamily("Episodes dropped", LEARNING, names.DROPPED, "share"),
     MetricFamily("Hack suspects", LEARNING, names.HACK_SUSPECTS, "share"),
     MetricFamily(
-        "Sampler against trainer, nats a token",
+        "Sampler against trainer, nats per token",
         LEARNING,
         names.MISMATCH,
-        note="How far apart the log-probabilities of the sampler and the trainer are, on average.",
+        note="Mean difference of the sampler's and the trainer's log-probabilities.",
     ),
     MetricFamily(
-        "Tokens drawn at the edge",
+        "Tokens outside the support",
         LEARNING,
         names.OUTSIDE_SUPPORT,
         "share",
-        note="Tokens that the sampler drew and that, by rounding, the trainer's top_p or top_k"
-        " leave out.",
+        note="Sampled tokens that the trainer's top_p or top_k exclude, because of rounding.",
     ),
     MetricFamily("Tokens clipped", LEARNING, names.CLIPPED, "share"),
     MetricFamily("Learning rate", LEARNING, names.LEARNING_RATE),
     MetricFamily("Share of time", COST, names.TIME, "share", stacked=True),
     MetricFamily(
-        "Judging beside sampling, seconds a step",
+        "Wait for further scores, seconds per step",
         COST,
         names.FURTHER_WAITED,
         "seconds",
-        note="What scoring further joint actions took, beyond what hid behind sampling.",
+        note="Time to score further joint actions that did not overlap with sampling.",
     ),
-    MetricFamily("Seconds a step", COST, names.SECONDS, "seconds"),
-    MetricFamily("Tokens a second", COST, names.TOKENS_PER_SECOND, "count"),
-    MetricFamily("Memory at most, GB", COST, names.MEMORY),
+    MetricFamily("Seconds per step", COST, names.SECONDS, "seconds"),
+    MetricFamily("Tokens per second", COST, names.TOKENS_PER_SECOND, "count"),
+    MetricFamily("Peak memory, GB", COST, names.MEMORY),
 )
 
 

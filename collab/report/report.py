@@ -91,7 +91,9 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise RecordError(f"{out} cannot be written: {error.strerror}; give --out") from error
+        raise RecordError(
+            f"{out} cannot be written: {error.strerror}; give another file with --out"
+        ) from error
     return report
 
 
@@ -167,8 +169,8 @@ def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, An
 
 def _cut_note(texts: Texts) -> str:
     return (
-        f"{texts.shortened:,} texts of more than {texts.limit:,} characters are cut there, to keep"
-        " this file small; the folder of the run holds them whole."
+        f"{texts.shortened:,} texts are truncated at {texts.limit:,} characters to keep this file"
+        " small; the run's folder has the full texts."
     )
 
 
@@ -184,8 +186,8 @@ def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:
     yield from reading.complaints
     if shown < total:
         yield (
-            f"{shown:,} of {total:,} episodes are in this report, evenly over each run; the numbers"
-            " above them are of all. More: --episodes N."
+            f"{shown:,} of {total:,} episodes are in this report, evenly from each run; its numbers"
+            " cover all episodes. For more, use --episodes N."
         )
 
 

@@ -62,5 +62,5 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
         except (ValueError, KeyError, TypeError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             broken.append(f"{path}, line {number}: {refused}: {reason}")
-    torn = f"{path}: the last line was cut off and is passed over" if is_torn else ""
+    torn = f"{path}: the last line was cut off and is skipped" if is_torn else ""
     return Lines(items, broken, torn)

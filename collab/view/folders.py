@@ -56,7 +56,7 @@ class Folders:
                   if (folder.parent / EVAL).is_file()}  # fmt: skip
         for name in names:
             if name not in known:
-                raise NoRun(f"there is no run {name!r} in the folders that are shown")
+                raise NoRun(f"there is no run {name!r} in these folders; choose one from the list")
             self._check(name, known[name])
         return [known[name] for name in dict.fromkeys(names)]
 

@@ -60,7 +60,7 @@ def test_nothing_to_show_is_bad_usage(collab, name: str, message: str) -> None:
 def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "tasks")
     assert result.status == 2
-    assert "tasks cannot be written: Is a directory; give --out" in result.err
+    assert "tasks cannot be written: Is a directory; give another file with --out" in result.err
 
 
 @pytest.fixture

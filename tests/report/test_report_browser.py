@@ -179,7 +179,7 @@ def test_a_phone_shows_the_first_charts_and_folds_the_others(open_page: Open, re
 
 def test_a_table_that_scrolls_shows_it(open_page: Open, report: Path) -> None:
     page = open_page(report, PHONE)
-    table = page.get_by_role("region", name="Held-out problem by problem")
+    table = page.get_by_role("region", name="Held-out problems one by one")
     assert table.evaluate("element => element.scrollWidth > element.clientWidth")
     shades = table.evaluate("element => getComputedStyle(element).backgroundAttachment")
     assert shades.split(", ")[:4] == ["local", "local", "scroll", "scroll"]

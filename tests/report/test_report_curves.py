@@ -127,10 +127,13 @@ def test_shares_end_where_one_seed_does() -> None:
 def test_tokens_outside_the_support_and_mismatch_are_drawn_and_explained() -> None:
     rows = [{"agent/aux/outside_support": n / 1000, "mismatch": n / 100} for n in range(3)]
     panels = panels_of(run_of(rows))
-    outside = named(panels, "Tokens drawn at the edge")
+    outside = named(panels, "Tokens outside the support")
     assert (outside.unit, outside.series[0].y) == ("share", [0.0, 0.001, 0.002])
-    assert "by rounding" in outside.note
-    assert "sampler and the trainer" in named(panels, "Sampler against trainer, nats a token").note
+    assert "because of rounding" in outside.note
+    assert (
+        "sampler's and the trainer's"
+        in named(panels, "Sampler against trainer, nats per token").note
+    )
 
 
 def test_who_decides_the_reward_is_drawn() -> None:
@@ -144,7 +147,7 @@ def test_who_decides_the_reward_is_drawn() -> None:
 
 def test_long_curves_are_averaged_and_smoothed() -> None:
     run = run_of([{"tokens_per_second": float(n % 2)} for n in range(2000)])
-    panel = named(panels_of(run), "Tokens a second")
+    panel = named(panels_of(run), "Tokens per second")
     thin, bold = panel.series
     assert (thin.style, bold.style) == ("thin", "line")
     assert len(bold.x) == MOST_POINTS
@@ -192,7 +195,7 @@ def test_what_goes_beyond_a_bound_is_not_cut() -> None:
 
 def test_equal_lines_are_one_with_a_note() -> None:
     rows = [{"agent/aux/entropy": n / 4, "agent/main/entropy": n / 4} for n in range(3)]
-    panel = named(panels_of(run_of(rows)), "Entropy, nats a token")
+    panel = named(panels_of(run_of(rows)), "Entropy, nats per token")
     [line] = panel.series
     assert line.label == line.short == "aux = main"
     assert panel.note == "aux and main are equal."

@@ -15,7 +15,7 @@ from collab.trainers.training.events import HeldOut
 
 
 def changes(report: HtmlReport) -> ResultTable:
-    [table] = [table for table in report.tables if table.title == "Held-out problem by problem"]
+    [table] = [table for table in report.tables if table.title == "Held-out problems one by one"]
     return table
 
 

@@ -88,8 +88,8 @@ def test_training_without_held_out_problems_tells_its_own_returns(trained: Path)
     report = report_of(trained)
     assert report.opening.cards == []
     assert report.opening.sentence == (
-        "In training the team earns 4.00 of 4.00 in step 8, 2.25 in step 1; no held-out problems"
-        " tell before and after."
+        "In training the team earns 4.00 of 4.00 in step 8, 2.25 in step 1; no held-out evaluation,"
+        " so no before/after comparison."
     )
 
 
@@ -118,7 +118,7 @@ def test_a_run_of_one_problem_says_how_often_it_was_solved(tmp_path: Path) -> No
 
 def test_runs_of_different_problems_say_so(played: Path, tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", [make_episode(1, task="numbers/77")])
-    assert "of different problems" in report_of(played, other).opening.note
+    assert "played different problems" in report_of(played, other).opening.note
 
 
 def test_the_largest_return_counts_turns_that_were_not_played(played: Path, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
     episodes = [make_episode(n, group=n, words=3000) for n in range(120)]
     page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
     assert len(page) < 5_000_000
-    assert re.search(r"[\d,]+ texts of more than 20,000 characters are cut there", page)
+    assert re.search(r"[\d,]+ texts are truncated at 20,000 characters", page)
     assert any("more characters are left out here]" in text for text in data_of(page)["texts"])
 
 
@@ -162,7 +162,7 @@ def test_what_could_not_be_read_is_visible(played: Path, tmp_path: Path) -> None
     with (played / "episodes.jsonl").open("a") as stream:
         stream.write('{"id": "half')
     page = page_of(played, out=tmp_path / "report.html")
-    assert "the last line was cut off and is passed over</li>" in page
+    assert "the last line was cut off and is skipped</li>" in page
 
 
 def test_the_same_runs_give_the_same_page(played: Path, tmp_path: Path) -> None:

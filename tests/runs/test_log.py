@@ -106,7 +106,7 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
     assert lines.complaints == [*lines.broken, lines.torn]
     assert [c.removeprefix(str(path)).partition(": inv")[0] for c in lines.complaints] == [
         ", line 2: not a number",
-        ": the last line was cut off and is passed over",
+        ": the last line was cut off and is skipped",
     ]
 
 

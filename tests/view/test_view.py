@@ -178,7 +178,7 @@ def test_what_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="none is no folder; runs are in runs/"):
+    with pytest.raises(RecordError, match="none is not a folder; without it"):
         command(tmp_path / "none")
 
 

@@ -63,7 +63,7 @@ function turnsOf(episode) {
 }
 
 function signsOf(episode) {
-  return [...episode.flags, ...(episode.cut ? ["cut off"] : [])];
+  return [...episode.flags, ...(episode.cut ? ["truncated"] : [])];
 }
 
 // What is not known comes last, in either order.

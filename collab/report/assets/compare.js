@@ -54,7 +54,7 @@ function sideBySide(data, place, other) {
   const view = [h("div", { class: "columns" }, heads)];
   const [before, after] = order.map((n) => data.episodes[n].turns.at(-1));
   if (!before || !after) {
-    return [...view, h("p", { class: "dim" }, "One of the two has no turn to compare.")];
+    return [...view, h("p", { class: "dim" }, "One of the two episodes has no turn to compare.")];
   }
   if (before.score && after.score) view.push(gainsCard(before.score, after.score));
   const agents = new Set([...Object.keys(before.artefacts), ...Object.keys(after.artefacts)]);

@@ -59,7 +59,7 @@ class EpisodeView {
   // What is compared, in words.
   told() {
     if (this.options.length < 2)
-      return "There is nothing to compare with: no turn before, no other episode of this problem.";
+      return "There is nothing to compare with: no earlier turn and no other episode of this problem.";
     const [, label] = this.options.find(([value]) => value === this.against);
     return this.against ? `Compared with ${label}` : "Compared with nothing";
   }

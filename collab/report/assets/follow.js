@@ -31,12 +31,12 @@ async function ask() {
   try {
     const answer = await fetch(followed.dataset.at, { cache: "no-store" });
     const { stamp, working } = await answer.json();
-    followed.textContent = working ? "at work" : "";
+    followed.textContent = working ? "running" : "";
     if (stamp === followed.dataset.stamp) return;
     if (!isBusy()) again();
-    else followed.textContent = "there is more: it is shown once this is closed";
+    else followed.textContent = "there are updates; close this to see them";
   } catch {
-    followed.textContent = "the server of this page has ended";
+    followed.textContent = "the server has stopped";
   }
 }
 

@@ -163,7 +163,7 @@ class List {
         ? all
         : this.shown.length
           ? `${count(this.shown.length)} of ${all}`
-          : `None of ${all} fits. Esc clears the search.`;
+          : `None of ${all} matches. Esc clears the search.`;
     this.more();
   }
 

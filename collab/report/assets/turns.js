@@ -25,7 +25,7 @@ function turnView(data, episode, n, earlier) {
       turn.score && h("aside", { "aria-label": `Joint reward of turn ${n + 1}` }, scoreCard(data, turn.score, n)),
       h("div", { class: "works" }, h("ol", { class: "stages" }, drawn), jointCard(data, episode, turn, earlier)),
     ),
-    turn.failures.map((failure) => failureNote(data, failure, "went on without: ")),
+    turn.failures.map((failure) => failureNote(data, failure, "continued without: ")),
   );
 }
 
@@ -78,11 +78,11 @@ function agentHead(agent, decisions, number) {
     last.adapter && `adapter ${last.adapter}`,
     plural(sum("new_tokens"), "token"),
     `${fixed(sum("seconds"), 1)} s`,
-    last.logprobs && `log-prob ${fixed(last.logprobs.mean)} a token`,
+    last.logprobs && `log-prob ${fixed(last.logprobs.mean)} per token`,
     last.logprobs && `least ${fixed(last.logprobs.least)}`,
     last.cost !== null && `$${fixed(last.cost, 4)}`,
   ];
-  const cut = last.finish === "length" && h("span", { class: "chip flag" }, "cut off at its limit");
+  const cut = last.finish === "length" && h("span", { class: "chip flag" }, "truncated at its limit");
   const order = number && h("span", { class: "order", "aria-label": `acts in round ${number}:` }, number);
   return h("header", h("h4", order, agent, " ", cut), h("small", facts.filter(Boolean).join(" · ")));
 }
@@ -97,16 +97,16 @@ function artefactOf(data, episode, agent, artefact, last, earlier) {
   const before = earlier && earlier.artefacts[agent];
   if (before !== null && before !== undefined) {
     const changes = difference(data, before, artefact, `${agent}'s artefact`);
-    return [h("h5", "Artefact, against the turn before"), changes];
+    return [h("h5", "Artefact, compared with the turn before"), changes];
   }
-  const title = last.text === artefact ? "Response, as a whole the artefact" : "Artefact";
+  const title = last.text === artefact ? "Response (all of it is the artefact)" : "Artefact";
   return [h("h5", title), work(data, episode, artefact)];
 }
 
 function feedbackOf(data, item) {
   const text = textOf(data, item.text);
   if (!text.trim()) return null;
-  const summary = h("summary", `Is told for the next turn (${item.source})`);
+  const summary = h("summary", `Feedback for the next turn (${item.source})`);
   return h("details", { open: text.length < SHORT }, summary, prose(data, item.text));
 }
 
@@ -146,7 +146,7 @@ function jointCard(data, episode, turn, earlier) {
     h(
       "header",
       h("h4", title),
-      proofs.size && !earlier ? h("small", "Marked lines prove the scheme.") : null,
+      proofs.size && !earlier ? h("small", "Marked lines show the scheme.") : null,
       happened ? h("small", happened) : null,
     ),
     schemes.length ? schemeList(data, schemes) : null,
@@ -183,7 +183,7 @@ function scoreCard(data, score, n) {
   if (score.parts.length) card.append(partsTable(data, score.parts, n));
   if (score.failures.length) {
     const rows = score.failures.map((place) => h("li", h("code", textOf(data, place))));
-    card.append(h("h5", "Tests that did not hold; agents never see these"));
+    card.append(h("h5", "Failed tests; agents never see these"));
     card.append(h("ul", { class: "lines" }, rows));
   }
   return card;

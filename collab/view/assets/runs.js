@@ -55,7 +55,7 @@ class Runs {
       for (const id of ["kind", "status"]) this.choices(byId(id), id);
       this.draw();
     } catch {
-      byId("state").textContent = "the server of this page has ended";
+      byId("state").textContent = "the server has stopped";
     }
   }
 
@@ -93,12 +93,12 @@ class Runs {
     });
     const all = plural(this.runs.length, "run");
     byId("count").textContent = !this.runs.length
-      ? "There are no runs yet; they appear here as they begin."
+      ? "There are no runs yet. New runs appear here when they start."
       : shown.length === this.runs.length
         ? all
         : shown.length
           ? `${count(shown.length)} of ${all}`
-          : `None of ${all} fits.`;
+          : `None of ${all} matches.`;
     this.choose();
     if (focus !== undefined) this.focus(focus, inBox);
   }
