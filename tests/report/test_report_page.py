@@ -148,7 +148,7 @@ def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
     page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
     assert len(page) < 5_000_000
     assert re.search(r"[\d,]+ texts are truncated at 20,000 characters", page)
-    assert any("more characters are left out here]" in text for text in data_of(page)["texts"])
+    assert any("more characters are left out]" in text for text in data_of(page)["texts"])
 
 
 def test_many_episodes_are_thinned_evenly_and_it_is_said(trained: Path, tmp_path: Path) -> None:
