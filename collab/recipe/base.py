@@ -26,7 +26,7 @@ class Spec(BaseModel):
     )
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Keys that had another name when older run folders were written, and their names now."""
+    """Maps the old names of keys, as older run folders have them, to the current names."""
 
     @model_validator(mode="before")
     @classmethod
@@ -40,16 +40,15 @@ class Spec(BaseModel):
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:
-        """Parts below this one whose keys are easily taken for its own, by their key."""
+        """Sections below this part whose keys users often write here by mistake, by section
+        name."""
         return {}
 
 
 def specs_in(value: Any) -> Iterator[Spec]:
-    """A part of a recipe and every part below it.
+    """Yield a part of a recipe and every part below it.
 
-    They are found by their types: what their author has called agents and parts of a reward does
-    not matter.
-    """
+    Parts are found by their types, so the names of agents and reward parts do not matter."""
     if isinstance(value, Spec):
         yield value
         value = dict(value)
@@ -60,7 +59,7 @@ def specs_in(value: Any) -> Iterator[Spec]:
 
 
 def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
-    """Where a key stands in one of the sections, e.g. `team.turns`."""
+    """Return the full path of a key that belongs to one of the sections, e.g. `team.turns`."""
     names = (name for name, section in sections.items() if key in section.model_fields)
     return next((f"{name}.{key}" for name in names), None)
 
@@ -81,7 +80,7 @@ class Component(Spec):
     use: str
     """A built-in name, a registered one, `module:function` or `file.py:function`."""
     options: dict[str, Any] = {}
-    """Passed on to the component."""
+    """Options passed on to the component."""
 
     def __str__(self) -> str:
         if not self.options:
@@ -102,4 +101,4 @@ def _write(component: Component) -> str | dict[str, Any]:
 Named = Annotated[
     Component, BeforeValidator(_read), PlainSerializer(_write, return_type=str | dict[str, Any])
 ]
-"""Written as `NAME`, or as `{use: NAME, options: {...}}`."""
+"""A component, written as `NAME` or as `{use: NAME, options: {...}}`."""

@@ -18,11 +18,11 @@ from collab.errors import RecipeError
 
 
 def parse(text: str) -> Any:
-    """The value that a JSON text of a user's stands for.
+    """Parse a JSON text that a user wrote.
 
     Raises:
-        ValueError: as `parse_whole`. Beyond that, these are errors: a key that stands twice in one
-            object, `NaN` and `Infinity`, and a number beyond the range of a float.
+        ValueError: for the errors of `parse_whole`, a repeated key in an object, `NaN` or
+            `Infinity`, and a number beyond the range of a float.
     """
     try:
         return parse_whole(
@@ -34,7 +34,7 @@ def parse(text: str) -> Any:
 
 
 def parse_whole(text: str | bytes, **hooks: Any) -> Any:
-    """The value that a JSON text stands for, as Python reads it; `hooks` are of `json.loads`.
+    """Parse a JSON text as Python reads it; `hooks` are passed to `json.loads`.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or holds a number of too many digits or
@@ -78,17 +78,18 @@ def _check_surrogates(value: Any) -> None:
 
 
 MOST_VALUES = 100_000
-"""That a document's aliases may stand for, where its text is shorter than this."""
+"""Limit on the values that a document's aliases expand to; longer texts may have one per
+character."""
 MOST_BITS = 1024
-"""Of a whole number; longer ones cannot even be told in a message."""
+"""Longest whole number, in bits; longer ones cannot even be printed in a message."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What YAML's own constructors raise for a value that is none, e.g. the date 2024-99-99."""
+"""Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file.
+    """Read the mapping in a YAML file.
 
     Raises:
         RecipeError: the file cannot be read, does not parse (with line and column), or is not
@@ -111,10 +112,10 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """The value that a YAML text stands for; `place` is what messages call the text.
+    """Parse a YAML text; `place` names the text in messages.
 
     Raises:
-        RecipeError: it does not parse, or stands for what cannot be a value; with the line.
+        RecipeError: it does not parse or holds no valid value; the message has the line.
     """
     try:
         value = _load(text)
@@ -136,16 +137,16 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value that a JSON text of a record's or a server's stands for.
+    """Parse a JSON text from a record or a server.
 
     Raises:
-        ValueError: as `collab.recipe.documents.parse_whole`.
+        ValueError: see `collab.recipe.documents.parse_whole`.
     """
     return parse_whole(text)
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """How many values these are, each alias counted as often as it stands."""
+    """Count the values in a document; an aliased value counts once per use."""
     if not isinstance(value, dict | list):
         return 1
     if (size := known.get(id(value))) is not None:
@@ -186,13 +187,13 @@ class _Loader(_Strict, yaml.SafeLoader):
 
 
 def _load(text: str) -> Any:
-    """The value that a YAML text stands for.
+    """Parse a YAML text.
 
-    libyaml reads it, where PyYAML was built with that; what libyaml refuses is read once more by
-    PyYAML's own parser, whose errors say more.
+    libyaml reads it where PyYAML was built with it. A text that libyaml refuses is read again by
+    PyYAML's own parser, which gives better errors.
 
     Raises:
-        yaml.YAMLError: it does not parse, or holds what is no value.
+        yaml.YAMLError: it does not parse, or holds an invalid value.
         RecursionError: it is nested too deep.
     """
     if yaml.__with_libyaml__:
@@ -205,7 +206,8 @@ def _load(text: str) -> Any:
 
 @cache
 def _fast_loader() -> Any:
-    """Six times as fast. Its composer is PyYAML's, as libyaml's crashes where text nests deep."""
+    """Build a YAML loader on libyaml's parser, six times as fast. The composer is PyYAML's, because
+    libyaml's crashes on deep nesting."""
     from yaml._yaml import CParser
 
     class Fast(Composer, CParser, _Strict, Resolver):

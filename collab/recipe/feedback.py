@@ -18,13 +18,14 @@ from collab.recipe.model import ModelSpec
 
 class FeedbackBase(Spec):
     required: bool = True
-    """When the source fails: True ends the episode with a typed failure, False goes on without."""
+    """If the source fails: True ends the episode with a typed failure, False continues without
+    it."""
     seconds: float = Field(default=30.0, gt=0)
     """Time limit for one turn's feedback."""
 
 
 class SelfFeedback(FeedbackBase):
-    """Nothing but the agent's own history and the request to revise."""
+    """The agent's own history and the request to revise, nothing else."""
 
     source: Literal["self"] = "self"
 
@@ -36,22 +37,22 @@ class StaticFeedback(FeedbackBase):
     tools: tuple[Literal["ast", "ruff", "mypy", "ty"], ...] = Field(
         default=("ast", "ruff"), min_length=1
     )
-    """`ast`: syntax, which functions are defined, who calls whom. The others are linters and type
-    checkers; `mypy` and `ty` are to be installed beside collab."""
+    """`ast` reports syntax errors, the functions that are defined and who calls whom. The others
+    are linters and type checkers; `mypy` and `ty` must be installed next to collab."""
     functions: dict[str, str] = {}
-    """By agent: the function it is to define, "" for none. Default: the team's `entry` agent
-    defines the problem's entry point, each helper the problem's `helper_name`, or a function of its
-    own name."""
+    """Maps each agent to the function it must define, "" for none. Default: the team's `entry`
+    agent defines the problem's entry point, each helper the problem's `helper_name` or a function
+    of its own name."""
     limit: int = Field(default=10, ge=1)
-    """Findings told to one agent."""
+    """Largest number of findings shown to one agent."""
 
 
 class ExecutionFeedback(FeedbackBase):
-    """The examples that stand in the prompt, run by the sandbox. Never a hidden test."""
+    """Results of the examples in the prompt, run in the sandbox. Hidden tests are never used."""
 
     source: Literal["execution"] = "execution"
     limit: int = Field(default=5, ge=1)
-    """Failing examples told."""
+    """Largest number of failing examples shown."""
 
 
 class SolvedFeedback(FeedbackBase):
@@ -65,22 +66,22 @@ class ExpertFeedback(FeedbackBase):
 
     source: Literal["expert"] = "expert"
     model: ModelSpec = AnthropicModel()
-    """Who judges; any model that a recipe can name."""
+    """The model that judges; any model that a recipe can name."""
     seconds: float = Field(default=300.0, gt=0)
     """Time limit for one turn's feedback, with all attempts."""
     max_new_tokens: int = Field(default=1024, ge=1)
-    """Length limit of its answer."""
+    """Length limit of the expert's answer."""
     retries: int = Field(default=1, ge=0)
-    """Further attempts when the answer is not of the asked form."""
+    """Further attempts if the answer is malformed."""
 
 
 class PluginFeedback(FeedbackBase):
-    """A source of the user's own."""
+    """A feedback source that the user wrote."""
 
     source: str = Field(pattern=r"^[^:]+:[A-Za-z_][\w.]*$")
-    """`module:function` or `file.py:function`."""
+    """The source's function: `module:function` or `file.py:function`."""
     options: dict[str, Any] = {}
-    """Passed on to the source's function."""
+    """Options passed on to the source's function."""
 
 
 SOURCES: dict[str, type[FeedbackBase]] = {

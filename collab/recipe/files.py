@@ -1,4 +1,4 @@
-"""The YAML files that a recipe is put together from."""
+"""Reads the YAML files that make up a recipe."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from collab.trust.held import is_own
 
 
 class Files:
-    """Reads YAML files, and remembers which of them belong to somebody else."""
+    """Reads YAML files and remembers which of them come from elsewhere."""
 
     def __init__(self, first: Files | None = None) -> None:
-        """With `first`, files that were read before count as well."""
+        """Start from the files that `first` has read, if given."""
         self.own: list[Path] = [*first.own] if first else []
         """Files of the current project and of the library."""
         self.foreign: dict[Path, str] = {**first.foreign} if first else {}
-        """All others, each with a digest of its content."""
+        """Files from elsewhere, each with a digest of its content."""
         self.project: Path | None = None
-        """Where names are looked up first."""
+        """The folder in which names are looked up first."""
 
     def begin_at(self, path: Path) -> None:
-        """Look names up beside this file first, if there is such a file."""
+        """Look names up in the project of this file first, if the file exists."""
         self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:
-        """The mapping in a file; what it names beside itself is named by its whole path.
+        """Read the mapping in a file; names relative to the file become whole paths.
 
         Args:
-            own: False for a file that is another's wherever it lies: that of a run's folder.
+            own: False for a file that counts as foreign wherever it is: a recipe in a run's folder.
 
         Raises:
-            RecipeError: as `documents.read_mapping`.
+            RecipeError: see `documents.read_mapping`.
         """
         data = documents.read_mapping(path)
         real = path.resolve()
@@ -45,7 +45,8 @@ class Files:
         return anchored(data, path.parent, library.project_of(path))
 
     def holds(self, path: Path) -> bool:
-        """True if a file lies beside one of these files, or is the library's."""
+        """Return True if a file is in the folder of one of these files, or in the shipped
+        library."""
         folders = [file.parent for file in (*self.own, *self.foreign)]
         real = path.resolve()
         return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)

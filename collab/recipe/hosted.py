@@ -1,4 +1,4 @@
-"""Models behind a service, servers of tools, and the addresses that they are found at."""
+"""Hosted models and MCP servers, and the addresses at which they are found."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from collab.trust.held import of_server
 
 
 def address(url: str, name: str, form: str, key: str) -> str:
-    """The address of a service, checked, for an option called `name`.
+    """Check and return the address of a service, for an option called `name`.
 
-    Raises ValueError for one that is not of the `form`, or that holds a secret, e.g. `key`.
-    """
+    Raises ValueError if it does not have the `form`, or if it holds a secret, e.g. `key`."""
     try:
         parts = urlsplit(url)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -48,11 +47,11 @@ class HostedModel(Spec):
     name: str
     base_url: str | None = None
     seconds: float = Field(default=120.0, gt=0)
-    """Limit of one attempt."""
+    """Time limit of one attempt, in seconds."""
     retries: int = Field(default=4, ge=0)
     """Further attempts after 429, 5xx, overload or a dropped connection, with backoff."""
     concurrency: int = Field(default=8, ge=1)
-    """Requests in flight at the same time."""
+    """Largest number of requests in flight at the same time."""
     cost_limit: float | None = Field(default=None, gt=0)
     """US dollars that this model may spend in one run."""
 
@@ -70,27 +69,28 @@ class AnthropicModel(HostedModel):
     base_url: str | None = None
     """Another address that speaks the Messages API; default: ANTHROPIC_BASE_URL or Anthropic's."""
     input_price: float = Field(default=3.0, ge=0)
-    """US dollars a million prompt tokens."""
+    """US dollars per million prompt tokens."""
     output_price: float = Field(default=15.0, ge=0)
-    """US dollars a million new tokens."""
+    """US dollars per million new tokens."""
 
 
 class OpenAIModel(HostedModel):
-    """A model of any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, ..."""
+    """A model on any server with OpenAI's chat completions API: vLLM, llama.cpp, Ollama, ..."""
 
     engine: Literal["openai"] = "openai"
     name: str
-    """The model as the server calls it; `URL#NAME` gives `base_url` too."""
+    """The model's name on the server; `URL#NAME` sets `base_url` too."""
     base_url: str | None = None
     """The server's address, e.g. http://localhost:8000/v1; default: OPENAI_BASE_URL or OpenAI's."""
     key: str = "OPENAI_API_KEY"
     """The environment variable that holds the key, `..._API_KEY`. Local servers need none."""
     tokens: bool = False
-    """Record token ids and log-probabilities. vLLM and llama.cpp give both; others refuse."""
+    """Record token ids and log-probabilities. vLLM and llama.cpp return both; other servers
+    refuse."""
     input_price: float | None = Field(default=None, ge=0)
-    """US dollars a million prompt tokens."""
+    """US dollars per million prompt tokens."""
     output_price: float | None = Field(default=None, ge=0)
-    """US dollars a million new tokens."""
+    """US dollars per million new tokens."""
 
     @model_validator(mode="before")
     @classmethod
@@ -118,19 +118,19 @@ class OpenAIModel(HostedModel):
 
 
 class MCPServer(Spec):
-    """A server of tools: a command that is run, or an address. Needs the extra `mcp`."""
+    """An MCP server: a command to run, or an address. Needs the extra `mcp`."""
 
     mcp: tuple[str, ...] | str
-    """The command that starts it, word by word, e.g. `[python, server.py]`, or the address of one
-    that runs, e.g. `http://localhost:8000/mcp` (streamable HTTP)."""
+    """The command that starts the server, word by word, e.g. `[python, server.py]`, or the address
+    of a running server, e.g. `http://localhost:8000/mcp` (streamable HTTP)."""
     only: tuple[str, ...] | None = None
     """The tools that the agent may call; default: all that the server has."""
     environment: tuple[str, ...] = ()
-    """Names of environment variables that the command is given, besides PATH, HOME and the like."""
+    """Names of environment variables passed to the command, besides PATH, HOME and similar ones."""
     key: str | None = None
     """The environment variable, `..._API_KEY`, that holds the key for an address."""
     seconds: float = Field(default=30.0, gt=0)
-    """The longest that the server may take to start and to list its tools."""
+    """Seconds that the server may take to start and list its tools."""
 
     @property
     def lock(self) -> str:
@@ -176,4 +176,4 @@ def _tool(value: Any) -> Any:
 
 
 ToolName = Annotated[str | MCPServer, BeforeValidator(_tool)]
-"""A tool of an agent, or a server with several."""
+"""A tool of an agent, or a server with several tools."""

@@ -26,17 +26,17 @@ _NAME = "rows"
 
 
 def is_rows(task: Any) -> bool:
-    """True if a task is problems, and neither a name nor a suite's mapping."""
+    """Return True if a task is given as problems, not as a name or a suite's mapping."""
     return isinstance(task, Iterable) and not isinstance(task, str | Mapping)
 
 
 def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
-    """A suite of these rows as in YAML, still without a reward.
+    """Build a suite from these rows, as it would be in YAML, still without a reward.
 
-    Its problems are code where every row has an `entry_point` and a `test`, else text.
+    Its problems are of kind `code` if every row has an `entry_point` and a `test`, else `text`.
 
     Raises:
-        RecipeError: there is no row, one is no mapping, or a field is nothing that JSON can hold.
+        RecipeError: there is no row, a row is no mapping, or JSON cannot hold one of its fields.
     """
     checked = [_checked(number, row) for number, row in enumerate(rows)]
     if not checked:
@@ -50,7 +50,8 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 
 def told_as(file: str) -> str:
-    """A file of rows as its user knows it: those that were given in Python are in none."""
+    """Name a file of rows for messages; rows that were given in Python have no file of their
+    own."""
     given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
     return "what was given in Python" if given else file
 
@@ -73,7 +74,7 @@ def _checked(number: int, row: Any) -> dict[str, Any]:
 
 
 def _written(rows: Iterable[Mapping[str, Any]]) -> Path:
-    """The file that holds the rows; equal rows are in one file."""
+    """Write the rows to a file and return its path; equal rows share one file."""
     content = "".join(json.dumps(row) + "\n" for row in rows).encode()
     file = _folder() / blake2b(content, digest_size=8).hexdigest() / f"{_NAME}.jsonl"
     if not file.exists():
@@ -90,7 +91,7 @@ def _folder() -> Path:
 
 
 PLAYED = {name: section for name, section in SECTIONS.items() if name != "trainer"}
-"""The sections that say how a team plays."""
+"""The sections that describe how a team plays."""
 
 _BY_OTHERS = {
     "beta": "kl_coef",
@@ -111,16 +112,17 @@ _BY_OTHERS = {
     "train_batch_size": "tasks_per_step",
     "train_dataset": "task",
 }
-"""What other libraries of training call a key, or an argument, that is here."""
+"""Maps key and argument names of other training libraries to the names used here."""
 
 
 def settings_of(
     given: Mapping[str, Any], sections: Mapping[str, type[Spec]], *, top: set[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The keys of the recipe itself, `top`, and those of its sections as on the command line.
+    """Split keyword arguments into top-level keys of the recipe (`top`) and settings of its
+    sections.
 
     Raises:
-        RecipeError: a key that none of them has; with the one that is meant where that is known.
+        RecipeError: no section has the key; the message names the intended key if it is known.
     """
     objects, settings = GivenObjects(), []
     for key, value in given.items():
@@ -135,7 +137,7 @@ def settings_of(
 
 
 def keys_of_the_top(*arguments: str) -> set[str]:
-    """The recipe's own keys, less those that are arguments by themselves."""
+    """Return the recipe's own keys, without those that are arguments of their own."""
     return {*Recipe.model_fields} - set(arguments)
 
 
@@ -149,31 +151,32 @@ def _unknown(key: str, sections: Mapping[str, type[Spec]], top: set[str]) -> Rec
 Function = Callable[..., Any]
 
 Named = str | PathLike[str] | Mapping[str, Any] | Spec
-"""A recipe by its name or file, or as data: a mapping as in YAML, that of a team or of a recipe."""
+"""A recipe as a name or file, or as data: the mapping of a team or of a recipe, as in YAML."""
 
 Row = Mapping[str, Any]
 Rows = Iterable[Row]
-"""Problems: mappings of fields, such as a list of dicts or a `datasets.Dataset`."""
+"""Problems as mappings of fields, e.g. a list of dicts or a `datasets.Dataset`."""
 Problems = str | Sequence[str] | Rows | Row
-"""Addresses of problems, rows, or one row."""
+"""Problems as addresses, as rows, or as one row."""
 
 Reward = Function | str | tuple[Function | str, float] | Mapping[str, Any]
-"""A part of a reward: a function or a part's name, that with a weight, or a mapping as in YAML."""
+"""One part of a reward: a function, a part's name, either with a weight, or a mapping as in
+YAML."""
 Rewards = str | Reward | Sequence[Reward] | Mapping[str, Reward]
-"""A joint reward: a reward's name, one part, several, or several by names of one's own."""
+"""A joint reward: the name of a reward, one part, several parts, or a mapping from names to
+parts."""
 
 Task = str | Mapping[str, Any] | Rows
-"""A suite's name or file, a suite as in YAML, or problems."""
+"""A task: the name or file of a suite, a suite as in YAML, or problems."""
 
 _AS_WRITTEN = ("options", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """One agent of a team that is made in Python; fields are those of an agent in YAML.
+    """One agent of a team made in Python; the fields are those of an agent in YAML.
 
-    `parser`, `harness` and the `tools` may be functions. Fields that are left out are as in YAML.
-    """
+    `parser`, `harness` and `tools` may be functions. Omitted fields have the defaults of YAML."""
 
     prompt: str | None = None
     role: str | None = None
@@ -197,15 +200,16 @@ class GivenObjects:
 
     def __init__(self) -> None:
         self.words: set[str] = set()
-        """What the user gave, in words: nothing of it is asked about."""
+        """Names of the functions that the user passed; they need no approval."""
 
     def data(self, value: Any, key: str = "") -> Any:
-        """The data of a value that stands at `key`: text, numbers, lists and mappings.
+        """Convert the value of `key` to plain data: text, numbers, lists and mappings.
 
-        A scalar of numpy or torch is the number that it holds.
+        A scalar of numpy or torch becomes a number.
 
         Raises:
-            RecipeError: a function where only data may stand, or what no YAML can hold.
+            RecipeError: a function is given where only data is allowed, or YAML cannot hold the
+                value.
         """
         if isinstance(value, Spec):
             return value.model_dump(mode="json", exclude_none=True)
@@ -232,10 +236,11 @@ class GivenObjects:
 
 
 def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: bool) -> Any:
-    """The task in place of the recipe's `current`, from which rows without rewards take the rest.
+    """Return the task that replaces `current`; rows without rewards keep the other keys of
+    `current`.
 
     Raises:
-        RecipeError: rows that cannot be problems.
+        RecipeError: the rows cannot be problems.
     """
     if not is_rows(task):
         return objects.data(task)
@@ -253,10 +258,10 @@ def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: boo
 def with_rewards(
     task: Any, objects: GivenObjects, rewards: Rewards | None, hidden: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The task with another reward, and other hidden fields.
+    """Return the task with another reward and other hidden fields.
 
     Raises:
-        RecipeError: there is no task, or the rewards are none.
+        RecipeError: there is no task, or the rewards are invalid.
     """
     if not isinstance(task, Mapping):
         raise RecipeError("rewards and hidden need a task, e.g. task='humaneval'")
@@ -269,13 +274,14 @@ def with_rewards(
 
 
 def recipe_of_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's data from keys of a team and of a recipe; one that both have is the team's."""
+    """Build a recipe's data from keys of a team and of a recipe; keys that both have go to the
+    team."""
     team = {key: value for key, value in parts.items() if key in TeamSpec.model_fields}
     return {"team": team, **{key: value for key, value in parts.items() if key not in team}}
 
 
 def rows_in(problems: Any) -> Rows | None:
-    """The problems of an argument that is one row, or rows; None for addresses."""
+    """Return the problems of an argument that is one row or rows; None for addresses."""
     if isinstance(problems, Mapping):
         return [problems]
     if not is_rows(problems):
@@ -285,10 +291,10 @@ def rows_in(problems: Any) -> Rows | None:
 
 
 def reward_of(rewards: Rewards) -> str | dict[str, Any]:
-    """A joint reward as in YAML, its functions still functions.
+    """Convert a joint reward to its YAML form, with its functions still functions.
 
     Raises:
-        RecipeError: there is no part, or something that is no part.
+        RecipeError: there is no part, or something is not a part.
     """
     if isinstance(rewards, str):
         return rewards
@@ -331,7 +337,7 @@ def _called(use: Function | str) -> str:
 
 
 def _free(taken: Mapping[str, Any], name: str) -> str:
-    """`name`, or `name_2` and so on where it is taken."""
+    """Return `name`, or the first free one of `name_2`, `name_3` and so on if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -340,7 +346,7 @@ def _free(taken: Mapping[str, Any], name: str) -> str:
 
 
 def _scalar(value: Any, key: str) -> Any:
-    """A text, a number, a truth or None, as what it is in YAML.
+    """Return a text, number, boolean or None as YAML has it.
 
     Raises:
         RecipeError: it is none of them.
@@ -361,5 +367,6 @@ def _scalar(value: Any, key: str) -> Any:
 
 
 def _below(key: str, name: Any) -> str:
-    """The key that a value below `key` stands at: all below free values are free."""
+    """Return the key that applies to a value below `key`; free values have only free values below
+    them."""
     return key if key in _AS_WRITTEN else str(name)

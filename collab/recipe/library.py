@@ -1,8 +1,7 @@
-"""Looks components up by name: beside the recipe, in the current folder, in the library.
+"""Looks components up by name: in the recipe's project, the current folder, then the library.
 
-Suites by the hundred have no file each: `reasoning_gym/NAME` is the suite of one of its sets, and
-`verifiers/NAME` that of an environment.
-"""
+Large families of suites have no file per suite. `reasoning_gym/NAME` is the suite of one of its
+sets, and `verifiers/NAME` the suite of an environment."""
 
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ FOLDERS: dict[Kind, str] = {
 }
 
 FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
-"""Suites with members, and the option of the generator of that name that says which."""
+"""Families of suites, with the option of the generator of that name that selects a member."""
 _MEMBER = re.compile(rf"((?:{'|'.join(FAMILIES)})/[a-z][\w-]*)(?:/(.*))?", re.ASCII | re.DOTALL)
 
 
 def roots(project: Path | None = None) -> list[Path]:
-    """The folders that hold `agents/`, `tasks/` and `trainers/`, first one first."""
+    """List the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
     return [*([project] if project else []), Path.cwd(), shipped()]
 
 
 def project_of(file: Path) -> Path:
-    """The folder of a recipe's file; for a file in `agents/`, the folder above that."""
+    """Return the folder of a recipe's file; for a file in `agents/`, the folder above."""
     inner = {part for folder in FOLDERS.values() for part in Path(folder).parts}
     folder = file.resolve().parent
     while folder.name in inner and not any((folder / name).is_dir() for name in inner):
@@ -43,23 +42,23 @@ def project_of(file: Path) -> Path:
 
 
 def shipped() -> Path:
-    """The library that comes with collab: inside the wheel, or the checkout's own root."""
+    """Return the library that comes with collab: inside the wheel, or the checkout's own root."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "library"
     return inside if inside.is_dir() else package.parent
 
 
 def is_shipped(path: Path) -> bool:
-    """True if a file, by its whole path, is a part of the shipped library."""
+    """Return True if a file, given by its whole path, is part of the shipped library."""
     return any(path.is_relative_to(shipped() / folder) for folder in FOLDERS.values())
 
 
 def find(kind: Kind, name: str, project: Path | None = None) -> Path:
-    """The YAML file of a component, by path, or by name in a project first.
+    """Find the YAML file of a component by path or name, in a project first.
 
     Raises:
-        UnknownName: no such name; with the nearest one.
-        RecipeError: no such file.
+        UnknownName: there is no such name; the message suggests the nearest one.
+        RecipeError: there is no such file.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
         path = Path(name)
@@ -74,7 +73,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
 
 
 def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
-    """Every component of a kind, by name; a project's own hides a shipped one."""
+    """List every component of a kind by name; a project's own hides a shipped one."""
     seen: set[str] = set()
     for root in roots(project):
         for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):
@@ -84,7 +83,7 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
 
 
 def member(name: str) -> dict[str, Any] | None:
-    """The suite of a member, as one that extends its family; None for any other name."""
+    """Return a member's suite, as one that extends its family; None for any other name."""
     matched = _MEMBER.fullmatch(name)
     if matched is None or matched[2] is not None:
         return None
@@ -94,6 +93,6 @@ def member(name: str) -> dict[str, Any] | None:
 
 
 def split_member(address: str) -> tuple[str, str] | None:
-    """The suite of a member and what is selected in it, for an address in one."""
+    """Split an address into the suite of a family's member and the selection within it."""
     matched = _MEMBER.fullmatch(address)
     return (matched[1], matched[2] or "") if matched else None

@@ -1,4 +1,4 @@
-"""From what a user wrote to a validated recipe: names looked up, overrides applied."""
+"""Turns the user's input into a validated recipe: looks up names, applies overrides."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ def load_recipe(
     trust: Consent = False,
     **top: Any,
 ) -> Recipe:
-    """The recipe for a team's name, a team or recipe file, a run's folder, or their data.
+    """Load the recipe for a team's name, a team or recipe file, a run's folder, or their data.
 
-    `hub:OWNER/NAME` is the folder that the hub has of a team; it is asked about as any folder is.
-
-    Wherever data may name a function, it may hold the function itself.
+    `hub:OWNER/NAME` loads a team from the hub, which needs approval as any other folder does. Data
+    may hold a function wherever it may name one.
 
     Args:
-        task: a suite's name or file, or problems; in place of the recipe's own.
-        rewards: in place of the task's reward.
-        hidden: the task's fields that no agent sees, in place of its own.
+        task: a suite's name or file, or problems; replaces the recipe's own.
+        rewards: replace the task's reward.
+        hidden: the task's fields that no agent sees; replace its own.
         settings: overrides of the form `key.key=value`.
-        defaults: top-level keys for a recipe that does not give them itself.
-        trust: a yes to what a recipe from elsewhere would run, or a function that asks for it.
-        top: top-level keys in place of the recipe's own, e.g. `model="echo"`; None is ignored.
+        defaults: top-level keys for a recipe that does not set them itself.
+        trust: approval of the code that a recipe from elsewhere would run, or a function that asks
+            for it.
+        top: top-level keys that replace the recipe's own, e.g. `model="echo"`; None is ignored.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it comes from elsewhere and would run code, and there is no yes.
+        Untrusted: it comes from elsewhere, would run code, and is not approved.
     """
     recipe, question = read_recipe(
         name,
@@ -86,15 +86,15 @@ def read_recipe(
     written_in: Files | None = None,
     **top: Any,
 ) -> tuple[Recipe, Question]:
-    """The recipe that `load_recipe` gives, only to be looked at, and what is to be asked first.
+    """Read the recipe as `load_recipe` does, without approving it, and the question to ask first.
 
     Args:
-        is_run: whether the file `name` is that of a run's folder, which says so itself later.
-        written_in: the files that say `task`, `settings` and `top`; without, the user has typed
-            them, and what they name is not asked about.
+        is_run: True if the file `name` is in a run's folder, before the file has said so itself.
+        written_in: the files that hold `task`, `settings` and `top`; if None, the user typed them,
+            and the names in them need no approval.
 
     Raises:
-        RecipeError: as `load_recipe`.
+        RecipeError: see `load_recipe`.
     """
     _check_top(top)
     files, objects = Files(written_in), GivenObjects()
@@ -123,7 +123,7 @@ def read_recipe(
 
 
 def _check_top(top: dict[str, Any]) -> None:
-    """A key of a section is a setting; say which."""
+    """Raise an error for a top-level key that belongs to a section, and name the section."""
     for key, value in top.items():
         path = path_of(key, SECTIONS)
         if key not in Recipe.model_fields and path:
@@ -134,14 +134,14 @@ def _check_top(top: dict[str, Any]) -> None:
 def load_task(
     name: str, *, settings: Sequence[str] = (), like: str = "code", trust: Consent = False
 ) -> TaskSpec:
-    """A suite by its library name, or by the path of a YAML or data file.
+    """Load a suite by its library name, or by the path of a YAML or data file.
 
     Args:
-        like: the suite whose kind and reward a data file takes.
-        trust: as of `load_recipe`.
+        like: the suite from which a data file takes its kind and reward.
+        trust: see `load_recipe`.
 
     Raises:
-        RecipeError, Untrusted: as `load_recipe`.
+        RecipeError, Untrusted: see `load_recipe`.
     """
     spec, question = read_task(name, settings=settings, like=like)
     allow(spec, question, trust)
@@ -151,7 +151,7 @@ def load_task(
 def read_task(
     name: str, *, settings: Sequence[str] = (), like: str = "code"
 ) -> tuple[TaskSpec, Question]:
-    """The suite that `load_task` gives, only to be looked at, and what is to be asked first."""
+    """Read a suite as `load_task` does, without approving it, and the question to ask first."""
     files = Files()
     files.begin_at(Path(name))
     data = {"task": _expand("task", _as_suite(name, like), files)}
@@ -163,10 +163,10 @@ def read_task(
 
 
 def read_trainer(name: str) -> TrainerSpec:
-    """A trainer by its library name or file, only to be looked at.
+    """Read a trainer by its library name or file, without approving it.
 
     Raises:
-        RecipeError: as `load_recipe`.
+        RecipeError: see `load_recipe`.
     """
     files = Files()
     files.begin_at(Path(name))
@@ -174,7 +174,7 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Check `data` against a part of the recipe; every error in one message."""
+    """Check `data` against a part of the recipe; one message lists every error."""
     try:
         return spec.model_validate(data)
     except ValidationError as error:
@@ -221,7 +221,7 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
 
 
 def _with_model(data: dict[str, Any]) -> dict[str, Any]:
-    """A recipe that names no model takes the one that its team was written for."""
+    """Fill in the team's own model for a recipe that names none."""
     team = data.get("team")
     written_for = team.get("model") if isinstance(team, dict) else None
     model = data.get("model") or written_for or DEFAULT_MODEL
@@ -233,7 +233,7 @@ def _like(team: Any) -> str:
 
 
 def _is_suite(task: Any, name: str) -> bool:
-    """True if `task` is the suite called `name`, with its data, which another machine may lack."""
+    """Return True if `task` is the suite `name` with its data, which another machine may lack."""
     if not isinstance(task, dict) or task.get("name") != name:
         return False
     source = task.get("source")
@@ -242,7 +242,7 @@ def _is_suite(task: Any, name: str) -> bool:
 
 
 def _as_suite(task: Any, like: str) -> Any:
-    """A suite that is a data file, written as YAML that extends `like`."""
+    """Return a suite that is a data file in its YAML form, extending `like`."""
     if isinstance(task, str) and (path_of_member := member(task)) and not Path(task).exists():
         return path_of_member
     data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
@@ -277,7 +277,7 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
 
 
 def _merge_task(base: Any, override: dict[str, Any]) -> Any:
-    """A task that extends another; rows of its own take the place of the other's."""
+    """Merge a task into the one it extends; its own row source replaces the other's."""
     source = override.get("source")
     given = [key for key in ORIGINS if isinstance(source, dict) and source.get(key)]
     merged = _merge(base, override)
@@ -288,7 +288,7 @@ def _merge_task(base: Any, override: dict[str, Any]) -> Any:
 
 
 def _expand_team(team: dict[str, Any]) -> None:
-    """Write the short forms of models and feedback out, so that `--set` can reach into them."""
+    """Write out the short forms of models and feedback, so `--set` can reach into them."""
     agents = team.get("agents")
     for agent in agents.values() if isinstance(agents, dict) else ():
         if isinstance(agent, dict) and isinstance(agent.get("model"), str):

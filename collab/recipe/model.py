@@ -1,4 +1,4 @@
-"""Which model answers, and how its engine is to be run.
+"""Names the model that answers, and the settings of its engine.
 
 A model is written as a string, or as a mapping with the engine's options:
 
@@ -25,10 +25,11 @@ from collab.records import Sampling
 
 
 class SamplingSpec(Spec):
-    """The settings that differ from those of the level above; unset ones are inherited."""
+    """Sampling settings that differ from the level above; unset ones are inherited."""
 
     temperature: float | None = Field(default=None, ge=0.0, le=5.0)
-    """0 is greedy; training wants 1 or the value whose log-probs are to be learned."""
+    """Sampling temperature; 0 is greedy. Training needs 1, or the value whose log-probs it
+    learns."""
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
     """Keep the likeliest tokens that make up this probability; 1 keeps all."""
     top_k: int | None = Field(default=None, ge=0)
@@ -66,21 +67,22 @@ class TransformersModel(Spec):
     attn_implementation: (
         Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"] | None
     ) = None
-    """How transformers computes attention; None lets it choose, mostly `sdpa`. With another one
-    nothing that responses share is computed once."""
+    """The attention implementation of transformers; None lets it choose, mostly `sdpa`. With any
+    other, shared prefixes are computed once per response."""
     batch_tokens: int | None = Field(default=None, ge=256)
-    """Prompts and new tokens of one padded batch; larger batches are split. Default: 32,768, and on
-    a GPU what its free memory holds."""
+    """Prompt and new tokens of one padded batch; larger batches are split. Default: 32,768 on a
+    CPU, and as many as the free memory holds on a GPU."""
     renamed = {"packed": "fast"}
 
     fast: bool = True
-    """Sample by `collab.models.local.fast`: the same answers up to rounding, up to several times
-    the tokens a second. On a CPU it holds the weights once more, in the layout that products of few
-    rows are fastest in; False saves that memory."""
+    """Sample with `collab.models.local.fast`: the same answers up to rounding, at up to several
+    times the tokens per second. On a CPU it keeps a second copy of the weights, in the fastest
+    layout for products of few rows; False saves that memory."""
 
 
 class VLLMModel(Spec):
-    """A local model, run by vLLM: in processes of its own, or by servers. Trainable by adapters."""
+    """A local model run by vLLM, in its own processes or on servers. Adapters on it can be
+    trained."""
 
     engine: Literal["vllm"] = "vllm"
     name: str
@@ -88,43 +90,44 @@ class VLLMModel(Spec):
     revision: str | None = None
     """A hub revision: branch, tag or commit."""
     servers: tuple[str, ...] = ()
-    """Addresses of vLLM servers with this model, e.g. http://127.0.0.1:8000, which share the load;
-    none are needed for vLLM on this machine."""
+    """Addresses of vLLM servers with this model, e.g. http://127.0.0.1:8000; they share the load.
+    Leave it empty to run vLLM on this machine."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """Of the engine here, and of the trainer's own weights. `auto` takes bfloat16 where the
-    processor is good at it, else float32."""
+    """Number format of the local engine and of the trainer's own weights. `auto` takes bfloat16
+    where the processor is good at it, else float32."""
     context: int | None = Field(default=None, ge=16)
-    """Most tokens of prompt and response together; less takes less memory. Default: the model's."""
+    """Most tokens of prompt and response together; a lower limit takes less memory. Default: the
+    model's."""
     memory_share: float = Field(default=0.5, gt=0, le=1)
-    """Share of the GPU's memory for the engine here; engines of several bases divide it equally. On
-    a machine without one: the share of its free memory that the cache of keys and values takes at
-    most."""
+    """Share of the GPU's memory for the local engine; engines of several bases divide it equally.
+    On a machine without a GPU: the largest share of its free memory that the KV cache may take."""
     kv_cache_gb: float | None = Field(default=None, gt=0)
-    """GB of the cache of keys and values, for the engine here. Default: on a GPU what memory_share
-    leaves, else room for 64 responses of the whole context."""
+    """Size of the local engine's KV cache, in GB. Default: on a GPU the rest of memory_share, else
+    room for 64 responses of the whole context."""
     sleep: bool | None = None
-    """Whether the engine here gives the GPU's memory back while the trainer learns. Default: where
-    both are on one GPU and, as the plan counts, do not fit at once."""
+    """Make the local engine release the GPU's memory while the trainer learns. Default: only if
+    both share one GPU and, by the plan's count, do not fit at once."""
     tensor_parallel: int = Field(default=1, ge=1)
-    """GPUs that share each layer of the engine here, for a model that one does not hold."""
+    """GPUs that share each layer of the local engine, for a model too large for one."""
     deterministic: bool = False
-    """Whether a response's tokens are the same in any batch, for the engine here: by kernels that
-    are slower by a quarter or so, on GPUs of compute capability 8.0 and later."""
+    """Make a response's tokens independent of its batch, in the local engine. The kernels are about
+    a quarter slower and need GPUs of compute capability 8.0 or later."""
     seeds: bool = False
-    """Whether each request carries the seed of its place in the run, so that the same recipe draws
-    the same tokens; `deterministic` sends seeds too. A GPU takes longer to draw each row of a batch
-    by a seed of its own."""
+    """Send a seed with each request, made from its position in the run, so that the same recipe
+    draws the same tokens. `deterministic` sends seeds too. A GPU takes longer to sample a batch
+    with one seed per row."""
     server_command: tuple[str, ...] = ()
-    """What starts a server, where each of several ranks has one; options are put behind it, e.g.
-    ["/opt/vllm/bin/vllm", "serve"]. Default: vLLM's server of this environment."""
+    """The command that starts a server, where each of several ranks has its own; options are
+    appended, e.g. ["/opt/vllm/bin/vllm", "serve"]. Default: the vLLM server of this environment."""
     trainer_device: str = "auto"
-    """Where the trainer keeps its own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
+    """Device of the trainer's own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
     adapter_folder: str | None = None
-    """Where adapters are handed over; servers read them from the same path. Default: memory."""
+    """Folder through which servers get new adapters; they read it under the same path. Default:
+    memory."""
     seconds: float = Field(default=600.0, gt=0)
-    """Limit of one response, waiting in the engine's queue included."""
+    """Time limit of one response in seconds, including its wait in the engine's queue."""
     ready_seconds: float = Field(default=600.0, gt=0)
-    """Limit for the engine to start, or for a server to be there, also when it is restarted."""
+    """Seconds that the engine may take to start, or a server to be ready, including restarts."""
 
     @property
     def is_seeded(self) -> bool:
@@ -133,7 +136,7 @@ class VLLMModel(Spec):
 
     @property
     def weights(self) -> TransformersModel:
-        """The same model for a trainer, which needs its weights."""
+        """The same model as a trainer loads it, with its weights."""
         return TransformersModel(
             name=self.name,
             revision=self.revision,
@@ -142,11 +145,11 @@ class VLLMModel(Spec):
         )
 
     def among(self, engines: int) -> VLLMModel:
-        """The same model, as one of so many engines that divide the memory."""
+        """Return the same model as one of `engines` engines that divide the memory."""
         return self.model_copy(update={"memory_share": self.memory_share / engines})
 
     def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
-        """The same model, run by servers that were started as it says."""
+        """Return the same model, run by servers that were started with its settings."""
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
         return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
 
@@ -182,7 +185,7 @@ _SERVER_FLAGS = {
 
 
 class ScriptedModel(Spec):
-    """Answers from a script, in order; fails when the script is not used up."""
+    """Answers from a script, in order; fails if the script is not used up."""
 
     engine: Literal["scripted"] = "scripted"
     name: str
@@ -190,14 +193,14 @@ class ScriptedModel(Spec):
 
 
 class EchoModel(Spec):
-    """Answers with its last message."""
+    """Answers with the last message of the prompt."""
 
     engine: Literal["echo"] = "echo"
     name: str = "echo"
 
 
 class ReplayModel(Spec):
-    """Gives the recorded actions of a run again."""
+    """Replays the recorded actions of a run."""
 
     engine: Literal["replay"] = "replay"
     name: str
@@ -205,14 +208,14 @@ class ReplayModel(Spec):
 
 
 class PluginModel(Spec):
-    """An engine of a third party."""
+    """A third-party engine."""
 
     engine: str
     """`module:function`, `file.py:function`, or a name registered by an installed package (entry
     point group `collab.models`); the function is called with this spec and returns a Model."""
     name: str = ""
     options: dict[str, Any] = {}
-    """Passed on to the engine."""
+    """Options passed on to the engine."""
 
     @field_validator("engine")
     @classmethod
@@ -240,8 +243,9 @@ def parse_model(text: str) -> dict[str, Any]:
     """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a transformers name.
 
     Raises:
-        UnknownName: a prefix that is no engine.
-        RecipeError: an address where a name is wanted; it is not repeated, as it may hold a key.
+        UnknownName: the prefix is not an engine.
+        RecipeError: an address is given where a name is needed; the message omits it, since it may
+            hold a key.
     """
     engine, separator, name = text.partition(":")
     if text.startswith(_URL) or (engine in _NAMED and name.startswith(_URL)):
@@ -263,7 +267,7 @@ def parse_model(text: str) -> dict[str, Any]:
 
 
 def _registered() -> list[str]:
-    """Engines of installed packages."""
+    """Return the engines of installed packages."""
     return [point.name for point in entry_points(group="collab.models")]
 
 
@@ -290,7 +294,7 @@ ModelSpec = Annotated[
 
 
 def local_weights(model: ModelSpec) -> TransformersModel | None:
-    """The model as a trainer holds it; None for one whose weights are not at hand."""
+    """Return the model as a trainer loads it; None if its weights are not available."""
     if isinstance(model, VLLMModel):
         return model.weights
     return model if isinstance(model, TransformersModel) else None

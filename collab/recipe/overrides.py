@@ -1,4 +1,4 @@
-"""`--set path.to.key=value`, applied to a recipe's raw data before it is validated."""
+"""Applies `--set path.to.key=value` to a recipe's raw data before it is validated."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collab.recipe.documents import parse_yaml
 from collab.recipe.task import ORIGINS, without_former
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
-"""Keys whose entries are named by the user, so that a wrong name would make another entry."""
+"""Keys whose entries the user names; a mistyped name would silently add an entry."""
 
 
 LONGEST_POSITION = 9
-"""Digits."""
+"""Longest list position, in digits."""
 
 
 def apply(data: dict[str, Any], setting: str) -> None:
@@ -23,8 +23,8 @@ def apply(data: dict[str, Any], setting: str) -> None:
     `agents.NAME` is short for `team.agents.NAME`. A number selects an entry of a list.
 
     Raises:
-        RecipeError: a setting that is not of this form, or whose path leads nowhere; with the
-            nearest name where an agent or a part is not there.
+        RecipeError: the setting does not have this form, or its path does not exist. For a missing
+            agent or part, the message suggests the nearest name.
     """
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
@@ -38,18 +38,19 @@ def apply(data: dict[str, Any], setting: str) -> None:
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
-    """The settings in order, but splits last: a setting of where rows come from drops others."""
+    """Order the settings with splits last: a setting of the row source drops the existing
+    splits."""
     return sorted(settings, key=lambda setting: setting.strip().startswith("task.splits"))
 
 
 def _origin_in(setting: str) -> str:
-    """The key of a setting that says where a suite's rows come from; "" of others."""
+    """Return the key of a setting that changes a suite's row source, else ""."""
     above, _, last = setting.partition("=")[0].strip().rpartition(".")
     return last if above == "task.source" and last in ORIGINS else ""
 
 
 def texts(settings: Sequence[str]) -> set[str]:
-    """Every text within the values of some settings: the user's own words."""
+    """Yield every text within the values of some settings: the user's own words."""
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
     while waiting:

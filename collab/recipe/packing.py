@@ -22,13 +22,14 @@ from collab.trust.sources import digest_of, sources_of
 Kind = Literal[
     "file function", "module function", "component", "data", "model", "adapter", "program"
 ]
-"""What a text names: `file.py:function`, `module:function`, a YAML or data file that stands for a
-team, task, reward or trainer, a suite's rows or the episodes of an earlier run, a model's folder or
-file, a folder with an adapter, a Python file of an MCP server's command.
-"""
+"""The kind of thing that a text names.
+
+`file.py:function`, `module:function`, a YAML or data file (`component`: a team, task, reward or
+trainer), a suite's rows or an earlier run's episodes (`data`), a model's folder or file, a folder
+with an adapter, or a Python file in an MCP server's command (`program`)."""
 
 Change = Callable[[Kind, str, str], str]
-"""From the kind, the key that it stands at, and the text to the text that replaces it."""
+"""Maps the kind of a name, its key and its text to the text that replaces it."""
 
 _FUNCTION_KEYS = {
     "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
@@ -38,17 +39,17 @@ _COMPONENT_KEYS = {
     "team", "task", "reward", "trainer", "extends",
     "recipe", "tasks", "trainers",
 }  # fmt: skip
-"""The last three are those of a study."""
+"""Keys that name components; the last three are keys of a study."""
 _FREE_TEXT = {
     "role", "prompt", "revise", "discuss", "templates",
     "name", "description", "options", "hidden",
 }  # fmt: skip
-"""Keys whose values are passed on as they were written."""
+"""Keys whose values are passed on unchanged."""
 _OF_THE_USER = {"agents", "parts"}
-"""Keys of mappings whose own keys are names of the user's choice, and mean nothing here."""
+"""Keys of mappings whose own keys are names chosen by the user, with no meaning here."""
 
 VERIFIERS = "verifiers"
-"""The generator whose option `environment` names a module, which it imports."""
+"""The generator whose option `environment` names a module to import."""
 
 _FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
 _MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
@@ -62,7 +63,7 @@ def is_file_function(text: str) -> bool:
 
 
 def environment_function(name: str) -> str:
-    """An environment of verifiers as a function of the module that holds it."""
+    """Return a verifiers environment as a function of the module that holds it."""
     return f"{name.replace('-', '_').lower()}:taskset"
 
 
@@ -85,12 +86,13 @@ def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
 
 
 def of_python_in(spec: Spec) -> tuple[str, ...]:
-    """The functions from Python that are in no file, so that no other process can run them."""
+    """Return the functions passed from Python that are in no file; no other process can run
+    them."""
     return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
 
 
 def changed(data: Any, change: Change) -> Any:
-    """A copy of a recipe's data, or of a part of it, with `change` made to every name in it."""
+    """Copy a recipe's data, or a part of it, with `change` applied to every name."""
     return _changed(data, "", change)
 
 
@@ -110,7 +112,7 @@ def _changed(value: Any, key: str, change: Change) -> Any:
 
 
 def _last(key: Any) -> str:
-    """The last word of a key: `model` for `team.agents.a.model`."""
+    """Return the last word of a key: `model` for `team.agents.a.model`."""
     return str(key).rpartition(".")[2]
 
 
@@ -149,10 +151,10 @@ def _changed_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
 
 
 def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
-    """The data with what it names in `folder`, where it was read; else in the current folder.
+    """Return the data with its names resolved in `folder`, where it was read, else in the current
+    folder.
 
-    A file of functions may also lie at the root of the file's `project`.
-    """
+    A file of functions may also be in the root of the file's `project`."""
 
     def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
         if kind == "module function":
@@ -173,34 +175,36 @@ def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any
 
 
 def _is_there(path: Path) -> bool:
-    """A file, or a folder with a model, an adapter or a run."""
+    """Return True for a file, or for a folder with a model, an adapter or a run."""
     marks = ("", "config.json", ADAPTER_CONFIG, EPISODES)
     return any((path / mark).is_file() for mark in marks)
 
 
 def _shown(path: Path) -> str:
-    """A file's path: relative where it is below the current folder, so that it reads well."""
+    """Format a file's path for reading: relative if it is below the current folder."""
     real, here = path.resolve(), Path.cwd().resolve()
     return str(real.relative_to(here)) if real.is_relative_to(here) else str(real)
 
 
 class Packing:
-    """Copies into one folder what recipes name, each file once, as it is at that time."""
+    """Copies the files that recipes name into one folder, each file once, with its current
+    content."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._packed: dict[tuple[Kind, str], str] = {}
-        """By what was named: its name within the folder."""
+        """Names within the folder, by the kind and text of the original name."""
 
     def pack(self, recipe: Recipe) -> dict[str, Any]:
-        """The recipe's data with every name relative to the folder.
+        """Return the recipe's data with every name relative to the folder.
 
-        Models and adapters stay where they are, and are named by their whole paths. A file that
-        is not there is left as it was named.
+        Models and adapters are not copied; their names become whole paths. A file that does not
+        exist keeps its name.
 
         Raises:
-            OSError: a file cannot be copied. RecipeError: a function's file cannot be read.
-            Untrusted: somebody else's file has changed since there was a yes to it.
+            OSError: a file cannot be copied.
+            RecipeError: a function's file cannot be read.
+            Untrusted: a file from elsewhere has changed since it was approved.
         """
         data: dict[str, Any] = changed(
             recipe.model_dump(mode="json", exclude_none=True), self._change
@@ -232,12 +236,12 @@ class Packing:
         return self._within(path) or str(path.resolve())
 
     def _stands_within(self, text: str) -> bool:
-        """True if a name is relative to the folder already, as that of a trained adapter is."""
+        """Return True if a name is already relative to the folder, as a trained adapter's is."""
         file = text.rpartition(":")[0] if is_file_function(text) else text
         return not Path(file).is_absolute() and (self.folder / file).exists()
 
     def _within(self, path: Path) -> str | None:
-        """The path relative to the folder, where it lies in it."""
+        """Return the path relative to the folder, if it is inside."""
         real, folder = path.resolve(), self.folder.resolve()
         return real.relative_to(folder).as_posix() if real.is_relative_to(folder) else None
 
@@ -263,7 +267,7 @@ class Packing:
         return place
 
     def _free(self, name: str, suffix: str, contents: Mapping[Path, bytes]) -> str:
-        """`name`, or `name-2` and so on where other content stands in its place."""
+        """Return `name`, or `name-2` and so on if other content already has that name."""
         number, place = 1, f"{name}{suffix}"
         while any(_differs(self.folder / place / p, c) for p, c in contents.items()):
             number += 1

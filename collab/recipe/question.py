@@ -36,9 +36,8 @@ _ANTHROPIC = "https://api.anthropic.com"
 def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Question:
     """Make the question that the user must answer before `spec`, read from `files`, may run.
 
-    Where every file is the user's own, only functions from files of others are asked about.
-    `typed` are the words that the user gave himself; what they name is not asked about.
-    """
+    If every file is the user's own, only functions from foreign files are part of it. The names in
+    `typed`, which the user wrote, need no approval."""
     asked_items = _functions(spec, typed, everything=bool(files.foreign))
     asked_items += _servers(spec, typed, everything=bool(files.foreign))
     if files.foreign:
@@ -52,19 +51,20 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
 
 
 def about_rows(task: TaskSpec, question: Question) -> Question:
-    """Keep of a question the functions that make a suite's rows."""
+    """Reduce a question to the functions that make a suite's rows."""
     return question.about(*(text for kind, _, text in named_in(task.source) if "function" in kind))
 
 
 def check_functions(spec: Spec) -> None:
-    """Raise RecipeError where a function of Python's own is named, which no yes allows."""
+    """Raise RecipeError for a built-in function of Python, which no approval allows."""
     for kind, key, text in named_in(spec):
         if kind == "module function":
             plugins.check_module(key, text)
 
 
 def settled_in(spec: Spec) -> set[str]:
-    """The functions and servers of a recipe in memory that were approved when it was read."""
+    """Return the functions and servers of a recipe in memory that were approved when it was
+    read."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_free(of_function(text))}
@@ -75,7 +75,8 @@ def settled_in(spec: Spec) -> set[str]:
 
 
 def own_functions(data: dict[str, Any], files: Files) -> set[str]:
-    """The functions of the user's project that data names, if all its `files` are the user's."""
+    """Return the functions of the user's project that data names, if all its `files` are the
+    user's."""
     functions = set()
 
     def note(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
@@ -88,11 +89,11 @@ def own_functions(data: dict[str, Any], files: Files) -> set[str]:
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:
-    """Let `recipe` do what it names; of what `question` asks besides, nothing is asked.
+    """Let `recipe` run everything it names; other items of `question` are not asked about.
 
     Raises:
-        RecipeError: it names a function that cannot be had here.
-        Untrusted: it comes from elsewhere and would run code, and there is no yes.
+        RecipeError: it names a function that cannot be used here.
+        Untrusted: it comes from elsewhere, would run code, and is not approved.
     """
     check_functions(recipe)
     named = {text for _, _, text in named_in(recipe)}
@@ -126,7 +127,7 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
 
 
 def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
-    """MCP servers: commands with the Python files that they run, and addresses."""
+    """List MCP servers: commands with the Python files that they run, and addresses."""
     items: list[Item] = []
     for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
         item = _address_of(server) if isinstance(server.mcp, str) else _command_of(server)
@@ -144,7 +145,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
 
 
 def _is_own_source(file: Path) -> bool:
-    """True if a file is the user's own, and every local module that it imports."""
+    """Return True if a file and every local module that it imports are the user's own."""
     sources = sources_of(file) if file.suffix == ".py" and file.is_file() else []
     return is_own(file) and all(is_own(source.path) for source in sources)
 
@@ -171,7 +172,7 @@ def _command_of(server: MCPServer) -> Item:
 
 
 def _content_of(origin: str) -> str:
-    """A digest of the file or module that holds a function; it is read, and not run."""
+    """Return a digest of the file or module that holds a function; nothing is run."""
     path = Path(origin)
     if origin.endswith(".py"):
         return digest_of(sources_of(path)) if path.is_file() else "missing"
@@ -187,7 +188,7 @@ def _content_of(origin: str) -> str:
 
 
 def _addresses(spec: Spec, typed: set[str]) -> Iterator[Item]:
-    """Services beyond this machine, and the keys that they are sent."""
+    """List services beyond this machine, and the keys that are sent to them."""
     given = {call for text in typed for call in _calls_by(text)}
     for part in specs_in(spec):
         for url, key in _calls(part):
@@ -205,7 +206,7 @@ def _isolation(spec: Spec, typed: set[str]) -> Iterator[Item]:
 
 
 def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
-    """Clusters beyond this machine that programs are sent to with their tests."""
+    """List clusters beyond this machine that receive programs and their tests."""
     for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
         is_local = part.address in ("auto", "local") or leads_to_loopback(
             f"ray://{part.address.rpartition('://')[2]}"
@@ -218,7 +219,7 @@ def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:
-    """The services of a model that the user named in short."""
+    """Return the services of a model that the user named in short form."""
     with suppress(RecipeError, ValidationError):
         given = parse_model(text)
         if given["engine"] in ENGINES:
@@ -227,7 +228,7 @@ def _calls_by(text: str) -> list[tuple[str, str]]:
 
 
 def _calls(part: Spec) -> Iterator[tuple[str, str]]:
-    """The addresses that a model's requests go to, each with the key that is sent there."""
+    """List the addresses that a model's requests go to, each with the key that is sent."""
     if isinstance(part, VLLMModel):
         yield from ((url, "VLLM_API_KEY") for url in part.servers)
     elif isinstance(part, OpenAIModel):
@@ -238,7 +239,7 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
 
 
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
-    """Files beyond the recipe's own folder, whose text would go into prompts and records."""
+    """List files outside the recipe's folder whose text would go into prompts and records."""
     given_paths = {Path(word).resolve() for word in typed}
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None

@@ -21,12 +21,12 @@ DEFAULT_MODEL = "smollm2-135m"
 
 
 class BudgetSpec(Spec):
-    """Limits of one episode. One that reaches a limit ends with a typed failure."""
+    """Limits of one episode; reaching one ends it with a typed failure."""
 
     tokens: int | None = Field(default=None, ge=1)
     """New tokens of all agents together."""
     seconds: float | None = Field(default=None, gt=0)
-    """Wall time."""
+    """Wall time in seconds."""
 
 
 SECTIONS: dict[str, type[Spec]] = {
@@ -37,34 +37,34 @@ SECTIONS: dict[str, type[Spec]] = {
     "sandbox": SandboxSpec,
     "budget": BudgetSpec,
 }
-"""The parts of a recipe; of a key that two have, the first is meant more often."""
+"""The parts of a recipe; if two have the same key, the first is the likelier meaning."""
 
 
 class Recipe(Spec):
-    """All that a run needs. A recipe without a trainer can be run, not trained."""
+    """Everything that a run needs. A recipe without a trainer can be run, not trained."""
 
     renamed = {"judge": "sandbox"}
 
     name: Name = ""
     description: str = ""
     team: TeamSpec
-    """Who takes part."""
+    """The team: its agents and how they work together."""
     task: TaskSpec | None = None
     """The suite; an address on the command line brings its own."""
     model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
-    """Answers for every agent that names no model of its own."""
+    """The model of every agent that names no model of its own."""
     sampling: SamplingSpec = SamplingSpec()
     seed: int = Field(default=0, ge=0)
-    """Every decision draws from it and from its own place in the run."""
+    """Seed of the run; every random draw combines it with its position in the run."""
     samples: int = Field(default=1, ge=1)
-    """Episodes of each problem in a run."""
+    """Episodes per problem in a run."""
     concurrency: int | None = Field(default=None, ge=1)
-    """Episodes under way at the same time. Default: 32, and with vLLM 256 for each engine or
-    server; in training on a GPU or with vLLM all of a step."""
+    """Episodes in progress at the same time. Default: 32, and with vLLM 256 per engine or server;
+    when training on a GPU or with vLLM, all episodes of a step."""
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
-    """How the team is trained; a recipe without one can be run."""
+    """Settings of the training; a recipe without a trainer can be run, not trained."""
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:
@@ -81,7 +81,7 @@ class Recipe(Spec):
 
     @property
     def uses_sandbox(self) -> bool:
-        """True if programs are run: those of the task, of feedback, or of a tool."""
+        """True if the task, feedback or a tool runs programs."""
         return (
             (self.task is not None and self.task.kind == "code")
             or any(isinstance(spec, ExecutionFeedback) for spec in self.team.feedback)
@@ -89,15 +89,15 @@ class Recipe(Spec):
         )
 
     def model_of(self, agent: str) -> ModelSpec:
-        """The model that answers for `agent`."""
+        """Return the model that answers for `agent`."""
         return self.team.agents[agent].model or self.model
 
     def sampling_of(self, agent: str) -> Sampling:
-        """The agent's sampling settings: its own over the team's over the recipe's."""
+        """Return the agent's sampling settings, merged from the recipe, the team and the agent."""
         return merge_sampling(self.team.sampling, self.sampling, self.team.agents[agent].sampling)
 
     def with_agents(self, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
-        """The recipe with other values for some fields of some agents, by their names."""
+        """Return the recipe with other values for some fields of some agents, by agent name."""
         agents = {
             name: agent.model_copy(update=dict(changes.get(name, {})))
             for name, agent in self.team.agents.items()

@@ -10,21 +10,21 @@ from collab.recipe.base import Spec
 
 
 class AlarmSpec(Spec):
-    """When training warns of a value: where its mean over the last steps is out of bounds."""
+    """Bounds on the mean of a value over the last steps; training warns outside them."""
 
     above: float | None = Field(default=None, ge=0, le=1)
-    """It is above this."""
+    """Warn if the mean is above this."""
     below: float | None = Field(default=None, ge=0, le=1)
-    """It is below this."""
+    """Warn if the mean is below this."""
     below_best: float | None = Field(default=None, gt=0, le=1)
-    """It is below this share of the best step so far."""
+    """Warn if the mean is below this share of the best step so far."""
     behind_return: bool = False
-    """It is no higher than in the first steps, although the return has risen."""
+    """Warn if the mean is no higher than in the first steps although the return has risen."""
     while_solved: float | None = Field(default=None, ge=0, le=1)
-    """Warn only where more than this share of the episodes is solved."""
+    """Warn only if more than this share of the episodes is solved."""
     says: str
-    """The warning. `{first}`, `{now}` and `{gain}` in it stand for the value at first, the value
-    now, and what the return has gained, e.g. `{now:.0%}`."""
+    """The warning's text. `{first}`, `{now}` and `{gain}` are replaced by the first value, the
+    current value and the gain in return, e.g. `{now:.0%}`."""
 
     @model_validator(mode="after")
     def _one_bound(self) -> AlarmSpec:
@@ -52,28 +52,30 @@ class AlarmSpec(Spec):
 
 
 class PartSpec(Spec):
-    """One part. It contributes `weight` x its value, a number from 0 to 1."""
+    """One part of a reward. It adds `weight` x its value, a number from 0 to 1."""
 
     use: str
-    """A part's name, `module:function`, or `file.py:function`."""
+    """The part: a built-in name, `module:function`, or `file.py:function`."""
     level: str = ""
-    """Parts of one level are reported together; default: the part's own name."""
+    """The part's level; parts of a level are reported together. Default: the part's own name."""
     weight: float = 1.0
-    """Points for a value of 1; below 0 for a penalty."""
+    """Points for a value of 1; negative for a penalty."""
     gate: bool = False
-    """When its value is 0 (of a ramp: beyond its end), the parts after it are not scored."""
+    """Stop scoring if the value is 0 (of a ramp: beyond its end); later parts are not scored."""
     requires: str | None = None
-    """An earlier part whose value must be above 0 for this one to be scored."""
+    """An earlier part whose value must be above 0, else this part is not scored."""
     solves: bool = False
-    """A value of 1 says that the task is solved; where several parts have this, all of them do."""
+    """Count a value of 1 as solved; if several parts set this, all of them must be 1."""
     shown_as: str = ""
-    """What reports and lists call it; default: the part's own name, and no column in lists."""
+    """The part's name in reports and lists. Default: its own name in reports, and no column in
+    lists."""
     best_of: str = ""
-    """An evaluation tells the best of k tries of the part's level under this name, `NAME@k`."""
+    """Name under which an evaluation shows the best of k tries on the part's level, as `NAME@k`."""
     alarm: AlarmSpec | None = None
-    """When training warns of the part's value; default: as the part's function declares it."""
+    """Bounds on the part's value, outside which training warns. Default: those that the part's
+    function declares."""
     options: dict[str, Any] = {}
-    """Passed on to the part's function."""
+    """Options passed on to the part's function."""
 
     @model_validator(mode="after")
     def _no_penalty_solves(self) -> PartSpec:
@@ -90,7 +92,7 @@ class RewardSpec(Spec):
     description: str = ""
     parts: dict[str, PartSpec] = Field(min_length=1)
     seconds: float = Field(default=60.0, gt=0)
-    """Time limit for scoring one joint action."""
+    """Time limit for scoring one joint action, in seconds."""
 
     @model_validator(mode="after")
     def _requirements_come_first(self) -> RewardSpec:

@@ -1,4 +1,4 @@
-"""How candidate programs are run."""
+"""Settings of the sandbox in which candidate programs run."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ class SandboxSpec(Spec):
     """Isolation and limits of one candidate program."""
 
     isolation: Literal["sealed", "unsafe"] = "sealed"
-    """`sealed` runs every layer or refuses; `unsafe` runs none and is shown in every record."""
+    """`sealed` runs every layer or refuses to start; `unsafe` runs none and is marked in every
+    record."""
     seconds: float = Field(default=5.0, gt=0, le=600)
-    """Wall time for a whole program: loading it and all of its tests."""
+    """Wall time for a whole program: loading it and running all of its tests."""
     cpu_seconds: float = Field(default=5.0, gt=0, le=600)
     """Processor time for a whole program."""
     memory_mb: int = Field(default=512, ge=64)
-    """Address space of the candidate's process, beyond what the interpreter itself maps."""
+    """Address space of the candidate's process in MB, beyond what the interpreter itself maps."""
     answer_bytes: int = Field(default=1_000_000, ge=1_000)
-    """Size of one returned value, encoded."""
+    """Largest size of one returned value, encoded."""
     depth: int = Field(default=64, ge=4, le=200)
-    """Nesting of one returned value."""
+    """Deepest nesting of one returned value."""
     threads: int = Field(default=16, ge=1)
-    """Threads of the candidate's process."""
+    """Most threads of the candidate's process."""
     disk_mb: int = Field(default=1, ge=1)
-    """Size of the empty, private folder a candidate may write to."""
+    """Size of the private, empty folder that a candidate may write to."""
     workers: int = Field(default=0, ge=0)
-    """Programs judged at the same time, each in a jail of its own; 0 takes one for each processor.
+    """Programs judged at the same time, each in its own jail; 0 means one per processor. Verdicts
+    do not depend on it.
 
     It changes no verdict."""
     executor: Literal["local", "ray"] = "local"
-    """`local` judges on this machine, `ray` on the nodes of a ray cluster, in the same jails; it
-    needs `pip install 'collab-agents[ray]'`, there and here. It changes no verdict."""
+    """`local` judges on this machine; `ray` on the nodes of a ray cluster, in the same jails. ray
+    needs `pip install 'collab-agents[ray]'`, there and here. Verdicts do not depend on it."""
     address: str = "auto"
-    """Of the ray cluster: `HOST:PORT`, or `auto` for the one that this machine is part of."""
+    """Address of the ray cluster: `HOST:PORT`, or `auto` for the one that this machine belongs
+    to."""
 
     @model_validator(mode="after")
     def _address_is_of_a_cluster(self) -> SandboxSpec:

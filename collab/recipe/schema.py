@@ -1,4 +1,4 @@
-"""JSON Schema of what users write, for editors."""
+"""JSON Schema of the files that users write, for editors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMED = {"TeamSpec", "TaskSpec", "RewardSpec", "TrainerSpec", "Component"}
 
 
 def json_schema(part: Part = "recipe") -> dict[str, Any]:
-    """The schema of a part, with the short forms (a name in place of a mapping) allowed."""
+    """Return the schema of a part, including its short forms (a name instead of a mapping)."""
     schema = PARTS[part].model_json_schema()
     _describe({PARTS[part].__name__: schema, **schema.get("$defs", {})})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -72,7 +72,7 @@ def _subclasses(spec: type[Spec]) -> Iterator[type[Spec]]:
 
 
 def _field_texts(spec: type[Spec]) -> Iterator[tuple[str, str]]:
-    """The fields of a class that have a string below them, and that string."""
+    """Return the fields of a class that have a docstring, with that docstring."""
     (definition,) = ast.parse(inspect.getsource(spec)).body
     assert isinstance(definition, ast.ClassDef)
     for field, below in pairwise(definition.body):
@@ -84,7 +84,7 @@ def _field_texts(spec: type[Spec]) -> Iterator[tuple[str, str]]:
 
 
 def _allow_names(node: Any) -> Any:
-    """Let a reference to a component also be its name."""
+    """Allow a component's name wherever the component is allowed."""
     if isinstance(node, list):
         return [_allow_names(item) for item in node]
     if not isinstance(node, dict):
@@ -98,12 +98,12 @@ def _allow_names(node: Any) -> Any:
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """The recipe as YAML that loads to the same recipe."""
+    """Dump the recipe as YAML that loads to the same recipe."""
     return _as_yaml(recipe.model_dump(mode="json", exclude_none=True))
 
 
 def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
-    """Write a recipe with all that it names, so that its folder can be moved, and trust it.
+    """Write a trusted recipe with all the files it names, so that its folder can be moved.
 
     Raises:
         OSError: a file cannot be written or copied.
@@ -114,7 +114,7 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
 
 
 def _preface(recipe: Recipe) -> str:
-    """Says what the recipe cannot be run by alone."""
+    """Return a comment that lists why the recipe cannot run by itself."""
     names = of_python_in(recipe)
     if not names:
         return ""
@@ -126,7 +126,7 @@ def _preface(recipe: Recipe) -> str:
 
 
 def reward_in(folder: Path) -> RewardSpec | None:
-    """The reward in the recipe of a run, as it is written there; None where none can be read."""
+    """Return the reward in the recipe of a run, as written there; None if it cannot be read."""
     files = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
     try:
         data = parse_yaml(files[0].read_text(encoding="utf-8"), str(files[0]))
@@ -141,7 +141,7 @@ def _as_yaml(data: dict[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines, such as prompts, as they are."""
+    """Dumps multi-line texts, such as prompts, unescaped."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,4 +1,4 @@
-"""Where problems come from, what agents may see of them, and how answers are rewarded."""
+"""Defines a suite: the source of its problems, the fields that agents see, and the reward."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from collab.recipe.base import Component, Named, Spec
 from collab.recipe.reward import RewardSpec
 
 ALWAYS_HIDDEN = ("test", "canonical_solution")
-"""What no agent sees of a `code` problem, whatever else a suite hides."""
+"""Fields of a `code` problem that no agent ever sees, whatever else a suite hides."""
 
 SEED = "seed"
-"""The field by which a problem of an environment is drawn; no agent sees it."""
+"""The field that holds the seed of an environment's problem; no agent sees it."""
 
 SEEDS = "seeds"
-"""The generator whose rows are seeds and nothing else."""
+"""The generator whose rows hold only a seed."""
 
 TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
-"""Endings of files that hold rows too, and are not read."""
+"""File extensions of tables that collab does not read."""
 
 
 ORIGINS = ("package", "path", "hub", "generate")
-"""Keys of a source that say where its rows come from."""
+"""Keys of a source that set where its rows come from."""
 OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
-"""Keys that mean nothing once the rows come from elsewhere; `adapt` and `leave_out` stay."""
+"""Keys to drop once the rows come from elsewhere; `adapt` and `leave_out` stay."""
 
 
 def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
-    """A task's data whose rows come from `origin` now: nothing is left that was about others.
+    """Return a task's data for the new row source `origin`, without the keys of the old one.
 
-    Its splits go too, which were ranges of other rows.
-    """
+    Its splits are dropped too, since they were ranges of other rows."""
     source = task["source"]
     if not any(source.get(other) for other in ORIGINS if other != origin):
         return task
@@ -42,26 +41,26 @@ def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
 
 
 class SourceSpec(Spec):
-    """Exactly one of `package`, `path`, `hub` and `generate`."""
+    """The source of a suite's rows: exactly one of `package`, `path`, `hub` and `generate`."""
 
     package: str | None = None
     """An installed distribution that carries the data file `file`."""
     path: str | None = None
     """A `.jsonl`, `.jsonl.gz` or `.json` file; relative to the task's own YAML file."""
     hub: str | None = None
-    """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`. It is fetched whole,
-    whatever the split."""
+    """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`. The whole dataset is
+    downloaded, whatever the split."""
     generate: Named | None = None
-    """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, or one's own,
-    `file.py:function`, called with a `random.Random` and its options, as in `{use: pocket_code,
-    options: {level: 2}}`."""
+    """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, or your own,
+    `file.py:function`. It is called with a `random.Random` and its options, as in `{use:
+    pocket_code, options: {level: 2}}`."""
     rows: int = Field(default=100, ge=1, le=100_000)
-    """How many problems are generated."""
+    """Number of problems to generate."""
     levels: tuple[int, ...] = ()
-    """Levels of difficulty, the easiest first, e.g. `[1, 2, 3]`: `rows` are shared out among them,
-    in their order, each by the generator's option `level`, and have a field `level`."""
+    """Levels of difficulty, easiest first, e.g. `[1, 2, 3]`. The `rows` are divided among them in
+    order, with the generator's option `level` set, and have a field `level`."""
     seed: int = 0
-    """Which problems are generated; the same seed gives the same ones."""
+    """Seed of the generated problems; the same seed gives the same problems."""
     file: str | None = None
     """The data file within `package`."""
     config: str | None = None
@@ -69,15 +68,15 @@ class SourceSpec(Spec):
     split: str = "train"
     """The split of a `hub` dataset; `train+test` for several, one after the other."""
     revision: str | None = None
-    """A hub revision: branch, tag or commit. A run's folder records the commit that was read."""
+    """A hub revision: branch, tag or commit. A run's folder records the commit that was used."""
     adapt: Named | None = None
-    """Turns each row of the source into a row of ours: a format's name, such as `mbpp`, or one's
+    """Converts each row of the source to a problem: the name of a format, such as `mbpp`, or your
     own `file.py:function`, called with a row and its options."""
 
     leave_out: tuple[str, ...] = ()
-    """Rows that are not read, by their `task_id` or `id` as it was published."""
+    """Rows to skip, by their published `task_id` or `id`."""
     skip_unfit: bool = False
-    """Leave out the rows that the format `adapt` finds unfit, and report how many. Default: an
+    """Skip the rows that the format `adapt` finds unfit, and report how many. Default: raise an
     error that lists them."""
 
     @model_validator(mode="after")
@@ -108,22 +107,22 @@ class TaskSpec(Spec):
     name: SuiteName = ""
     description: str = ""
     kind: Literal["code", "text", "environment"] = "code"
-    """`code` problems carry `prompt`, `entry_point` and `test`; `text` ones any fields. In an
-    `environment` the agents' actions change a state; its problems are seeds, with further options
-    of the environment in other fields."""
+    """`code` problems have `prompt`, `entry_point` and `test`; `text` problems have any fields. In
+    an `environment`, the agents' actions change a state; its problems are seeds, with further
+    options of the environment in other fields."""
     environment: Named | None = None
-    """The game: `nim`, or one's own, `file.py:Class`; with options, `{use: nim, options: {...}}`.
-    It pays the reward."""
+    """The game: `nim`, or your own, `file.py:Class`; with options, `{use: nim, options: {...}}`.
+    The game pays the reward."""
     seats: dict[str, str] = Field(default={}, examples=[{"first": "alice", "second": "bob"}])
-    """By seat of the game, the agent that has it; by default the agents in their order."""
+    """Maps each seat of the game to its agent; by default, agents take the seats in order."""
     source: SourceSpec = SourceSpec(generate=Component(use=SEEDS))
-    """Of an environment, 100 seeds by default; with `rows` and `seed` alone, so many others."""
+    """Source of the rows. Default for an environment: 100 seeds; `rows` and `seed` change these."""
     id_field: str = "task_id"
-    """The field that names a problem, different in every row. Rows are named by their numbers where
-    none has it, or where `id_field` is empty."""
+    """The field that identifies a problem, different in every row. Rows are numbered if none has
+    it, or if `id_field` is empty."""
     hidden: tuple[str, ...] = ALWAYS_HIDDEN
-    """Fields that no agent and no feedback source ever sees. Of `code` problems, `test` and
-    `canonical_solution` are always among them."""
+    """Fields that no agent and no feedback source sees. For `code` problems, these always include
+    `test` and `canonical_solution`."""
     splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
     """Named ranges of rows, `first-last`, counted from 0, both ends included."""
     reward: RewardSpec | None = None
@@ -132,7 +131,7 @@ class TaskSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _seeds_are_the_source(cls, data: Any) -> Any:
-        """A source that says no more than how many problems there are."""
+        """Turn a source that only sets the number of problems into one of seeds."""
         if not (isinstance(data, dict) and data.get("kind") == "environment"):
             return data
         source = data.get("source")

@@ -1,4 +1,4 @@
-"""Who takes part: agents with their roles, the protocol, the turns, the feedback."""
+"""Defines a team: its agents and roles, the protocol, the turns, the feedback."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from collab.recipe.model import ModelSpec, SamplingSpec
 from collab.records import Style, WhenSolved
 
 ENTRY = "$entry"
-"""In a reward part's options: the agent that has the entry role."""
+"""Placeholder in a reward part's options for the agent with the entry role."""
 HELPER = "$helper"
-"""In a reward part's options: each of the helpers in turn."""
+"""Placeholder in a reward part's options for each helper in turn."""
 HELPER_NAME = "helper_name"
 """The field of a code problem that names the function its helper writes."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Agents by what they do, each in the team's order."""
+    """Agents grouped by role, each group in the team's order."""
 
     contributors: tuple[str, ...]
-    """They write the answer: the join is handed what they wrote."""
+    """Agents that write the answer; the join receives their artefacts."""
     entry: str
-    """Writes the function that a code problem asks for, its entry point."""
+    """The agent that writes a code problem's entry point."""
     helpers: tuple[str, ...]
-    """They write functions that the entry agent may call."""
+    """Agents that write functions which the entry agent may call."""
 
     def among(self, agents: Collection[str]) -> Roles:
-        """The roles where only these agents' answers count, as a protocol may choose."""
+        """Return the roles if only these agents' answers count, as a protocol may choose."""
         contributors = tuple(agent for agent in self.contributors if agent in agents)
         writers = [agent for agent in contributors if agent in (self.entry, *self.helpers)]
         entry = self.entry if self.entry in writers else [*contributors, *writers][-1]
         return Roles(contributors, entry, tuple(agent for agent in writers if agent != entry))
 
     def function_of(self, agent: str, public: Mapping[str, Any]) -> str:
-        """The function that a helper writes for a problem; of other agents their own name."""
+        """Return the function that a helper writes for a problem; for other agents, their own
+        name."""
         named = public.get(HELPER_NAME) if agent in self.helpers else None
         return str(named or agent)
 
     def lacks(self, name: str, agents: Collection[str]) -> str:
-        """Why a team of `agents` has nobody called `name`, an agent or a role; "" where it has."""
+        """Return why a team of `agents` has no agent or role called `name`, or "" if it has one."""
         if name == HELPER and not self.helpers:
             return f"the team has no helper: only {self.entry} writes code"
         if name not in (ENTRY, HELPER) and name not in agents:
@@ -61,13 +62,13 @@ NOBODY = Roles((), "", ())
 def roles_of(
     contributors: Sequence[str], *, parsers: Mapping[str, str] | None = None, entry: str = ""
 ) -> Roles:
-    """The roles of agents that write the answer together.
+    """Return the roles of agents that write the answer together.
 
-    Where some of them have a parser for code, those whose parser is `text` write no function.
+    If some of them have a parser for code, those with the parser `text` write no function.
 
     Args:
-        parsers: by agent; agents that it leaves out write code.
-        entry: default `main`, where it writes; else the last one that writes functions.
+        parsers: by agent; agents without an entry write code.
+        entry: default `main`, if it writes; else the last agent that writes functions.
     """
     known = parsers or {}
     writers = [agent for agent in contributors if known.get(agent) != "text"] or [*contributors]
@@ -98,8 +99,10 @@ OBSERVATION = "{{ observation }}"
 
 
 class AgentSpec(Spec):
-    """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`; in a
-    sequential team or a discussion also `previous`, what the others wrote in the turn before."""
+    """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`.
+
+    In a sequential team or a discussion they also see `previous`, the others' responses of the turn
+    before."""
 
     role: str = ""
     """System message."""
@@ -107,36 +110,35 @@ class AgentSpec(Spec):
     """First observation; in a sequential team it also sees `others`, the earlier responses.
     Default: `{{ task.prompt }}`, and `{{ observation }}` in an environment."""
     revise: str = REVISE
-    """Observation of every later turn; sees `feedback` and what `prompt` sees."""
+    """Observation of every later turn; sees `feedback` and everything that `prompt` sees."""
     discuss: str = DISCUSS
     """Observation of the second round of a discussion; sees `others`, the first answers."""
     prefix: str = ""
-    """The beginning of every response, which the agent is made to give: a template that sees what
-    `prompt` sees. Nothing is learned from it. It is taken as written, with its blanks and line
-    ends; let it end where a token of the model ends."""
+    """Forced beginning of every response: a template that sees what `prompt` sees. It is not
+    trained on. Blanks and line ends are kept; end it where a token of the model ends."""
     style: Style = "chat"
-    """`chat` gives the model its messages through its chat template. `completion` gives it their
-    plain text, a blank line between them and the prefix on a line below, to go on with: for base
-    models, and for small ones that do better with a few worked examples."""
+    """`chat` passes the messages through the model's chat template. `completion` passes plain text
+    to continue: the messages with blank lines between them, and the prefix on the line below. It is
+    meant for base models, and for small models that do better with a few worked examples."""
     templates: dict[str, str] = {}
-    """Further observations by name, for protocols that ask for them, e.g. `rebut` in a debate."""
+    """Further observations by name, for protocols that use them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
-    """How the agent acts when it is its turn: `respond` gives one response; `tools` calls tools
-    until it answers, up to `{use: tools, options: {calls: 8, seconds: 30, characters: 4000}}`; or
-    one's own, `file.py:function`."""
+    """The agent's behaviour during its move. `respond` gives one response; `tools` calls tools
+    until it answers, up to `{use: tools, options: {calls: 8, seconds: 30, characters: 4000}}`.
+    `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
-    """What the agent may call before it answers: `python` runs code in the sandbox,
-    `file.py:function` is a function of one's own, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names
-    an MCP server with all of its tools. With tools, `harness` is `tools` by default."""
+    """Tools that the agent may call before it answers. `python` runs code in the sandbox,
+    `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names an
+    MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
     """Turns a response into an artefact: `text`, `python`, `program`, `files` or
     `module:function`."""
     contributes: bool | None = None
-    """Whether it writes the team's answer: the join is handed what it wrote. An agent that does not
-    may plan or review, and is trained all the same. Default: yes, but for agents with parser `text`
-    beside others in a team whose join makes a program."""
+    """Whether the agent writes part of the team's answer, which the join receives. An agent that
+    does not may plan or review, and is still trained. Default: yes, except for agents with parser
+    `text` beside others in a team whose join makes a program."""
     model: ModelSpec | None = None
-    """Default: the recipe's model."""
+    """The agent's model. Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
     adapter: str | None = None
     """A folder with a LoRA adapter in PEFT's format."""
@@ -179,34 +181,34 @@ class TeamSpec(Spec):
     """A team and how it works together."""
 
     name: Name = ""
-    """Of a team that is given none, the names of its agents, such as `aux+main`."""
+    """Name of the team. Default: the names of its agents, such as `aux+main`."""
     description: str = ""
     protocol: Named = Component(use="parallel")
-    """Who acts when, and what of the others each one sees: `single`, `parallel`, `sequential`,
-    `discussion`, `debate`, `pipeline`, `critic_loop`, or one's own, `file.py:function`. Options
-    are given as `{use: debate, options: {rebuttals: 2}}`."""
+    """The order of moves, and what each agent sees of the others: `single`, `parallel`,
+    `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, or your own,
+    `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""
     turns: int = Field(default=1, ge=1)
-    """H, the turns of an episode; see `when_solved` for those after the task is solved."""
+    """H, the turns of an episode; `when_solved` decides on those after the task is solved."""
     when_solved: WhenSolved = "absorb"
-    """`absorb`: a solved task is an absorbing state: the episode ends, and its last reward counts
-    for every turn that was not played, so that nothing is lost by solving a task early. `stop`: it
+    """`absorb`: a solved task is an absorbing state. The episode ends, and its last reward counts
+    for every turn that was not played, so solving a task early loses nothing. `stop`: the episode
     ends, and turns that were not played count for nothing. `continue`: all turns are played."""
     feedback: tuple[FeedbackSpec, ...] = ()
-    """What agents are told between turns."""
+    """Sources of feedback to the agents between turns."""
     join: str = "text"
     """Makes the joint artefact: `text`, `python`, `python-owned` (a helper's function is taken from
     that helper only), `files`, `class` or `module:function`."""
     entry: str | None = None
-    """The agent that writes the function which a code problem asks for; all else who write code are
+    """The agent that writes the entry point of a code problem; all other agents that write code are
     its helpers. Default: `main`, else the last agent that writes code."""
     model: ModelSpec | None = None
-    """The model that the team's prompts were written for: it answers where the recipe, or `-m`,
-    names none."""
+    """The model that the team's prompts were written for; used if neither the recipe nor `-m` names
+    one."""
     suite: str = "code"
-    """The suite like which a data file is read that is given as the task, e.g. `posts`."""
+    """The suite whose kind and reward apply to a data file given as the task, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1)
-    """By name, in the order in which they act and are joined."""
+    """Agents by name, in the order in which they act and are joined."""
 
     @model_validator(mode="before")
     @classmethod
@@ -230,7 +232,8 @@ class TeamSpec(Spec):
 
     @property
     def roles(self) -> Roles:
-        """Who writes the answer, and who what a code problem asks for."""
+        """The agents that write the answer, and those that write the functions of a code
+        problem."""
         parsers = {name: agent.parser for name, agent in self.agents.items()}
         return roles_of(self._contributors(), parsers=parsers, entry=self.entry or "")
 

@@ -1,4 +1,4 @@
-"""How a team is trained. Defaults are those of MAGRPO, arXiv 2508.04652."""
+"""Settings of the training. The defaults are those of MAGRPO, arXiv 2508.04652."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collab.recipe.feedback import FeedbackSpec
 
 
 def check_clip(objective: str, low: float | None, high: float | None) -> None:
-    """Raise ValueError for a clip that `objective` has no use for, or one that it lacks."""
+    """Raise ValueError for a clip that `objective` does not use, or for a missing one."""
     if objective == "reinforce" and (low or high):
         raise ValueError(
             "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
@@ -28,7 +28,7 @@ def check_clip(objective: str, low: float | None, high: float | None) -> None:
 
 
 def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
-    """Raise ValueError for an `importance_band` that makes no sense, or not beside the cap."""
+    """Raise ValueError for an invalid `importance_band`, or for one together with a cap."""
     if band is None:
         return
     low, high = band
@@ -51,15 +51,15 @@ class LoraSpec(Spec):
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
-    """Names of the linear layers that are adapted, e.g. `q_proj`; none named takes them all."""
+    """Names of the linear layers to adapt, e.g. `q_proj`; empty means all."""
 
 
 class RanksSpec(Spec):
     """Training in several processes or on several GPUs."""
 
     shard: bool = False
-    """Hold a frozen base that does not fit on one GPU in parts, a part on every rank. Only adapters
-    are trained so, and vllm samples. One process holds all of it."""
+    """Shard a frozen base that does not fit on one GPU, one part per rank. Only adapters can be
+    trained this way, and vLLM must sample. One process holds the whole base."""
     limit: float = Field(default=1800.0, gt=0.0)
     """Seconds that ranks wait for one that computes; then the training ends and names it."""
     play_limit: float = Field(default=86400.0, gt=0.0)
@@ -71,16 +71,16 @@ class EvaluationSpec(Spec):
     """Play on held-out tasks, before training and after it."""
 
     tasks: str = "test"
-    """A split of the suite, or rows such as `133-163`."""
+    """Held-out tasks: a split of the suite, or rows such as `133-163`."""
     every: int | None = Field(default=None, ge=1)
-    """Also after every so many steps."""
+    """Also evaluate after every so many steps."""
     every_tokens: int | None = Field(default=None, ge=1)
-    """Also whenever so many more tokens were generated in training, by the step that reaches
+    """Also evaluate whenever so many more training tokens were generated, at the step that reaches
     them."""
     samples: int = Field(default=4, ge=1)
-    """Episodes of each task under the training's own sampling settings."""
+    """Episodes per task with the sampling settings of training."""
     greedy: bool = True
-    """One more episode of each task at temperature 0."""
+    """Play one more episode per task at temperature 0."""
 
 
 MeasuredBy = Literal["solved", "return"]
@@ -90,42 +90,42 @@ class PhaseSpec(Spec):
     """A phase of training with turns and feedback of its own."""
 
     steps: int = Field(ge=1)
-    """Optimiser steps that the phase lasts."""
+    """Optimiser steps in the phase."""
     turns: int = Field(ge=1)
-    """H during the phase."""
+    """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
-    """Default: the team's."""
+    """Feedback during the phase. Default: the team's."""
 
 
 class LevelsSpec(Spec):
-    """Easy tasks first: those of one level after the other, each until it is learned."""
+    """Train on easy tasks first: one level after the other, each until it is learned."""
 
     field: str = "level"
-    """The field of the suite's rows that holds a task's level: a number, the lowest the easiest."""
+    """The field of the suite's rows with a task's level, a number; the lowest is the easiest."""
     above: float = Field(default=0.7, ge=0.0, lt=1.0)
-    """A level is learned when its mean is above this, over its last `steps` steps."""
+    """Threshold: a level is learned once its mean over the last `steps` steps is above this."""
     steps: int = Field(default=5, ge=1)
-    """Steps over which the mean is taken; a level lasts for at least so many."""
+    """Steps over which the mean is taken, and the fewest that a level lasts."""
     by: MeasuredBy = "solved"
-    """The mean of what: the share of `solved` episodes, or the `return` as a share of the largest
-    one."""
+    """The quantity to average: the share of `solved` episodes, or the `return` as a share of the
+    largest possible one."""
 
 
 class FilterSpec(Spec):
-    """Tasks that are neither too hard nor too easy: by what the team did before its training."""
+    """Keep tasks that are neither too hard nor too easy, measured by the untrained team."""
 
     samples: int = Field(default=8, ge=1)
-    """Episodes of each task that are played to measure it."""
+    """Episodes per task to measure it."""
     low: float = Field(default=0.1, ge=0.0, le=1.0)
-    """Tasks with a smaller rate are left out."""
+    """Skip tasks with a lower rate."""
     high: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Tasks with a larger rate are left out."""
+    """Skip tasks with a higher rate."""
     by: MeasuredBy = "solved"
     """The rate of a task: the share of `solved` episodes, or the mean `return` as a share of the
-    largest one."""
+    largest possible one."""
     episodes: str | None = None
-    """Episodes of the same team to measure by, in place of playing: the folder of a run, a probe or
-    a team's evaluation, or an `episodes.jsonl`."""
+    """Existing episodes of the same team to measure with, instead of playing: the folder of a run,
+    a probe or a team's evaluation, or an `episodes.jsonl`."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> FilterSpec:
@@ -154,149 +154,149 @@ class TrainerSpec(Spec):
     description: str = ""
 
     algorithm: Named = Component(use="magrpo")
-    """`magrpo` (mean baseline), `marloo` (leave-one-out), `maremax` (largest), `mareinforce`
-    (none); `cross`, `coma`, `shapley` and `removal`, which judge further joint actions; `iac` and
-    `maac`, critics; `vdn`, parts of the return; `madpo` and `marlhf`, preferences; `rae`, a moving
-    average; `at-grpo`, for `greedy` trees; `sft`, the likelihood of solved episodes; `shaped`,
-    another rule with process rewards; or your own function or class: `file.py:NAME`, or a
-    registered name. Options are given as `{use: NAME, options: {...}}`."""
+    """The algorithm that computes each response's weight. `magrpo` (mean baseline), `marloo`
+    (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
+    `removal`, which judge further joint actions; `iac` and `maac`, critics; `vdn`, parts of the
+    return; `madpo` and `marlhf`, preferences; `rae`, a moving average; `at-grpo`, for `greedy`
+    trees; `sft`, the likelihood of solved episodes; `shaped`, another rule with process rewards.
+    Your own function or class: `file.py:NAME`, or a registered name. Options are given as `{use:
+    NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
-    """G, episodes of one task that are compared with each other."""
+    """G, the number of episodes per task that are compared with each other."""
     tasks: str | None = None
-    """A split of the suite, or rows; default: its split `train`, else all of it."""
+    """Training tasks: a split of the suite, or rows. Default: the split `train`, else all rows."""
     tasks_per_step: int = Field(default=1, ge=1)
-    """Groups whose gradients make one optimiser step."""
+    """Groups per optimiser step."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the tasks, each in a new order."""
     steps: int | None = Field(default=None, ge=1)
-    """Optimiser steps, in place of `epochs`."""
+    """Optimiser steps; replaces `epochs`."""
     tokens: int | None = Field(default=None, ge=1)
-    """Tokens to be generated in training, by all agents, in place of `epochs`: the step that
-    reaches them is the last one. Where `steps` is given too, whichever comes first."""
+    """Tokens to generate in training, over all agents; replaces `epochs`. The step that reaches
+    them is the last. If `steps` is set too, whichever limit is reached first ends the training."""
 
     discount: float = Field(default=1.0, gt=0.0, le=1.0)
-    """gamma: R_t = r_t + gamma R_t+1."""
+    """Discount gamma: R_t = r_t + gamma R_t+1."""
     normalise: Normalise = "none"
-    """Divide advantages by their standard deviation: that of the episodes that are compared
-    (`group`, GRPO), of each agent's within each task (`agent`, Dr. MAS), or of each agent's over
-    all tasks of the step (`step`)."""
+    """Divide advantages by a standard deviation: over the compared episodes (`group`, GRPO), per
+    agent within each task (`agent`, Dr. MAS), or per agent over all tasks of the step (`step`)."""
     turn_structure: TurnStructure = "chains"
-    """`chains` plays G episodes; `tree` goes on from every joint action G times: G^turns leaves,
-    R_t = r_t + gamma x mean of the children's R; `greedy` goes on G times from the best of each
-    turn's joint actions alone, which are compared by their own rewards: R_t = r_t."""
+    """`chains` plays G episodes. `tree` branches G times at every joint action: G^turns leaves, R_t
+    = r_t + gamma x mean of the children's R. `greedy` branches G times from the best joint action
+    of each turn only and compares joint actions by their own rewards: R_t = r_t."""
     local_parts: dict[str, tuple[str, ...]] = {}
-    """By agent: parts of the reward that are its own. r_i = team_weight x r + their points."""
+    """Maps an agent to the reward parts that are its own. r_i = team_weight x r + their points."""
     team_weight: float = Field(default=1.0, ge=0.0)
-    """Weight of the joint reward in each agent's; 0 leaves the local parts alone."""
+    """Weight of the joint reward in each agent's reward; 0 leaves only the local parts."""
 
     objective: Objective | None = None
-    """What a response's weight A multiplies, by token: `reinforce`, A log pi (the paper); `ppo`,
-    the clipped ratio r A; `gspo`, the same with the response's mean ratio; `cispo`, A log pi times
-    the bounded ratio. Default: `ppo` where `clip_ratio` is given, else `reinforce`."""
+    """The function of each token that a response's weight A multiplies. `reinforce`: A log pi (the
+    paper); `ppo`: the clipped ratio r A; `gspo`: the same with the response's mean ratio; `cispo`:
+    A log pi times the bounded ratio. Default: `ppo` if `clip_ratio` is set, else `reinforce`."""
     token_weighting: TokenWeighting = "sum"
-    """log pi of a response is the `sum` over its tokens (the paper), or their mean
-    (`response_mean`); `batch_tokens` divides it by all tokens of the agent in the step (DAPO),
+    """log pi of a response is the `sum` over its tokens (the paper) or their mean
+    (`response_mean`). `batch_tokens` divides it by all tokens of the agent in the step (DAPO),
     `constant` by the agent's max_new_tokens (Dr. GRPO)."""
     clip_ratio: float | None = Field(default=None, gt=0.0, lt=1.0)
-    """Epsilon: ratios to the policy that sampled are clipped below 1 - epsilon and above
-    1 + epsilon. About 0.2 for `ppo`, 0.0003 for `gspo`."""
+    """Epsilon of the clip: ratios to the sampling policy are clipped below 1 - epsilon and above 1
+    + epsilon. About 0.2 for `ppo`, 0.0003 for `gspo`."""
     clip_ratio_high: float | None = Field(default=None, gt=0.0)
-    """The epsilon above 1, where it is another, as DAPO's 0.28; `cispo` has this one only."""
+    """Epsilon above 1, if it differs, e.g. DAPO's 0.28; `cispo` uses only this one."""
     inner_epochs: int = Field(default=1, ge=1)
-    """Optimiser steps on the same episodes; more than 1 needs a clip, but for `sft`."""
+    """Optimiser steps on the same episodes; more than 1 needs a clip, except for `sft`."""
     update_order: UpdateOrder = "simultaneous"
     """`simultaneous`: every agent learns from the same weights (MAGRPO). `alternating`: one agent
-    learns, the others stay as they are, in the order of the team. `sequential`: agents learn one
-    after the other, in a random order that is new at every step, and the weight of each is
-    multiplied by how much likelier those before it have made their part of the joint action
-    (HAPPO)."""
+    learns at a time, in the order of the team; the others stay unchanged. `sequential`: agents
+    learn one after the other, in a new random order per step. Each agent's weight is multiplied by
+    how much likelier the earlier ones have made their part of the joint action (HAPPO)."""
     alternate_every: int = Field(default=1, ge=1)
-    """With `alternating`: steps that an agent learns before it is the next one's turn."""
+    """With `alternating`: steps that one agent learns before the next agent does."""
     compound_ratio_cap: float | None = Field(default=2.0, gt=1.0)
-    """With `sequential`: that multiplier, a product over whole responses, is held between 1 / cap
-    and cap; None leaves it, which is exact and of high variance."""
+    """With `sequential`: clamp HAPPO's multiplier, a product over whole responses, between 1 / cap
+    and cap. None does not clamp it, which is exact and of high variance."""
     importance_cap: float | None = Field(default=None, gt=0.0)
-    """Multiply each token's loss by trainer / sampler probability, at most this; None does not."""
+    """Multiply each token's loss by the ratio trainer / sampler probability, capped at this. None
+    does not correct."""
     importance_band: tuple[float, float] | None = None
-    """Multiply each token's loss by that ratio where it is between the two, else by 0 (IcePop),
-    e.g. [0.5, 5]."""
+    """Multiply each token's loss by the ratio trainer / sampler probability if it is between the
+    two numbers, else by 0 (IcePop), e.g. [0.5, 5]."""
     sequence_limit: float | None = Field(default=None, gt=0.0)
-    """Learn nothing from a response whose product of these ratios is larger, e.g. 3."""
+    """Skip a response whose product of trainer / sampler ratios is larger than this, e.g. 3."""
     max_staleness: Literal[0, 1] = 0
-    """Steps that the policy which samples may be behind the one that learns. At 1 the next step is
-    played while one is learned, by vLLM, and `importance_cap` is 2 where no correction is set."""
+    """Steps that the sampling policy may be behind the learning one. At 1, vLLM plays the next step
+    while the trainer learns, and `importance_cap` is 2 if no correction is set."""
     kl_coef: float = Field(default=0.0, ge=0.0)
-    """Weight of the divergence from the policies that training began from (k3 estimator): the base
-    model, or the agents' own adapters where they have some."""
+    """Weight of the KL divergence from the initial policies (k3 estimator): the base model, or the
+    agents' own adapters if they have any."""
 
     policies: Policies = "adapters"
-    """`adapters`: one base model and a LoRA adapter for each agent. `shared_adapter`: one for
-    all agents of a base model. `full`: a whole model for each agent; an agent's adapter is merged
-    into it."""
+    """`adapters`: one base model and one LoRA adapter per agent. `shared_adapter`: one adapter for
+    all agents of a base model. `full`: one whole model per agent; an agent's adapter is merged into
+    it."""
     lora: LoraSpec = LoraSpec()
 
     learning_rate: float | None = Field(default=None, gt=0.0)
-    """Default: 1e-5 for `full`, the paper's, and 1e-4 for adapters."""
+    """Peak learning rate. Default: 1e-5 for `full`, as in the paper, and 1e-4 for adapters."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the learning rate goes on after the warm-up; `linear` and `cosine` end at 0."""
+    """Learning rate schedule after the warm-up; `linear` and `cosine` end at 0."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.01, ge=0.0)
-    """AdamW's."""
+    """Weight decay of AdamW."""
     max_grad_norm: float | None = Field(default=None, gt=0.0)
-    """Each policy's gradient is scaled down to this norm; None leaves it."""
+    """Each policy's gradient is clipped to this norm; None does not clip."""
 
     micro_batch_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of one forward and backward pass, padding included; less takes less memory. Default:
-    2,048 on a CPU, and what the free memory holds on a GPU, up to 32,768."""
+    """Tokens of one forward and backward pass, padding included; fewer take less memory. Default:
+    2,048 on a CPU; on a GPU as many as the free memory holds, up to 32,768."""
     head_chunk_tokens: int | None = Field(default=None, ge=1)
     """Tokens whose logits over the whole vocabulary are held at once. Default: 96 on a CPU, 1,024
     on a GPU."""
     tree_attention: Literal["auto", "varlen", "mask"] = "auto"
-    """How responses that share their beginnings attend: `varlen`, by one call of flash attention a
-    layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16; `mask`, under masks,
-    on any device. `auto` takes the first where it gives the numbers of the second."""
+    """Attention over responses with a common beginning. `varlen`: one call of flash attention per
+    layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16. `mask`: attention
+    masks, on any device. `auto` takes `varlen` if its numbers match those of `mask`."""
     compile_layers: bool = False
-    """Compile the decoder's layers with torch's compiler, on a GPU: a minute or more of the first
-    step, and fewer and larger kernels from then on."""
+    """Compile the decoder's layers with torch's compiler, on a GPU. The first step takes a minute
+    or more longer; later steps run fewer and larger kernels."""
     gradient_checkpointing: bool | Literal["auto"] = "auto"
-    """Compute activations twice rather than keep them: far less memory, a third more time. `auto`
-    does it on a GPU whose memory would hold too few tokens otherwise, and never on a CPU."""
+    """Compute activations twice instead of keeping them: far less memory, a third more time. `auto`
+    does it on a GPU whose memory would otherwise hold too few tokens, and never on a CPU."""
 
     curriculum: tuple[PhaseSpec, ...] = ()
-    """Phases that come first; after them the team's own turns and feedback hold."""
+    """Phases at the start of training; after them, the team's own turns and feedback apply."""
     episodes: str | None = None
-    """Learn from these, in place of playing: the folder of a run, or an `episodes.jsonl`; with
-    `algorithm: sft`. Those of the tasks that are trained on count, up to `group_size` of a task in
-    a step."""
+    """Learn from these episodes instead of playing, with `algorithm: sft`: the folder of a run, or
+    an `episodes.jsonl`. Only episodes of training tasks count, up to `group_size` per task and
+    step."""
     levels: LevelsSpec | None = None
-    """Begin with the easiest tasks, and go on to harder ones as they are learned; None takes all of
-    them from the start. Needs `steps` or `tokens`."""
+    """Begin with the easiest tasks, and move to harder ones once they are learned; None uses all
+    tasks from the start. Needs `steps` or `tokens`."""
     filter: FilterSpec | None = None
     """Measure the tasks before training, and train on those that are neither too hard nor too easy.
     Needs `steps` or `tokens`."""
     evaluation: EvaluationSpec | None = None
-    """Measuring the team on held-out problems; None for none."""
+    """Evaluation of the team on held-out problems; None to skip it."""
 
     checkpoint_every: int = Field(default=10, ge=1)
-    """Steps between checkpoints; the last step always leaves one."""
+    """Steps between checkpoints; the last step always saves one."""
     keep_checkpoints: int = Field(default=1, ge=1)
-    """The newest that are kept, besides the best by evaluation."""
+    """Number of newest checkpoints to keep, besides the best by evaluation."""
     max_dropped: float = Field(default=0.5, ge=0.0, le=1.0)
-    """Share of a step's episodes that may fail; with more of them the step is skipped."""
+    """Largest share of a step's episodes that may fail; the step is skipped above it."""
     max_skipped_steps: int = Field(default=3, ge=0)
-    """Steps in a row that may be skipped, as too many episodes failed or a loss or gradient was not
-    finite; more end the training."""
+    """Largest number of consecutive skipped steps, be it for failed episodes or for a loss or
+    gradient that is not finite; more end the training."""
     mismatch_tolerance: float | None = Field(default=None, gt=0.0)
-    """Largest mean difference, in nats a token, of the sampler's and the trainer's log-probs.
-    Default: 0.1, and 1 with max_staleness 1, where a step of learning is part of it."""
+    """Largest mean difference between the sampler's and the trainer's log-probs, in nats per token.
+    Default: 0.1, and 1 with max_staleness 1, which includes one step of learning."""
     ranks: RanksSpec = RanksSpec()
-    """How the processes of a training over several GPUs wait for each other."""
+    """Wait times of the ranks, the processes of a training over several GPUs."""
     report_to: tuple[TrackerName, ...] = ()
-    """Trackers that get the metrics besides `metrics.jsonl`."""
+    """Trackers that receive the metrics, besides `metrics.jsonl`."""
     report_samples: int = Field(default=4, ge=0)
-    """Episodes whose responses and returns the trackers get as a table, of the first step and of
-    each tenth; with 0 no response leaves the run's folder."""
+    """Number of episodes to send to the trackers as a table of responses and returns, at the first
+    step and every tenth. With 0, no response leaves the run's folder."""
 
     @property
     def rate(self) -> float:
@@ -307,27 +307,27 @@ class TrainerSpec(Spec):
 
     @property
     def objective_used(self) -> Objective:
-        """The objective, its default worked out."""
+        """The objective, with its default resolved."""
         if self.objective is not None:
             return self.objective
         return "reinforce" if self.clip_ratio is None else "ppo"
 
     @property
     def corrects(self) -> bool:
-        """True if anything corrects for a sampler that differs from the trainer."""
+        """True if a correction for a differing sampler is set."""
         corrections = (self.cap_used, self.importance_band, self.sequence_limit)
         return any(value is not None for value in corrections)
 
     @property
     def cap_used(self) -> float | None:
-        """`importance_cap`, its default worked out."""
+        """`importance_cap`, with its default resolved."""
         chosen = (self.importance_cap, self.importance_band, self.sequence_limit)
         stale = self.max_staleness > 0 and all(value is None for value in chosen)
         return STALE_CAP if stale else self.importance_cap
 
     @property
     def tolerance_used(self) -> float:
-        """`mismatch_tolerance`, its default worked out."""
+        """`mismatch_tolerance`, with its default resolved."""
         if self.mismatch_tolerance is not None:
             return self.mismatch_tolerance
         return STALE_TOLERANCE if self.max_staleness else TOLERANCE
@@ -348,7 +348,7 @@ class TrainerSpec(Spec):
     @field_validator("token_weighting", mode="before")
     @classmethod
     def _read_older_recipes(cls, value: Any) -> Any:
-        """`batch_tokens` was called `batch_mean`."""
+        """Rename `batch_mean` of older recipes to `batch_tokens`."""
         return "batch_tokens" if value == "batch_mean" else value
 
     @model_validator(mode="after")
