@@ -1,4 +1,4 @@
-"""What runs have left, for those who go on with it in Python."""
+"""Reads the results of runs, for Python code that continues with them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ STEP, EVALUATION = "step.finished", "evaluation.finished"
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
-    """The metrics of a training run, a mapping for each step, whose number is `step`.
+    """Read the metrics of a training run: one mapping per step, with the step's number as `step`.
 
-    A run at work can be read at every moment.
+    A running training can be read at any time.
 
     Raises:
-        RecordError: the folder is no training run's, or a line of its metrics is broken.
+        RecordError: the folder is not a training run, or a line of its metrics is broken.
     """
     return rows_of(Path(run), STEP)
 
 
 def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
-    """The lines of a kind in a training run's metrics, without the kind."""
+    """Yield the lines of one kind in a training run's metrics, without the key for the kind."""
     if not (run / METRICS).is_file():
         raise RecordError(f"{run} is no training run: it has no {METRICS}")
     lines = read_lines(run / METRICS, parse_json, "not JSON")
@@ -38,7 +38,7 @@ def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
-    """The runs in a folder, newest first: what the `run.json` of each says, and its `folder`.
+    """List the runs in a folder, newest first: the content of each `run.json`, and its `folder`.
 
     Raises:
         RecordError: there is no such folder.
@@ -51,7 +51,8 @@ def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
 
 
 def _about(run: Path) -> Iterator[dict[str, Any]]:
-    """What `run.json` says; of one that cannot be read its folder, and as `status` the reason."""
+    """Yield the content of `run.json`; for an unreadable one, its folder and the reason as
+    `status`."""
     try:
         yield {"folder": str(run), **read_about(run)}
     except CollabError as error:

@@ -21,7 +21,8 @@ from collab.trainers.training.events import StepFinished, TrainingEvent
 from collab.trust import Consent
 
 OnStep = Callable[[dict[str, Any]], object]
-"""Is given the metrics of a step, with its number as `step` and their number as `steps`."""
+"""Callback for the metrics of a step, with its number as `step` and the number of steps as
+`steps`."""
 OnEvent = Callable[[TrainingEvent], object]
 
 
@@ -39,30 +40,30 @@ def train(
     trust: Consent = False,
     **settings: Any,
 ) -> Training:
-    """Train a team by a joint reward, each agent with an adapter of its own; also in a notebook.
+    """Train a team with a joint reward, one adapter per agent; also works in a notebook.
 
     Args:
         team: a name, a file, a run's folder, or a `collab.Team`.
         task: a suite, e.g. `"humaneval"`, or problems: a list of dicts, a `datasets.Dataset`.
-        rewards: functions `f(context) -> float` from 0 to 1, e.g. `[right, (short, 0.5)]`, in place
-            of the task's reward.
-        trainer: a name, e.g. `"cross"`, or a mapping; `"magrpo"` where the recipe names none.
-        hidden: fields of the task that no agent sees, in place of its own.
-        on_step: called after each step; what it raises ends the training.
+        rewards: functions `f(context) -> float` from 0 to 1, e.g. `[right, (short, 0.5)]`; they
+            replace the task's reward.
+        trainer: a name, e.g. `"cross"`, or a mapping; `"magrpo"` if the recipe names none.
+        hidden: fields of the task that no agent sees; replaces the task's own.
+        on_step: called after each step; an exception from it ends the training.
         on_event: called with every event, as it happens.
         out: the run's folder, by default one in `runs/`.
-        resume: the folder of a run to go on with, in place of `team`, `task`, `trainer`, `hidden`
-            and `out`; `rewards` are given again where they are in no file.
-        trust: True for a yes to the functions of a recipe or a folder from elsewhere.
+        resume: the folder of a run to continue, instead of `team`, `task`, `trainer`, `hidden` and
+            `out`; pass `rewards` again if they are in no file.
+        trust: True approves the functions of a recipe or a folder from elsewhere.
         settings: keys of the trainer, the recipe or a section of it, e.g. `steps=20`,
             `learning_rate=1e-4`, `model="smollm2-135m"`, `max_new_tokens=64`, `seed=1`.
 
     Returns:
-        the run: its folder, metrics, evaluations, and the trained team.
+        The run: its folder, metrics, evaluations, and the trained team.
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
-        TrainingError: it cannot go on; the folder holds all up to the last checkpoint.
+        TrainingError: it cannot continue; the folder holds everything up to the last checkpoint.
     """
     work = atrain(
         team,
@@ -94,7 +95,7 @@ async def atrain(
     trust: Consent = False,
     **settings: Any,
 ) -> Training:
-    """As `train`, within a running event loop; a run that is cancelled can be gone on with."""
+    """Train as `train` does, within a running event loop; a cancelled run can be resumed."""
     if resume is None:
         recipe = _recipe(team, task, rewards, hidden, settings, trainer=trainer, trust=trust)
         folder = Path(out) if out else Path("runs") / new_run_id(recipe.name or recipe.team.name)

@@ -1,4 +1,4 @@
-"""A training run that was recorded, as one object."""
+"""A recorded training run as one object."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Training:
-    """A training run by its folder, read anew at every look; it may still be at work."""
+    """A training run, read from its folder at every access; it may still be running."""
 
     folder: Path
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `run.json` says: what was trained, with which versions, and how it ended."""
+        """The content of `run.json`: the team that was trained, the versions, and the outcome."""
         return read_about(self.folder)
 
     @property
     def summary(self) -> dict[str, Any]:
-        """How the run ended: steps, tokens, seconds, gains; empty while it is at work."""
+        """Outcome of the run: steps, tokens, seconds, gains; empty while it is running."""
         return dict(self.about.get("summary", {}))
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """A mapping for each step; docs/metrics.md says what each metric is."""
+        """Metrics, one mapping per step; docs/metrics.md describes each metric."""
         return read_metrics(self.folder)
 
     @property
     def evaluations(self) -> list[Evaluation]:
-        """How the team did on held-out tasks, before the first step and later on."""
+        """Results on held-out tasks, before the first step and later."""
         rows = rows_of(self.folder, EVALUATION)
         return [Evaluation.model_validate({"type": EVALUATION, **row}) for row in rows]
 
     def team(self, **changes: Any) -> Team:
-        """The trained team, as `collab.load` gives it; `changes` are that function's."""
+        """Load the trained team, as `collab.load` does; `changes` are that function's."""
         return load(self.folder, **changes)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The metrics as a data frame, a row for each step.
+        """Return the metrics as a data frame, one row per step.
 
         Raises:
             CollabError: pandas is not installed.

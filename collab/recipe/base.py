@@ -48,7 +48,8 @@ class Spec(BaseModel):
 def specs_in(value: Any) -> Iterator[Spec]:
     """Yield a part of a recipe and every part below it.
 
-    Parts are found by their types, so the names of agents and reward parts do not matter."""
+    Parts are found by their types, so the names of agents and reward parts do not matter.
+    """
     if isinstance(value, Spec):
         yield value
         value = dict(value)

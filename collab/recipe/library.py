@@ -1,7 +1,8 @@
 """Looks components up by name: in the recipe's project, the current folder, then the library.
 
 Large families of suites have no file per suite. `reasoning_gym/NAME` is the suite of one of its
-sets, and `verifiers/NAME` the suite of an environment."""
+sets, and `verifiers/NAME` the suite of an environment.
+"""
 
 from __future__ import annotations
 

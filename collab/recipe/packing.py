@@ -154,7 +154,8 @@ def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any
     """Return the data with its names resolved in `folder`, where it was read, else in the current
     folder.
 
-    A file of functions may also be in the root of the file's `project`."""
+    A file of functions may also be in the root of the file's `project`.
+    """
 
     def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
         if kind == "module function":

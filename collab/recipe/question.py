@@ -37,7 +37,8 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     """Make the question that the user must answer before `spec`, read from `files`, may run.
 
     If every file is the user's own, only functions from foreign files are part of it. The names in
-    `typed`, which the user wrote, need no approval."""
+    `typed`, which the user wrote, need no approval.
+    """
     asked_items = _functions(spec, typed, everything=bool(files.foreign))
     asked_items += _servers(spec, typed, everything=bool(files.foreign))
     if files.foreign:

@@ -32,7 +32,8 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
     """Return a task's data for the new row source `origin`, without the keys of the old one.
 
-    Its splits are dropped too, since they were ranges of other rows."""
+    Its splits are dropped too, since they were ranges of other rows.
+    """
     source = task["source"]
     if not any(source.get(other) for other in ORIGINS if other != origin):
         return task

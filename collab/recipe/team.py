@@ -102,7 +102,8 @@ class AgentSpec(Spec):
     """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`.
 
     In a sequential team or a discussion they also see `previous`, the others' responses of the turn
-    before."""
+    before.
+    """
 
     role: str = ""
     """System message."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MakeTrial = Callable[[], "Trial"]
-"""What the sandbox is asked, made when it is asked."""
+"""Makes a trial for the sandbox, only when it is needed."""
 
 
 class Verdicts:
@@ -30,7 +30,8 @@ class Verdicts:
         self._waiting = _Stopwatch()
 
     async def on(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        """The verdict of a trial, asked for once per `key`; awaited in any event loop."""
+        """Return the verdict of a trial, requested once per `key`; may be awaited in any event
+        loop."""
         work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
@@ -38,17 +39,17 @@ class Verdicts:
         return await asyncio.wrap_future(elsewhere)
 
     def known(self, key: Hashable) -> Verdict | None:
-        """The verdict that `on` has given for `key`; None before that."""
+        """Return the verdict of an earlier `on` call for `key`; None before that."""
         task = self._tasks.get(key)
         return task.result() if task is not None and task.done() else None
 
     @property
     def seconds(self) -> float:
-        """Wall time spent waiting for the sandbox, which keeps limits of its own."""
+        """Wall time spent waiting for the sandbox, which has its own limits."""
         return self._waiting.seconds
 
     def close(self) -> None:
-        """Stop the runs that nobody waits for any more."""
+        """Cancel the runs that nobody waits for any more."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -66,7 +67,7 @@ class Verdicts:
 
 
 class _Stopwatch:
-    """Wall time during which at least one of several things was under way."""
+    """Measures the wall time during which at least one of several tasks is in progress."""
 
     def __init__(self) -> None:
         self._active, self._since, self._total = 0, 0.0, 0.0
@@ -98,18 +99,18 @@ class Part:
     """The result of a part's function."""
 
     value: float
-    """From 0 to 1."""
+    """Value from 0 to 1."""
     reason: str = ""
     applies: bool = True
-    """False where the part has no meaning here; it then leaves the maximum too."""
+    """False if the part has no meaning here; it then does not count in the maximum either."""
     passes: bool | None = None
-    """Whether a gate here lets scoring go on; None: when the value is above 0."""
+    """Whether scoring continues after this gate; None: if the value is above 0."""
     solved: bool | None = None
-    """Whether the task is solved; None: a part marked `solves` says so by a value of 1."""
+    """Whether the task is solved; None: a part marked `solves` counts a value of 1 as solved."""
 
 
 class RewardContext:
-    """One joint action under a problem's hidden eyes."""
+    """One joint action and its problem, hidden fields included."""
 
     def __init__(
         self,
@@ -121,11 +122,13 @@ class RewardContext:
         trial_of: TrialOf,
         roles: Roles | None = None,
     ) -> None:
-        """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
+        """Without `roles`, every agent contributes, and `main` or the last one has the entry
+        role."""
         self.problem = problem
         self.roles = roles or roles_of(tuple(artefacts))
         self.artefacts = dict(artefacts)
-        """By agent, in the team's order; also of those that do not write the answer."""
+        """Artefacts by agent, in the team's order, including agents that do not write the
+        answer."""
         self.joint = joint
         self.verdicts = verdicts
         self._trial_of = trial_of
@@ -138,7 +141,7 @@ class RewardContext:
 
     @property
     def contributions(self) -> dict[str, str]:
-        """The artefacts that the join was handed, by agent."""
+        """The artefacts that were joined, by agent."""
         return {agent: self.artefacts[agent] for agent in self.agents}
 
     def field(self, name: str) -> str:
@@ -156,7 +159,8 @@ class RewardContext:
         return str(fields[name])
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value that `make` gave for `key`; parts of one reward share what they work out."""
+        """Return the value that `make` gave for `key`, computed once; parts of one reward share
+        it."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
@@ -169,17 +173,17 @@ class RewardContext:
         run: int = 0,
         subject: Hashable = None,
     ) -> Verdict:
-        """The sandbox's verdict on the joint artefact, asked for at most once.
+        """Return the sandbox's verdict on the joint artefact, requested at most once.
 
         Args:
-            artefact: judged in place of the joint artefact.
-            treatment: replaces the values that one of its functions gives.
-            run: another number is a run of its own.
-            subject: what is judged of the problem, as the family of the reward names it; None: what
-                it asks for.
+            artefact: judged instead of the joint artefact.
+            treatment: replaces the values that one of its functions returns.
+            run: another number forces a separate run.
+            subject: the part of the problem to judge, as the reward's family names it; None: the
+                problem's own function.
 
         Raises:
-            RewardError: there is no sandbox, or the problem lacks what a verdict is made of.
+            RewardError: there is no sandbox, or the problem lacks a field that the verdict needs.
             SandboxError: the sandbox itself failed.
         """
         text = self.joint.text if artefact is None else artefact
@@ -187,5 +191,5 @@ class RewardContext:
         return await self.verdicts.on((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
-        """The verdict on the joint artefact if a part has asked for it; else None."""
+        """Return the verdict on the joint artefact if a part has requested it; else None."""
         return self.verdicts.known((self.joint.text, None, 0, None))

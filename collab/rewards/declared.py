@@ -24,16 +24,16 @@ from collab.runs.metric_names import PART, VALUE, named
 
 @dataclass(frozen=True)
 class Watched:
-    """A metric of training that an alarm is about."""
+    """A training metric watched by an alarm."""
 
     metric: str
     scale: float
-    """What the metric is for a value of 1."""
+    """Value of the metric if the part's value is 1."""
     alarm: AlarmSpec
 
 
 def watched(reward: RewardSpec | None) -> Iterator[Watched]:
-    """The alarms of this reward in training; without a reward, the alarms of all families."""
+    """Yield the alarms of this reward in training; without a reward, those of all families."""
     for measure in MEASURES:
         if measure.alarm and measure.metric:
             yield Watched(measure.metric, 1.0, measure.alarm)
@@ -54,16 +54,16 @@ def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | No
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """A column in lists of episodes."""
+    """A column in a list of episodes."""
 
     head: str
     cell: Callable[[Score], str]
     value: Callable[[Score], float | None]
-    """What the column is sorted by."""
+    """Number to sort the column by."""
 
 
 def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
-    """The columns of scores by this reward; without one, those of all rewards."""
+    """Return the score columns of this reward; without one, those of all rewards."""
     columns = [ScoreColumn(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():
         if part.shown_as:
@@ -73,18 +73,18 @@ def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
 
 
 def told(score: Score) -> list[str]:
-    """In words: what a score shows beside its reward."""
+    """Describe in words what a score shows besides its reward."""
     return [text for measure in MEASURES if (text := measure.told(score))]
 
 
 def language_of(score: Score) -> str | None:
-    """The language of the joint artefact, e.g. `python`; None for plain text."""
+    """Return the language of the joint artefact, e.g. `python`; None for plain text."""
     languages = (family.language_of(score) for family in FAMILIES)
     return next((language for language in languages if language), None)
 
 
 def title_of(public: Mapping[str, Any]) -> str | None:
-    """The line of a problem's public fields that tells it from others, where a family knows."""
+    """Return a line of a problem's public fields that identifies it, if a family knows one."""
     titles = (family.title_of(public) for family in FAMILIES)
     return next((title for title in titles if title), None)
 
@@ -116,19 +116,20 @@ Adapted = Callable[[RewardContext], Awaitable[Part]]
 def from_trl(
     function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0, agent: str | None = None
 ) -> Adapted:
-    """A reward function of TRL, `f(completions, prompts, **columns) -> list[float]`, as a part.
+    """Wrap a reward function of TRL, `f(completions, prompts, **columns) -> list[float]`, as a
+    part.
 
-    It is called by keyword with what it takes of `prompts`, `completions` and the problem's fields,
-    hidden ones among them, each as a list of one. `None` for a completion says that the part does
-    not apply.
+    It is called with the keywords it accepts, out of `prompts`, `completions` and the problem's
+    fields, including hidden ones, each as a list of one. If it returns `None` for a completion, the
+    part does not apply.
 
     Args:
-        low: the least that it gives, which is worth 0 points.
-        high: the most that it gives, which is worth the part's whole weight.
-        agent: whose answer it judges; None for the team's joint answer.
+        low: its lowest value, worth 0 points.
+        high: its highest value, worth the part's whole weight.
+        agent: the agent whose answer it judges; None for the team's joint answer.
 
     Raises:
-        RecipeError: `low` is not below `high`, or the function takes what only TRL has.
+        RecipeError: `low` is not below `high`, or the function takes an argument that only TRL has.
     """
     takes, takes_all = _parameters(function)
     if "completion_ids" in takes and takes["completion_ids"].default is inspect.Parameter.empty:
@@ -148,14 +149,14 @@ def from_trl(
 
 
 def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0) -> Adapted:
-    """A reward function of CoMLRL, with a list of completions for each agent, as a part.
+    """Wrap a reward function of CoMLRL, with one list of completions per agent, as a part.
 
-    The answers are given by position in the team's order. `batch_items` is a list of the problem's
-    fields where the function takes it, and `prompts` one of its prompt.
+    The answers are passed by position in the team's order. If the function takes `batch_items`, it
+    gets a list of the problem's fields; if it takes `prompts`, a list of the prompt.
 
     Args:
-        low: the least that it gives, which is worth 0 points.
-        high: the most that it gives, which is worth the part's whole weight.
+        low: its lowest value, worth 0 points.
+        high: its highest value, worth the part's whole weight.
 
     Raises:
         RecipeError: `low` is not below `high`.
@@ -174,7 +175,7 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
-    """The parameters that can be given by keyword, and whether all keywords can."""
+    """Return the parameters that can be passed by keyword, and whether any keyword can."""
     parameters = inspect.signature(function).parameters.values()
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     named = {one.name: one for one in parameters if one.kind in by_name}
@@ -192,7 +193,7 @@ def _answer_of(context: RewardContext, agent: str) -> str:
 
 
 async def _one(function: Callable[..., Any], returned: Any) -> float | None:
-    """The only value of what a reward function gave."""
+    """Return the only value of a reward function's result."""
     if inspect.isawaitable(returned):
         returned = await returned
     values = returned.tolist() if hasattr(returned, "tolist") else returned
@@ -205,7 +206,7 @@ async def _one(function: Callable[..., Any], returned: Any) -> float | None:
 
 
 def _scale(function: Callable[..., Any], low: float, high: float) -> Callable[[float | None], Part]:
-    """From a value between `low` and `high` to a part."""
+    """Convert a value between `low` and `high` to a part."""
     if not (isfinite(low) and isfinite(high) and low < high):
         raise RecipeError(f"a reward's range goes from low to high, got {low} to {high}")
 
@@ -229,7 +230,7 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
 
 
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
-    """Lines for people: who writes the answer, what it earns at most, which parts do not apply.
+    """Describe who writes the answer, its highest reward, and which parts do not apply.
 
     `joined` are agents whose answers the team's protocol may choose; None: it does not choose.
     """

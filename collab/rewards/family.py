@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Findings = Mapping[str, Any]
-"""Fields of a `Score` that no part of the reward gives."""
+"""Fields of a `Score` that no part of the reward sets."""
 
 Examine = Callable[
     [RewardContext, Mapping[str, PartFunction], "Sandbox | None"], Awaitable[Findings]
@@ -27,44 +27,45 @@ Examine = Callable[
 
 @dataclass(frozen=True)
 class Measure:
-    """A number from 0 to 1 that scores show beside the parts of their reward."""
+    """A number from 0 to 1 that scores show besides their reward parts."""
 
     read: Callable[[Score], float | None]
-    """The number of a score; None where it has none."""
+    """Reads the number from a score; None if it has none."""
     best_of: str = ""
-    """An evaluation tells the best of k tries as `NAME@k`; "" for nothing."""
+    """Name of its best-of-k metric in evaluations, shown as `NAME@k`; "" for none."""
     metric: str = ""
-    """The name of its mean over a step of training; "" for none."""
+    """Name of its mean over a training step; "" for none."""
     title: str = ""
-    """Of its curve."""
+    """Title of its curve."""
     column: str = ""
-    """The head of its column in lists of episodes; "" for none."""
+    """Heading of its column in lists of episodes; "" for none."""
     cell: Callable[[Score], str] = lambda _: ""
-    """What stands in that column."""
+    """Formats the cell of a score in that column."""
     told: Callable[[Score], str] = lambda _: ""
-    """The same in a sentence; "" where there is nothing to tell."""
+    """Describes the number in a sentence; "" if there is nothing to say."""
     alarm: AlarmSpec | None = None
 
 
 @dataclass(frozen=True)
 class Family:
     parts: Mapping[str, Callable[..., Any]]
-    """By the name that a recipe uses."""
+    """Parts by the name that a recipe uses."""
     alarms: Mapping[str, AlarmSpec] = field(default_factory=dict)
-    """By part: when training warns, unless the recipe says otherwise."""
+    """Default alarms by part, unless the recipe sets others."""
     measures: tuple[Measure, ...] = ()
     trial_of: TrialOf | None = None
-    """How the sandbox is asked about an answer."""
+    """Makes the sandbox's trial of an answer."""
     examine: Examine | None = None
-    """What a score holds beside its parts; called when all of them are scored."""
+    """Computes the score fields besides the parts; called once all parts are scored."""
     title_of: Callable[[Mapping[str, Any]], str | None] = lambda _: None
-    """The line of a problem's public fields that tells it from others, where there is one."""
+    """Returns a line of a problem's public fields that identifies it, if there is one."""
     language_of: Callable[[Score], str | None] = lambda _: None
-    """What the joint artefact of a score is written in, where the score tells."""
+    """Returns the language of the joint artefact of a score, if known."""
 
 
 def level_shares(score: Score) -> dict[str, float]:
-    """Map each level to its share of the largest points; levels that do not apply are left out."""
+    """Map each level to its share of the largest possible points; levels that do not apply are left
+    out."""
     levels: dict[str, list[PartScore]] = {}
     for part in score.parts:
         if part.applies:
@@ -74,7 +75,8 @@ def level_shares(score: Score) -> dict[str, float]:
 
 
 def _share(parts: Sequence[PartScore]) -> float | None:
-    """The points of their largest; the mean value of parts without points; None of penalties."""
+    """Return points as a share of the largest; the mean value of parts without points; None for
+    penalties."""
     largest = fsum(part.weight for part in parts if part.weight > 0)
     if largest:
         return fsum(part.points for part in parts) / largest

@@ -22,8 +22,8 @@ def length(
     """The artefact is between `minimum` and `maximum` units long; a word has a letter or a digit.
 
     Args:
-        agent: whose artefact; "" for the joint one.
-        margin: outside of the bounds the value falls linearly to 0 over this many units.
+        agent: the agent whose artefact is scored; "" for the joint artefact.
+        margin: outside the bounds, the value falls linearly to 0 over this many units.
     """
     text = _artefact(context, agent)
     size = len(tokens(text) if unit == "words" else visible(text))
@@ -33,7 +33,7 @@ def length(
 
 
 def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tuple[float, str]:
-    """The fraction of `phrases` that stand in the artefact, as whole words, in any case."""
+    """The fraction of `phrases` found in the artefact, as whole words, in any case."""
     if not phrases:
         raise RewardError("the part 'contains' needs at least one phrase")
     text = _artefact(context, agent)
@@ -44,17 +44,17 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 
 
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
-    """The artefact is the problem's `field`, but for case and white space."""
+    """The artefact equals the problem's `field`, ignoring case and white space."""
     expected = context.field(field)
     same = normal(_artefact(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
 
 
 def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
-    """The artefact is one of the words that the problem's `field` lists, with commas between them.
+    """The artefact is one of the words in the problem's `field`, separated by commas.
 
-    It is taken as it stands: another case, a second word or a mark beside it is none of them, since
-    each would be one more message than there are words.
+    It must match exactly. Ignoring case, a second word or a punctuation mark would allow more
+    messages than there are words.
     """
     listed = [word.strip() for word in context.field(field).split(",")]
     answer = _artefact(context, agent).strip()
@@ -66,17 +66,18 @@ def _artefact(context: RewardContext, agent: str) -> str:
 
 
 def normal(text: str) -> str:
-    """The text in lower case, with one space where it has white space."""
+    """Return the text in lower case, with runs of white space as one space."""
     return " ".join(text.split()).casefold()
 
 
 def utility(
     context: RewardContext, table: dict[str, Any], maximum: float = 1.0
 ) -> tuple[float, str]:
-    """A game's payoff: each agent's artefact is its move, looked up in the agents' order.
+    """A game's payoff: each agent's artefact is its move, looked up in the team's order.
 
     Args:
-        table: moves of the first agent, in each those of the second, and so on, down to payoffs.
+        table: moves of the first agent, each with the moves of the second, and so on, down to
+            payoffs.
         maximum: the payoff that counts as 1.
     """
     entry: Any = table
@@ -94,7 +95,7 @@ def utility(
 
 
 def agree(context: RewardContext) -> tuple[float, str]:
-    """All agents say the same, to the letter, and say something."""
+    """All agents give the same non-empty answer, character for character."""
     answers = {text.strip() for text in context.contributions.values()}
     reason = "; ".join(
         f"{name} {text.strip()!r:.40}" for name, text in context.contributions.items()

@@ -1,4 +1,4 @@
-"""From a joint action to its joint reward: parts in order, gates, requirements, the maximum."""
+"""Scores a joint action: parts in order, gates, requirements, the maximum."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ _TRIAL_OF = next(family.trial_of for family in FAMILIES if family.trial_of)
 
 
 class Scorer:
-    """A reward, ready to score joint actions; several may be under way at the same time.
+    """Scores joint actions by one reward; several can be in progress at the same time.
 
     Raises:
-        RecipeError: on construction: a part that is not known, an option that it does not take.
+        RecipeError: on construction: an unknown part, or an option that it does not take.
     """
 
     def __init__(
         self, spec: RewardSpec, sandbox: Sandbox | None, roles: Roles | None = None
     ) -> None:
-        """`roles`: by default every agent contributes, and `main` or the last one has the entry."""
+        """Without `roles`, every agent contributes, and `main` or the last one has the entry
+        role."""
         self.spec, self._sandbox, self._roles = spec, sandbox, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
 
     async def score(
         self, problem: Problem, joint: Joint, artefacts: Mapping[str, str], agents: Sequence[str]
     ) -> Score:
-        """The joint reward of `joint`, which the artefacts of `agents` were joined to.
+        """Return the joint reward of `joint`, the joined artefacts of `agents`.
 
-        `agents` are in the team's order. `artefacts` holds those of other agents too, for parts
-        that ask for them.
+        `agents` are in the team's order. `artefacts` also holds those of other agents, for parts
+        that use them.
 
         Raises:
-            RewardError: a part that raises, takes too long, or gives no number from 0 to 1.
+            RewardError: a part raises, takes too long, or returns no number from 0 to 1.
             SandboxError: the sandbox itself failed.
         """
         started = time.perf_counter()
@@ -69,9 +70,9 @@ class Scorer:
         )
 
     async def _examine(self, context: RewardContext) -> dict[str, Any]:
-        """Collect the score fields that the families of rewards add beside their parts.
+        """Collect the score fields that the families of rewards add besides their parts.
 
-        So `solved` says what the answer does, and the reward what it is worth.
+        `solved`, for example, describes the answer independently of its reward.
         """
         fields: dict[str, Any] = {}
         for family in FAMILIES:
@@ -81,7 +82,7 @@ class Scorer:
 
 
 class _Scoring:
-    """The parts of one score, under way."""
+    """The state of one scoring: the parts done so far."""
 
     def __init__(
         self, spec: RewardSpec, functions: Mapping[str, PartFunction], context: RewardContext
@@ -95,7 +96,7 @@ class _Scoring:
 
     @property
     def solved(self) -> bool | None:
-        """True if every part that can tell says that the task is solved; None where none can."""
+        """True if every part that can judge it counts the task as solved; None if none can."""
         return all(self._said) if self._said else None
 
     async def part(self, name: str) -> PartScore:
@@ -121,7 +122,7 @@ class _Scoring:
         return score
 
     def _without_scoring(self, name: str) -> Part | None:
-        """The part's value where something settles it before its function is called."""
+        """Return the part's value if it is settled without calling its function."""
         spec = self._spec.parts[name]
         lacks = self._functions[name].lacks(self._context.roles, self._context.artefacts)
         if lacks:

@@ -1,4 +1,4 @@
-"""Rewards for answers that are right or wrong, such as those of mathematics."""
+"""Rewards for answers that are right or wrong, e.g. in mathematics."""
 
 from collab.rewards.answers.exact import exact_answer
 from collab.rewards.answers.published import environment_score, score_answer

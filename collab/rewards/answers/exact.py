@@ -1,4 +1,4 @@
-"""A reward part for a final answer that is known."""
+"""A reward part that compares a final answer with the known one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal
 from collab.rewards.context import RewardContext
 
 LONGEST = 400
-"""Characters of an answer; a longer one is wrong."""
+"""Longest answer, in characters; a longer one is wrong."""
 LONGEST_NUMBER = 60
-"""Characters of a number."""
+"""Longest number, in characters."""
 _NUMBER = r"[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
 _WHOLE_NUMBER = re.compile(rf"{_NUMBER}\Z", re.ASCII)
 _NUMBERS = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w^*/]|\.\d)", re.ASCII)
@@ -34,12 +34,13 @@ _LATEX: tuple[tuple[str, str], ...] = (
     (r"(?<=\d),(?=\d{3}(?!\d))", ""),
     (r"\.\Z", ""),
 )
-"""Patterns and what takes their place, in this order."""
+"""Patterns with their replacements, applied in this order."""
 _RULES = [(re.compile(pattern, re.ASCII), to) for pattern, to in _LATEX]
 
 
 def same_number(answer: str, expected: str) -> bool:
-    """True if the answer holds one number, beside units and signs of money, and it is the other."""
+    """Return True if the answer holds exactly one number, besides units and currency signs, and it
+    equals `expected`."""
     numbers = _NUMBERS.findall(answer) if len(answer) <= LONGEST else []
     rest = _NUMBERS.sub("", answer)
     if len(numbers) != 1 or _DIGITS.search(rest):
@@ -49,7 +50,7 @@ def same_number(answer: str, expected: str) -> bool:
 
 
 def same_latex(answer: str, expected: str) -> bool:
-    """True if two answers are the same text in one form, or the same number."""
+    """Return True if two answers have the same normal form, or are the same number."""
     if len(answer) > LONGEST:
         return False
     one, other = latex(answer), latex(expected)
@@ -60,21 +61,21 @@ def same_latex(answer: str, expected: str) -> bool:
 
 
 def latex(text: str) -> str:
-    """The form in which answers of MATH are compared, without spaces, units and variants."""
+    """Return the form in which answers of MATH are compared, without spaces, units and variants."""
     for pattern, to in _RULES:
         text = pattern.sub(to, text)
     return text
 
 
 def number(text: str) -> Fraction | None:
-    """A decimal number, with or without commas between thousands; None for anything else."""
+    """Parse a decimal number, with or without commas between thousands; None for anything else."""
     if len(text) > LONGEST_NUMBER or not _WHOLE_NUMBER.match(text):
         return None
     return Fraction(text.replace(",", ""))
 
 
 def _value(text: str) -> Fraction | None:
-    """A number, or a fraction of two."""
+    """Parse a number, or a fraction of two numbers."""
     parts = re.fullmatch(r"(-?)\\frac\{([^{}]*)\}\{([^{}]*)\}", text)
     if not parts:
         return number(text)
@@ -90,9 +91,8 @@ _END = re.compile(r"\.(?:\s|$)")
 
 
 def final_answer(text: str) -> str | None:
-    r"""The content of the last `\boxed{...}`, or the text behind the last `####`, or else behind
-    "answer is" or "answer:"; None if the text has none of these.
-    """
+    r"""Return the content of the last `\boxed{...}`, or the text after the last `####`, or else
+    after "answer is" or "answer:"; None if the text has none of these."""
     boxes = list(_BOX.finditer(text))
     if boxes:
         return _braced(text[boxes[-1].end() :])
@@ -104,7 +104,7 @@ def final_answer(text: str) -> str | None:
 
 
 def _braced(text: str) -> str | None:
-    """The content of the leading braces; without braces, the first word."""
+    """Return the content of the leading braces; without braces, the first word."""
     text = text.lstrip()
     if not text.startswith("{"):
         return (text.split() or [""])[0].rstrip("$.") or None
@@ -126,10 +126,10 @@ def exact_answer(
     agent: str = "",
     form: Literal["number", "latex"] = "number",
 ) -> tuple[float, str]:
-    r"""The final answer, in `\boxed{}` or behind `####`, is the problem's `field`.
+    r"""The final answer, in `\boxed{}` or after `####`, equals the problem's `field`.
 
     Args:
-        agent: whose artefact; "" for the joint one.
+        agent: the agent whose artefact is scored; "" for the joint artefact.
         form: how answers are compared: as numbers, or as MATH compares LaTeX.
     """
     expected = context.field(field)

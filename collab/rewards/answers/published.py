@@ -1,4 +1,4 @@
-"""Reward parts that ask another library for the score of an answer: reasoning_gym and verifiers."""
+"""Reward parts that score an answer with another library: reasoning_gym and verifiers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collab.recipe.packing import environment_function
 from collab.rewards.context import RewardContext
 
 LONGEST = 20_000
-"""Characters of any answer."""
+"""Longest answer of any kind, in characters."""
 LONGEST_FORMULA = 300
 MOST_EXPONENTIALS = MOST_POWERS_OF_BRACKETS = 3
 
@@ -32,7 +32,7 @@ _PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
 def refused(name: str, answer: str) -> str:
-    """Why an answer is not handed to the set `name`; "" where it is."""
+    """Return why an answer may not be passed to the set `name`; "" if it may."""
     if len(answer) > LONGEST:
         return f"the answer has more than {LONGEST:,} characters"
     plain = _EVALUATED.get(name)
@@ -40,17 +40,17 @@ def refused(name: str, answer: str) -> str:
 
 
 def _is_arithmetic(answer: str) -> bool:
-    """Numbers and the four operations."""
+    """Accepts numbers and the four operations."""
     return len(answer) <= LONGEST_FORMULA and bool(_ARITHMETIC.match(answer)) and "**" not in answer
 
 
 def _is_polynomial(answer: str) -> bool:
-    """Numbers, variables of one letter, the four operations and small powers."""
+    """Accepts numbers, variables of one letter, the four operations and small powers."""
     return _is_algebra(answer, frozenset())
 
 
 def _is_integral(answer: str) -> bool:
-    """A polynomial, with functions such as `sin`."""
+    """Accepts a polynomial, also with functions such as `sin`."""
     return _is_algebra(answer, _FUNCTIONS) and answer.count("exp") <= MOST_EXPONENTIALS
 
 
@@ -65,7 +65,7 @@ def _is_algebra(answer: str, functions: frozenset[str]) -> bool:
 
 
 def _is_list(answer: str) -> bool:
-    """Numbers, texts and names in lists, which nothing calls or goes through."""
+    """Accepts lists of numbers, texts and names; nothing is called, no attribute is read."""
     return bool(_LIST.match(answer)) and not {"for", "lambda", "await"} & {*_WORDS.findall(answer)}
 
 
@@ -80,19 +80,19 @@ _EVALUATED = {
     "string_insertion": _is_list,
     "n_queens": _is_list,
 }
-"""Sets that evaluate an answer, in version 0.1.25, each with what it is handed."""
+"""Sets that evaluate the answer (version 0.1.25), each with a check of what it may be passed."""
 
 
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str]:
-    """The score that the problem's set of reasoning-gym gives the answer, from 0 to 1.
+    """The score from 0 to 1 that the problem's set of reasoning-gym gives the answer.
 
-    The answer stands in `<answer>...</answer>`, the last ones of several, or is the whole text.
+    The answer is the last `<answer>...</answer>`, or else the whole text.
 
     Args:
-        agent: whose artefact; "" for the joint one.
+        agent: the agent whose artefact is scored; "" for the joint artefact.
     """
     text = context.artefacts[agent] if agent else context.joint.text
     tagged = _TAGGED.findall(text)
@@ -117,7 +117,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
 
 @cache
 def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
-    """How a set scores an answer."""
+    """Return the scoring function of a reasoning-gym set."""
     try:
         import reasoning_gym  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
@@ -135,13 +135,13 @@ def environment_score(
     """Score the answer by the rewards of the problem's environment, as a share of the maximum.
 
     Args:
-        minimum: the sum of rewards that is worth 0.
-        maximum: the sum that is worth 1; None: the sum of all weights above 0.
-        agent: whose artefact; "" for the joint one.
+        minimum: the sum of rewards that counts as 0.
+        maximum: the sum that counts as 1; None: the sum of all positive weights.
+        agent: the agent whose artefact is scored; "" for the joint artefact.
 
     Raises:
-        RewardError: the package is not installed; or a sum that is not between the two.
-        Untrusted: a recipe from elsewhere names the environment, and there is no yes.
+        RewardError: the package is not installed, or a sum is not between the two.
+        Untrusted: a recipe from elsewhere names the environment, and it is not approved.
     """
     text = context.artefacts[agent] if agent else context.joint.text
     hidden = context.problem.hidden
@@ -161,7 +161,7 @@ def environment_score(
 
 
 def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
-    """The task that a row was made of."""
+    """Return the task from which a row was made."""
     check_module_free("environment", environment_function(environment))
     vf = _package(environment)
     config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
@@ -186,7 +186,7 @@ def _most(task: Any) -> float:
 
 
 def _trace(task: Any, prompt: str, text: str) -> Any:
-    """The record of one question and its answer, as verifiers keeps it."""
+    """Build the record of one question and its answer in the form of verifiers."""
     from verifiers import v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
     from verifiers.v1.state import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
         state_cls,

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 
 CONTENTS: tuple[Values, ...] = ("once", "other")
-"""Values of the helper's own types, each in two ways.
+"""Replacements of the helper's own types, each in two variants.
 
-They count only where something is lost with all numbers and letters 0, and with all 1: then more
-matters than that some values are equal, or cancel."""
+They count only if something is lost with all numbers and letters 0, and also with all 1. Then more
+matters than whether some values are equal, or cancel."""
 LENGTHS: tuple[Values, ...] = ("longer", "shorter")
-"""So too, of other lengths; they count only where something is lost with all of them empty."""
+"""Replacements of other lengths, in two variants; they count only if something is lost with all of
+them empty."""
 OWN: tuple[Values, ...] = ("first", "previous")
-"""The helper's own values in the wrong place: for a yes or no there is no other value."""
+"""The helper's own values in the wrong place; a yes or no has no other value to replace it."""
 MAX_HANGS = 2
-"""So many runs may reach the time limit before no more are tried."""
+"""Stop after this many runs have reached the time limit."""
 
 
 @dataclass(frozen=True)
@@ -39,30 +40,30 @@ class Contribution:
 
 
 Lines = tuple[int, int] | None
-"""The first and the last line of a part of the joint program; None: all of it."""
+"""First and last line of a part of the joint program; None means all of it."""
 
 
 async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
-    """True if a test depends on the values of the function `helper` of the joint program.
+    """Return whether a test depends on the values of the function `helper` of the joint program.
 
     Args:
         lines: where the function is defined.
 
     Raises:
-        RewardError, SandboxError: as `RewardContext.verdict`.
+        RewardError, SandboxError: see `RewardContext.verdict`.
     """
     return await _Runs(context, helper, lines).compare()
 
 
 class _Runs:
-    """The runs of one program, each against its control."""
+    """Runs one program with different values from the helper, each against a control run."""
 
     def __init__(self, context: RewardContext, helper: str, lines: Lines) -> None:
         self._context, self._helper, self._lines = context, helper, lines
         self._hung: set[tuple[Values, int, int]] = set()
-        """Values, seeds and numbers of the runs that reached the time limit."""
+        """Values, seeds and run numbers of the runs that reached the time limit."""
         self._steady: dict[int, str] = {}
-        """By number: the tests that held without and with the control, and their answers."""
+        """Answers of the tests that held both without and with the control, by test number."""
 
     async def compare(self) -> Contribution:
         plain, control = await self._context.verdict(), await self._run("true")
@@ -108,14 +109,15 @@ class _Runs:
         return None
 
     async def _contents(self) -> bool:
-        """True if it matters what the values hold, beyond which of them are equal or cancel."""
+        """Return True if the content of the values matters, beyond which of them are equal or
+        cancel."""
         return bool(await self._missing("zeros") and await self._missing("ones"))
 
     async def _lengths(self) -> bool:
         return bool(await self._missing("empty"))
 
     async def _differ(self, values: Values) -> bool:
-        """True if two ways to change the values lead to different answers."""
+        """Return True if two variants of the changed values lead to different answers."""
         one, two = [_answers(await self._run(values, seed)) for seed in (0, 1)]
         return any(one[i] != two[i] for i in self._steady if i in one and i in two)
 
@@ -126,7 +128,8 @@ class _Runs:
         return _held(control) >= {*self._steady} and self._lost_in(again) == self._lost_in(first)
 
     async def _missing(self, values: Values) -> int:
-        """How many tests are lost by a value of no use, unless the caller has another way."""
+        """Count the tests that fail if the helper returns a useless value and the caller has no
+        other way."""
         return len({*self._steady} - _held(await self._run(values)))
 
     async def _lost(self, values: Values, seed: int) -> dict[int, str]:
@@ -135,7 +138,7 @@ class _Runs:
         return self._lost_in(await self._run(values, seed))
 
     def _lost_in(self, verdict: Verdict) -> dict[int, str]:
-        """The tests that are lost by what was answered, with these answers."""
+        """Return the tests that fail because of a different answer, with these answers."""
         held, answers = _held(verdict), _answers(verdict)
         return {
             i: answers[i]
@@ -179,12 +182,12 @@ async def calls(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
-    """The agent's function calls the helper's, and some test that holds depends on it.
+    """The agent's function calls the helper's, and some passing test depends on it.
 
     Args:
-        function: the caller; `entry_point` stands for the problem's, "" for the agent's name.
-        helper_function: the function called; "" stands for the problem's `helper_name`, where it
-            has one, else for the helper agent's name.
+        function: the caller; `entry_point` means the problem's, "" the agent's name.
+        helper_function: the function called; "" means the problem's `helper_name` if it has one,
+            else the helper agent's name.
     """
     name = function_name(context, helper, helper_function)
     use = await in_thread(_use, context, agent, function, name)
@@ -204,7 +207,7 @@ def not_wrapper(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
-    """The agent's function is more than `return helper(...)`. Options as for `calls`."""
+    """The agent's function is more than `return helper(...)`. Options: see `calls`."""
     name = function_name(context, helper, helper_function)
     use = _use(context, agent, function, name)
     if not use.used:
@@ -221,7 +224,7 @@ def ignores(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
-    """The agent's function calls the helper's and drops its value. Options as for `calls`."""
+    """The agent's function calls the helper's and drops its value. Options: see `calls`."""
     use = _use(context, agent, function, function_name(context, helper, helper_function))
     return float(use.called and not use.used), use.reason
 

@@ -1,4 +1,4 @@
-"""Reward parts for how programs are built: what they define, and whether they parse."""
+"""Reward parts for the form of programs: their definitions, and whether they parse."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from collab.syntax import parse
 
 
 def defines(context: RewardContext, agent: str, function: str = "") -> tuple[float, str]:
-    """The agent defines a function at module level, and the function gives a value back.
+    """The agent defines a function at module level, and the function returns a value.
 
     Args:
-        function: its name; `entry_point` stands for the problem's. "" stands for the agent's own
-            name, and for a helper for the problem's `helper_name`, where it has one.
+        function: its name; `entry_point` means the problem's. "" means the agent's own name, and
+            for a helper the problem's `helper_name` if it has one.
     """
     name = function_name(context, agent, function)
     source = context.artefacts[agent]
@@ -46,14 +46,14 @@ def parses(context: RewardContext) -> tuple[float, str]:
 
 
 def function_name(context: RewardContext, agent: str, function: str) -> str:
-    """The function that an agent writes; options as for `defines`."""
+    """Return the name of the function that an agent writes; options: see `defines`."""
     if function == "entry_point":
         return context.field("entry_point")
     return function or context.roles.function_of(agent, context.problem.public)
 
 
 def explain(error: SyntaxError) -> str:
-    """A syntax error on one line, with its place."""
+    """Format a syntax error on one line, with its position."""
     place = f"line {error.lineno}: " if error.lineno else ""
     return f"{place}{error.msg}"
 
@@ -92,7 +92,7 @@ def _wanted(context: RewardContext) -> frozenset[str]:
 
 
 def _written(context: RewardContext, wanted: frozenset[str]) -> Counter[str]:
-    """How many agents wrote each method."""
+    """Count the agents that wrote each method."""
     name, counts = context.field("entry_point").removeprefix(CLASS), Counter[str]()
     for source in context.contributions.values():
         try:

@@ -1,4 +1,4 @@
-"""Reward parts for what programs do: the hidden tests."""
+"""Reward parts for the behaviour of programs: the hidden tests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ async def solved(context: RewardContext) -> Part:
 async def part_tests(
     context: RewardContext, agent: str, function: str = "helper_name", test: str = "helper_test"
 ) -> Part:
-    """The fraction of the tests of its own part that an agent's code passes.
+    """The fraction of tests of its own part that an agent's code passes.
 
     Args:
-        agent: whose code is tested, alone.
-        function: the problem's field with the name of the function that the agent was given.
+        agent: the agent whose code is tested, alone.
+        function: the problem's field with the name of the agent's function.
         test: the problem's hidden field with that function's tests. The part does not apply to a
-            problem that has none.
+            problem without this field.
     """
     if not context.problem.hidden.get(test):
         return Part(0.0, f"the problem has no '{test}'", applies=False)

@@ -26,9 +26,10 @@ def schemes(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[Scheme, ...]:
-    """The cooperation schemes of the joint program, the chosen one first. Options as for `calls`.
+    """Return the cooperation schemes of the joint program, the chosen one first. Options: see
+    `calls`.
 
-    None where the team lacks one of the two agents, or the problem asks for no function.
+    Returns None if the team lacks one of the two agents, or the problem asks for no function.
     """
     fields = {**context.problem.public, **context.problem.hidden}
     if not {agent, helper} <= {*context.artefacts} or "entry_point" not in fields:
@@ -57,7 +58,8 @@ class Subject:
 def trial_of(
     context: RewardContext, program: str, treatment: Treatment | None, subject: Hashable
 ) -> Trial:
-    """The program against the hidden test of a `Subject`; None is what the problem asks for.
+    """Make the trial of a program against the hidden test of a `Subject`; None means the problem's
+    own.
 
     Raises:
         RewardError: the problem lacks a field that `subject` names.
@@ -82,7 +84,7 @@ async def examine(
 ) -> dict[str, Any]:
     """Return the score fields about the joint program's tests and the cooperation schemes.
 
-    The tests are run whether or not a gate kept some part from asking for them.
+    The tests run even if a gate kept every part from using them.
 
     Raises:
         SandboxError: the sandbox itself failed.
@@ -106,7 +108,8 @@ def _of_verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _schemes(context: RewardContext, parts: Mapping[str, PartFunction]) -> tuple[Scheme, ...]:
-    """How the agents work together: those that `calls` is about, where the reward has it."""
+    """Return the schemes by which the agents cooperate, for the agents that the part `calls` is
+    about."""
     about = next((p for p in parts.values() if p.function is cooperation.calls), _ANYBODY)
     if about.lacks(context.roles, context.artefacts):
         return ()
@@ -116,7 +119,7 @@ def _schemes(context: RewardContext, parts: Mapping[str, PartFunction]) -> tuple
 
 
 def _failures(verdict: Verdict) -> tuple[str, ...]:
-    """For people: the first tests that did not hold, or why the program did not run."""
+    """Describe the first failed tests, or why the program did not run, for people."""
     failures = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
     return tuple([verdict.error, *failures] if verdict.error else failures)
 

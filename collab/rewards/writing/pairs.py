@@ -1,8 +1,8 @@
 """Reward parts for two texts that belong together, e.g. a short and a long summary.
 
-The texts are those of the team's two agents, in its order; a single agent writes both, with a
-blank line between them. The published rewards (MAGRPO, arXiv 2508.04652) are composed of these
-parts in `tasks/rewards/tldr.yaml` and `arxiv.yaml`; docs/rewards.md has their tables.
+The texts come from the team's two agents, in order; a single agent writes both, with a blank line
+between them. The published rewards (MAGRPO, arXiv 2508.04652) combine these parts in
+`tasks/rewards/tldr.yaml` and `arxiv.yaml`; docs/rewards.md has their tables.
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
         "later", "earlier", "currently", "recently", "eventually", "at the same time", "previously",
     ),
 }  # fmt: skip
-"""By category. A word with several meanings stands in several categories."""
+"""Transition words and phrases by category. A word with several meanings is in several
+categories."""
 
 
 def categories(text: str, matching: Matching = "words") -> set[str]:
-    """The categories of which something stands in the text, in any case.
+    """Return the categories with a word or phrase in the text, in any case.
 
     With `substrings`, as in the published code, `so` is also found within `some`.
     """
@@ -91,13 +92,13 @@ def _pattern(category: str) -> re.Pattern[str]:
 
 
 REPEATS = 4
-"""The most times that a word stands in a text on average; in English prose of 256 words, twice."""
+"""Most occurrences per word in a text, on average; English prose of 256 words has two."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two texts and what to call them."""
+    """Two texts and their names in messages."""
 
     first: str
     second: str
@@ -108,7 +109,7 @@ def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
     """Both texts have `minimum` to `maximum` words, split at white space.
 
     A word has a letter or a digit. A text that repeats its words more than `REPEATS` times on
-    average does not fit.
+    average does not count.
     """
     pair = _pair(context)
     texts = [tokens(text) for text in (pair.first, pair.second)]
@@ -128,11 +129,11 @@ def length_ratio(
     best_to: float | None = None,
     most: float | None = None,
 ) -> Part:
-    """How many times as long as the first the second text is, in characters of words.
+    """The second text's length relative to the first, in characters of words.
 
-    Words are counted with one space between them, so that marks and spaces add no length.
-    The value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`;
-    as a gate, the part stops the scoring outside of these.
+    Words are counted with one space between them, so punctuation and spaces add no length. The
+    value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`; as a
+    gate, the part stops the scoring outside these.
     """
     pair = _pair(context)
     ramp = _Ramp(least, best_from, best_to, most)
@@ -147,7 +148,8 @@ def vocabulary(
     best_to: float | None = None,
     most: float | None = None,
 ) -> Part:
-    """How many times as many different words the second text has. As `length_ratio`."""
+    """The second text's number of different words relative to the first. Options: see
+    `length_ratio`."""
     pair = _pair(context)
     ramp = _Ramp(least, best_from, best_to, most)
     counts = (len(set(words(text))) for text in (pair.first, pair.second))
@@ -159,10 +161,10 @@ def transitions(
     text: Literal["second", "both"] = "second",
     matching: Matching = "words",
 ) -> Part:
-    """How many of twelve categories of transition words there are: 0.4 for one, 0.05 for each more.
+    """The number of categories of transition words, out of twelve: 0.4 for one, 0.05 for each more.
 
     Args:
-        text: where they count.
+        text: the texts in which they are counted.
         matching: `words` finds whole words and phrases; `substrings` is the published form, which
             finds `so` in `some`.
     """
@@ -184,11 +186,11 @@ def shared_words(context: RewardContext, enough: float) -> Part:
 
 
 def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
-    """How much of what the agents write stands in what they were given.
+    """The share of the agents' content words that come from the problem's field `source`.
 
-    The mean over the agents of the share of content words that also stand in the problem's field
-    `source`, each at most as often as there. It sees invention and text about something else, but
-    not a wrong statement made of the source's own words.
+    The share is a mean over the agents, and each word counts at most as often as the source has it.
+    It detects invention and a change of subject, but not a wrong statement in the source's own
+    words.
     """
     given = context.field(source)
     shares = {name: clipped_precision(text, given) for name, text in context.contributions.items()}
@@ -198,7 +200,7 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
 
 @dataclass(frozen=True)
 class _Ramp:
-    """1 between the best values, down to 0 at the outer ones; None leaves a side open."""
+    """A ramp: 1 between the best values, down to 0 at the outer ones; None leaves a side open."""
 
     least: float
     best_from: float

@@ -1,7 +1,7 @@
-"""Single sentences: their form, what they are about, and what they have in common.
+"""Reward parts for single sentences: their form, their subject and their common words.
 
-No rule tells whether a sentence makes sense. These tell it from lists of words, from repetitions
-and from copies, which would earn as much otherwise.
+No rule can decide whether a sentence makes sense. These parts exclude lists of words, repetitions
+and copies, which would earn as much otherwise.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
 def names(context: RewardContext, field: str, head: str) -> Part:
-    """Each agent's artefact is an identifier for what the problem's `field` describes.
+    """Each agent's artefact is an identifier for the thing that the problem's `field` describes.
 
-    It is made of words of that text, none of them twice, and that of the field `head` is one of
-    them, with whatever ending: `prices`, `book_prices` and `priceOfBooks` for `the prices of the
-    old books`, and neither `x`, nor `books`, nor `data_prices`.
+    It consists of words of that text, each used once, and must contain the word in the field
+    `head`, with any ending. For `the prices of the old books`, `prices`, `book_prices` and
+    `priceOfBooks` count; `x`, `books` and `data_prices` do not.
     """
     described = {without_ending(word) for word in words(context.field(field))}
     wanted = context.field(head)
@@ -37,7 +37,7 @@ def names(context: RewardContext, field: str, head: str) -> Part:
 
 
 def _name_fault(name: str, described: set[str], head: str) -> str:
-    """Describe why a text is no such identifier; "" if it is one."""
+    """Describe why a text is not such an identifier; "" if it is one."""
     shown = f"{name!r:.40}"
     parts = _PIECE.findall(name)
     if not _NAME.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
@@ -54,18 +54,18 @@ def _name_fault(name: str, described: set[str], head: str) -> str:
 
 _SENTENCE = re.compile(r"[\"']?[A-Z][^.!?\n]*[.!?][\"']?")
 FEWEST, MOST_STOPWORDS = 0.2, 0.8
-"""Shares of words that say how a sentence hangs together; in English prose it is about half."""
+"""Bounds on a sentence's share of stopwords; in English prose it is about half."""
 COPY = 0.7
-"""The share above which the second text copies the first: of their content words that both have, or
-of all words of the shorter that stand in the other."""
+"""Above this share the second text counts as a copy. It is the share of content words that both
+have, or of all words of the shorter text that the other has."""
 
 
 def sentences(context: RewardContext) -> tuple[float, str]:
-    """The share of the texts that are one sentence each, and copy none of those before them.
+    """The share of the texts that are one sentence each and copy none of those before them.
 
-    Such a text has a capital letter first, one full stop, question or exclamation mark, at its end,
-    and no content word more than twice; from a fifth to 80 % of its words are stopwords, and no two
-    words that follow each other are the same.
+    Such a text begins with a capital letter, has one full stop, question or exclamation mark, at
+    its end, and no content word more than twice. A fifth to 80 % of its words are stopwords, and no
+    two adjacent words are the same.
     """
     faults = _faults(context)
     reasons = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
@@ -73,9 +73,9 @@ def sentences(context: RewardContext) -> tuple[float, str]:
 
 
 def mentions(context: RewardContext, field: str) -> tuple[float, str]:
-    """The share of the problem's words in `field` that stand in a text, as the mean over all texts.
+    """The share of the words in the problem's `field` that a text has, as the mean over all texts.
 
-    A text that is no sentence, as `sentences` has it, mentions nothing.
+    A text that `sentences` does not accept mentions nothing.
     """
     wanted = _stems(context.field(field))
     shares = {name: len(wanted & stems) / len(wanted) for name, stems in _told(context).items()}
@@ -84,13 +84,13 @@ def mentions(context: RewardContext, field: str) -> tuple[float, str]:
 
 
 def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[float, str]:
-    """Content words that all texts have, and that the problem's field `beyond` does not have.
+    """The number of content words that all texts have and the problem's field `beyond` has not.
 
-    A text that is no sentence, as `sentences` has it, has nothing in common with another.
+    A text that `sentences` does not accept has nothing in common with another.
 
     Args:
-        beyond: its words are known to all agents, and agreeing on them takes nothing.
-        enough: so many words give the full value.
+        beyond: a field whose words all agents know; sharing them takes no agreement.
+        enough: the number of words for the full value.
     """
     texts = _told(context).values()
     shared = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
@@ -115,10 +115,10 @@ def _faults(context: RewardContext) -> dict[str, str]:
 
 
 def _copies(text: str, other: str) -> bool:
-    """The shorter text is in the other one, or both are about the same words and no others.
+    """Return True if the other text contains the shorter one, or both have the same content words.
 
-    Content words alone would not tell a copy with something appended: two sentences of one story
-    share most of theirs.
+    Content words alone would miss a copy with something appended: two sentences of one story share
+    most of theirs.
     """
     ours, theirs = _stems(text), _stems(other)
     all_ours, all_theirs = Counter(words(text)), Counter(words(other))
@@ -165,25 +165,26 @@ we well went were what whatever when where whether which while who whole whom wh
 with within without would yes yet you your yours yourself
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
-"""English words that say how things hang together rather than what they are."""
+"""English function words: they connect a sentence but say nothing about its subject."""
 
 
 def content_words(text: str) -> list[str]:
-    """The words that are not `STOPWORDS`."""
+    """Return the words that are not in `STOPWORDS`."""
     return [word for word in words(text) if word not in STOPWORDS]
 
 
 def jaccard(one: str, other: str) -> float:
-    """Content words that two texts share, of those that either has; 0 where none has any."""
+    """Return the share of content words that both texts have, among those of either; 0 if there are
+    none."""
     ours, theirs = set(content_words(one)), set(content_words(other))
     return len(ours & theirs) / len(ours | theirs) if ours or theirs else 0.0
 
 
 def clipped_precision(text: str, source: str) -> float:
-    """The share of the text's content words that stand in the source; 0 where it has none.
+    """Return the share of the text's content words found in the source; 0 if it has none.
 
-    Each counts at most as often as the source has it (as in BLEU, Papineni et al. 2002), so
-    repeating a word of the source gains nothing. Endings do not matter: `moved` matches `moving`.
+    Each word counts at most as often as the source has it (as in BLEU, Papineni et al. 2002), so
+    repeating a word gains nothing. Endings do not matter: `moved` matches `moving`.
     """
     ours = Counter(map(without_ending, content_words(text)))
     theirs = Counter(map(without_ending, content_words(source)))
@@ -191,5 +192,5 @@ def clipped_precision(text: str, source: str) -> float:
 
 
 def without_ending(word: str) -> str:
-    """The stem of a word by spelling rules: `moved` and `moving` give the same one."""
+    """Return the stem of a word by spelling rules: `moved` and `moving` have the same one."""
     return _DOUBLED.sub(r"\1", _ENDING.sub("", word))

@@ -1,7 +1,7 @@
-"""The part of a text that a reader sees, for every measure of texts.
+"""The part of a text that a reader sees, used by all measures of texts.
 
-Padding that shows nothing, such as zero-width spaces, stacked marks or look-alike letters, must
-not count as words, as characters, or as words that differ.
+Padding that shows nothing, such as zero-width spaces, stacked marks or look-alike letters, must not
+count as words, characters or different words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]+")
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me"}
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Characters that Unicode calls letters or symbols, and that fonts leave blank."""
+"""Characters that Unicode calls letters or symbols but fonts leave blank."""
 _TWINS = str.maketrans(
     "АВЕЅІЈКМНОРСТХҮаеѕіјорсухԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧινορυ",
     "ABESIJKMHOPCTXYaesijopcyxdhlqwABEZHIKMNOPTYXivopu",
@@ -23,19 +23,20 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
-    """The text without controls, zero-width characters, blank letters and stacked marks."""
+    """Return the text without controls, zero-width characters, blank letters and stacked marks."""
     if text.isascii():
         return _CONTROLS.sub("", text)
     return "".join(filter(_shows, unicodedata.normalize(form, text)))
 
 
 def tokens(text: str) -> list[str]:
-    """The pieces between white space that have a letter or a digit."""
+    """Split at white space; keep the pieces that have a letter or a digit."""
     return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
 
 
 def words(text: str) -> list[str]:
-    """Runs of letters and digits, in lower case, without accents and in one alphabet each."""
+    """Return the runs of letters and digits, in lower case, without accents, each in one
+    alphabet."""
     seen = map(_as_seen, _WORD.findall(visible(text, "NFKD")))
     return [word.lower() for word in seen if word]
 
@@ -45,7 +46,8 @@ def _shows(char: str) -> bool:
 
 
 def _as_seen(word: str) -> str:
-    """The word in Latin letters if it looks Latin; "" if it mixes these with other letters."""
+    """Return the word in Latin letters if it looks Latin; "" if it mixes these with other
+    letters."""
     if word.isascii():
         return word
     latin = word.translate(_TWINS)
